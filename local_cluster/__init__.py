@@ -1,0 +1,1 @@
+"""The wire-compatible broker cluster of one datacenter."""

@@ -1,0 +1,1 @@
+"""A small asyncio Kafka client for raw record bytes and admin calls."""

@@ -1,0 +1,108 @@
+"""The nouns of the client: what a cluster looks like, and one result type per call."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from local_cluster.wire.errors import ErrorCode
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class BrokerAddress(NamedTuple):
+    """Where a broker listens, as it advertises itself."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition as Metadata tells it; leader -1 means none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error: ErrorCode
+
+
+class TopicMetadata(NamedTuple):
+    """One topic as Metadata tells it; `topic_id` is None before Metadata v10."""
+
+    name: str
+    topic_id: uuid.UUID | None
+    error: ErrorCode
+    is_internal: bool
+    partitions: Mapping[int, PartitionMetadata]
+
+
+class ClusterMetadata(NamedTuple):
+    """One answer to Metadata."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: Mapping[int, BrokerAddress]
+    topics: Mapping[str, TopicMetadata]
+
+
+class ListedOffset(NamedTuple):
+    """An answer of ListOffsets; offset and timestamp are -1 where nothing matches."""
+
+    error: ErrorCode
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class FetchPosition(NamedTuple):
+    """Where to fetch from; leader epoch -1 asks for no fencing."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class FetchedPartition(NamedTuple):
+    """One partition of a Fetch answer; `records` may end in a partial batch."""
+
+    error: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted_transactions: tuple[tuple[int, int], ...]
+    """(producer id, first offset) of aborted transactions, with isolation level 1."""
+    records: memoryview
+
+
+class ProducedPartition(NamedTuple):
+    """One partition of a Produce answer."""
+
+    error: ErrorCode
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create; -1 takes the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Mapping[int, tuple[int, ...]] | None = None

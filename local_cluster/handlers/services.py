@@ -1,0 +1,46 @@
+"""What a handler may use of its broker: one protocol, so that tests can pass a small double."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from local_cluster.clock import Clock
+    from local_cluster.controller.control_plane import ControlPlane
+    from local_cluster.controller.metadata_cache import MetadataCache
+    from local_cluster.groups.coordinator import GroupCoordinator
+    from local_cluster.handlers.registry import RequestContext
+    from local_cluster.producer_ids import ProducerIds
+    from local_cluster.replication.replica_set import ReplicaSet
+    from local_cluster.settings import BrokerSettings
+
+
+class BrokerServices(Protocol):
+    """The running broker, as its handlers see it."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def control_plane(self) -> ControlPlane: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> ReplicaSet: ...
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+    def authorize(
+        self, context: RequestContext, operation: str, resource_type: str, name: str
+    ) -> bool:
+        """Whether the principal may do `operation` (Kafka's name) on the resource."""
+        ...

@@ -1,0 +1,139 @@
+"""The codecs of record batches, bounded: never more output than the caller allows.
+
+gzip, snappy in xerial's framing (with raw snappy accepted, as librdkafka does), lz4 in the
+frame format, zstd. Source: https://kafka.apache.org/documentation/#recordbatch, attributes bits
+0-2; xerial's framing from snappy-java's SnappyOutputStream.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Default cap on the decompressed size of one batch."""
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_INT32: Final = struct.Struct(">i")
+_FIRST_GUESS_BYTES: Final = 256 * 1024
+
+
+class Codec(IntEnum):
+    """Compression codecs by their number in the batch attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class CompressionError(ValueError):
+    """The compressed bytes are broken, of an unknown codec, or decompress to too much."""
+
+
+def compress(codec: int, payload: bytes | bytearray | memoryview) -> bytes:
+    """Compress a payload of records. Raises CompressionError for an unknown codec."""
+    match codec:
+        case Codec.NONE:
+            return bytes(payload)
+        case Codec.GZIP:
+            compressor = zlib.compressobj(wbits=31)
+            return compressor.compress(payload) + compressor.flush()
+        case Codec.SNAPPY:
+            return _xerial_compress(payload)
+        case Codec.LZ4:
+            return bytes(cramjam.lz4.compress(payload))
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(payload))
+    raise CompressionError(f"unknown compression codec {codec}")
+
+
+def decompress(
+    codec: int,
+    payload: bytes | bytearray | memoryview,
+    bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> bytes:
+    """Decompress a payload of records into at most `bytes_max` bytes.
+
+    Raises CompressionError where the bytes are broken or the result would be larger.
+    """
+    try:
+        match codec:
+            case Codec.NONE:
+                return bytes(payload)
+            case Codec.GZIP:
+                decompressor = zlib.decompressobj(wbits=31)
+                out = decompressor.decompress(payload, bytes_max + 1)
+                if len(out) > bytes_max:
+                    raise CompressionError(f"decompresses to more than {bytes_max} bytes")
+                return out
+            case Codec.SNAPPY:
+                return _snappy_decompress(bytes(payload), bytes_max)
+            case Codec.LZ4:
+                return _into_bounded(cramjam.lz4.decompress_into, bytes(payload), bytes_max)
+            case Codec.ZSTD:
+                return _into_bounded(cramjam.zstd.decompress_into, bytes(payload), bytes_max)
+    except (zlib.error, cramjam.DecompressionError, struct.error, IndexError) as error:
+        raise CompressionError(f"broken {Codec(codec).name.lower()} payload: {error}") from error
+    raise CompressionError(f"unknown compression codec {codec}")
+
+
+def _into_bounded(
+    decompress_into: Callable[[bytes, bytearray], int], payload: bytes, bytes_max: int
+) -> bytes:
+    # A small input can claim a huge output, so it goes into a buffer of a fixed size; growing by
+    # doubling keeps small batches cheap. cramjam raises when the buffer is full.
+    capacity = min(bytes_max, max(_FIRST_GUESS_BYTES, 4 * len(payload)))
+    while True:
+        out = bytearray(capacity)
+        try:
+            return bytes(memoryview(out)[: decompress_into(payload, out)])
+        except cramjam.DecompressionError:
+            if capacity >= bytes_max:
+                raise
+            capacity = min(bytes_max, capacity * 4)
+
+
+def _xerial_compress(payload: bytes | bytearray | memoryview) -> bytes:
+    out = bytearray(_XERIAL_HEADER)
+    view = memoryview(payload)
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        out += _INT32.pack(len(block))
+        out += block
+    return bytes(out)
+
+
+def _snappy_decompress(payload: bytes, bytes_max: int) -> bytes:
+    if not payload.startswith(_XERIAL_MAGIC):
+        return _snappy_block(payload, bytes_max)
+    out = bytearray()
+    position = len(_XERIAL_HEADER)
+    while position < len(payload):
+        (size,) = _INT32.unpack_from(payload, position)
+        position += 4
+        if size < 0 or position + size > len(payload):
+            raise CompressionError("xerial block runs past the end of the payload")
+        out += _snappy_block(payload[position : position + size], bytes_max - len(out))
+        position += size
+    return bytes(out)
+
+
+def _snappy_block(block: bytes, bytes_max: int) -> bytes:
+    # The claimed length comes first (CVE-2023-34455: it must be checked before allocating).
+    claimed = 0
+    for index, byte in enumerate(block[:5]):
+        claimed |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            break
+    if claimed > bytes_max:
+        raise CompressionError(f"snappy block claims {claimed} bytes, {bytes_max} are allowed")
+    return bytes(cramjam.snappy.decompress_raw(block))

@@ -1,0 +1,1 @@
+"""Replicas of partitions: high watermark, leader epochs, and acknowledgements parked on them."""

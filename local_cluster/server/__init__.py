@@ -1,0 +1,1 @@
+"""The asyncio shell of a broker: sockets, connections, group commit, the process."""

@@ -1,0 +1,109 @@
+"""The few wire primitives that the hand-written codecs need: varints, strings, tagged fields.
+
+Readers take (buffer, position) and return (value, next position). They raise IndexError or
+struct.error past the end of the buffer; the callers turn that into PeerError.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from .errors import PeerError
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+UNSIGNED_VARINT_BYTES_MAX: Final = 5
+
+
+def read_unsigned_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
+    """An unsigned LEB128 of at most 32 bits."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    shift = 7
+    for index in range(position + 1, position + UNSIGNED_VARINT_BYTES_MAX):
+        byte = buffer[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, index + 1
+        shift += 7
+    raise PeerError("unsigned varint longer than 5 bytes")
+
+
+def write_unsigned_varint(value: int) -> bytes:
+    """Encode a non-negative integer as LEB128."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def skip_tagged_fields(buffer: memoryview, position: int) -> int:
+    """Step over a tagged-field section (KIP-482) and return the position after it."""
+    count, position = read_unsigned_varint(buffer, position)
+    if count > len(buffer):
+        raise PeerError(f"{count} tagged fields in {len(buffer)} bytes")
+    for _ in range(count):
+        _, position = read_unsigned_varint(buffer, position)
+        size, position = read_unsigned_varint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise PeerError("tagged field runs past the end of the frame")
+    return position
+
+
+def read_string(
+    buffer: memoryview, position: int, *, flexible: bool
+) -> tuple[str | None, int]:
+    """A nullable string in the compact or the legacy encoding."""
+    if flexible:
+        length, position = read_unsigned_varint(buffer, position)
+        length -= 1
+    else:
+        (length,) = _INT16.unpack_from(buffer, position)
+        position += 2
+    if length < 0:
+        return None, position
+    end = position + length
+    if end > len(buffer):
+        raise PeerError("string runs past the end of the frame")
+    try:
+        return str(buffer[position:end], "utf-8"), end
+    except UnicodeDecodeError as error:
+        raise PeerError("string is not UTF-8") from error
+
+
+def write_string(value: str | None, *, flexible: bool) -> bytes:
+    """A nullable string in the compact or the legacy encoding."""
+    if value is None:
+        return b"\0" if flexible else b"\xff\xff"
+    encoded = value.encode()
+    if flexible:
+        return write_unsigned_varint(len(encoded) + 1) + encoded
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def read_array_length(
+    buffer: memoryview, position: int, *, flexible: bool, element_bytes_min: int
+) -> tuple[int, int]:
+    """Length of an array, -1 for null; checked against the bytes that are left."""
+    if flexible:
+        length, position = read_unsigned_varint(buffer, position)
+        length -= 1
+    else:
+        (length,) = _INT32.unpack_from(buffer, position)
+        position += 4
+    if length * element_bytes_min > len(buffer) - position:
+        raise PeerError(f"array of {length} in {len(buffer) - position} bytes")
+    return length, position
+
+
+def write_array_length(length: int, *, flexible: bool) -> bytes:
+    """Length prefix of a non-null array."""
+    return write_unsigned_varint(length + 1) if flexible else _INT32.pack(length)
