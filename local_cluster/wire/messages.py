@@ -111,12 +111,12 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 @lru_cache(maxsize=2048)
-def _builder(schema: type[Any]) -> Callable[[Fields], Any]:
+def _builder(schema: Any) -> Callable[[Fields], Any]:
     """A function that makes an instance of `schema` from a mapping, recursively."""
     hints = get_type_hints(schema)
     names = []
     converters: list[tuple[str, Callable[[Any], Any]]] = []
-    required_arrays = []
+    required: list[tuple[str, Any]] = []
     for entry in fields(schema):
         names.append(entry.name)
         convert = _converter(hints[entry.name], entry.metadata.get("kafka_type", ""))
@@ -124,16 +124,16 @@ def _builder(schema: type[Any]) -> Callable[[Fields], Any]:
             converters.append((entry.name, convert))
         if entry.default is MISSING and entry.default_factory is MISSING:
             if entry.name.startswith("throttle_time"):
-                required_arrays.append((entry.name, datetime.timedelta(0)))
+                required.append((entry.name, datetime.timedelta(0)))
             elif _is_tuple(hints[entry.name]):
-                required_arrays.append((entry.name, ()))
+                required.append((entry.name, ()))
 
     def build(values: Fields) -> Any:
         arguments = {name: values[name] for name in names if name in values}
         for name, convert in converters:
             if name in arguments:
                 arguments[name] = convert(arguments[name])
-        for name, default in required_arrays:
+        for name, default in required:
             arguments.setdefault(name, default)
         return schema(**arguments)
 

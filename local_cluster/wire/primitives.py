@@ -58,9 +58,7 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
     return position
 
 
-def read_string(
-    buffer: memoryview, position: int, *, flexible: bool
-) -> tuple[str | None, int]:
+def read_string(buffer: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:
     """A nullable string in the compact or the legacy encoding."""
     if flexible:
         length, position = read_unsigned_varint(buffer, position)

@@ -1,0 +1,49 @@
+"""Read a small topic from its start to where it ended when asked: state topics, tests, tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from local_cluster.records.batch import Record, decode_batch
+from local_cluster.records.header import iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
+from .model import FetchPosition, TopicPartition
+
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+
+
+async def read_topic(
+    client: KafkaClient, topic: str, *, partition: int = 0, from_offset: int | None = None
+) -> AsyncIterator[Record]:
+    """Every data record from `from_offset` (None: the log start) to the present high watermark.
+
+    Raises KafkaError: unknown topic, no leader, offset out of range, network trouble.
+    """
+    at = TopicPartition(topic, partition)
+    end = (await client.list_offsets({at: LATEST_TIMESTAMP}))[at]
+    start = (await client.list_offsets({at: EARLIEST_TIMESTAMP}))[at]
+    for listed in (end, start):
+        if listed.error:
+            raise KafkaError(listed.error, str(at))
+    offset = start.offset if from_offset is None else from_offset
+    leader = (await client.metadata([topic])).topics[topic].partitions[partition].leader
+    while offset < end.offset:
+        fetched = (
+            await client.fetch(
+                leader, {at: FetchPosition(offset)}, partition_bytes_max=FETCH_BYTES_MAX
+            )
+        )[at]
+        if fetched.error:
+            raise KafkaError(fetched.error, str(at))
+        before = offset
+        for position, header in iter_headers(fetched.records):
+            if not header.is_control:
+                for record in decode_batch(fetched.records, position, header):
+                    if before <= record.offset < end.offset:
+                        yield record
+            offset = max(offset, header.next_offset)
+        if offset == before:
+            raise KafkaError(ErrorCode.corrupt_message, f"{at}: no progress at offset {offset}")

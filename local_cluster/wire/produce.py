@@ -1,0 +1,234 @@
+"""Produce v3-v9 by hand, both sides: the records stay where they lie in the frame.
+
+Schema: ProduceRequest.json and ProduceResponse.json of Apache Kafka (KIP-98, KIP-360, KIP-467,
+KIP-482). Topic names rather than topic ids, which come with v13.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from .errors import PeerError
+from .primitives import (
+    read_array_length,
+    read_string,
+    read_unsigned_varint,
+    skip_tagged_fields,
+    write_array_length,
+    write_string,
+    write_unsigned_varint,
+)
+
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_PARTITION_HEAD: Final = struct.Struct(">ihqq")
+_INT64: Final = struct.Struct(">q")
+
+
+class PartitionRecords(NamedTuple):
+    """The record bytes for one partition; `records` is None where the client sent null."""
+
+    topic: str
+    partition: int
+    records: memoryview | None
+
+
+class ProduceRequest(NamedTuple):
+    """A Produce request; partitions are flat, in wire order."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    partitions: Sequence[PartitionRecords]
+
+
+class PartitionProduced(NamedTuple):
+    """One partition's answer; record errors are (index in the batch, message)."""
+
+    topic: str
+    partition: int
+    error_code: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[tuple[int, str | None]] = ()
+    error_message: str | None = None
+
+
+def decode_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
+    """Read the request body. Raises PeerError on broken bytes."""
+    flexible = version >= 9
+    try:
+        transactional_id, position = read_string(frame, position, flexible=flexible)
+        acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
+        position += 6
+        partitions: list[PartitionRecords] = []
+        topics_count, position = read_array_length(
+            frame, position, flexible=flexible, element_bytes_min=3
+        )
+        for _ in range(topics_count):
+            topic, position = read_string(frame, position, flexible=flexible)
+            if topic is None:
+                raise PeerError("null topic name in Produce")
+            count, position = read_array_length(
+                frame, position, flexible=flexible, element_bytes_min=5
+            )
+            for _ in range(count):
+                (partition,) = _INT32.unpack_from(frame, position)
+                position += 4
+                if flexible:
+                    size, position = read_unsigned_varint(frame, position)
+                    size -= 1
+                else:
+                    (size,) = _INT32.unpack_from(frame, position)
+                    position += 4
+                if size < 0:
+                    partitions.append(PartitionRecords(topic, partition, None))
+                else:
+                    end = position + size
+                    if end > len(frame):
+                        raise PeerError("records run past the end of the frame")
+                    partitions.append(PartitionRecords(topic, partition, frame[position:end]))
+                    position = end
+                if flexible:
+                    position = skip_tagged_fields(frame, position)
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+    except (struct.error, IndexError) as error:
+        raise PeerError("Produce request cut short") from error
+    return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
+
+
+def encode_request(version: int, request: ProduceRequest) -> list[bytes | memoryview]:
+    """The body as a list of buffers, so that records are not copied.
+
+    Partitions of one topic must be adjacent.
+    """
+    flexible = version >= 9
+    parts: list[bytes | memoryview] = []
+    head = write_string(request.transactional_id, flexible=flexible)
+    head += _ACKS_TIMEOUT.pack(request.acks, request.timeout_ms)
+    groups = _by_topic(request.partitions)
+    head += write_array_length(len(groups), flexible=flexible)
+    for topic, partitions in groups:
+        head += write_string(topic, flexible=flexible)
+        head += write_array_length(len(partitions), flexible=flexible)
+        for entry in partitions:
+            records = entry.records
+            assert records is not None, "a client never sends null records"
+            head += _INT32.pack(entry.partition)
+            if flexible:
+                head += write_unsigned_varint(len(records) + 1)
+            else:
+                head += _INT32.pack(len(records))
+            parts += (head, records)
+            head = b"\0" if flexible else b""
+        if flexible:
+            head += b"\0"
+    if flexible:
+        head += b"\0"
+    if head:
+        parts.append(head)
+    return parts
+
+
+def encode_response(version: int, partitions: Sequence[PartitionProduced]) -> bytes:
+    """The response body; partitions of one topic must be adjacent."""
+    flexible = version >= 9
+    groups = _by_topic(partitions)
+    out = bytearray(write_array_length(len(groups), flexible=flexible))
+    for topic, entries in groups:
+        out += write_string(topic, flexible=flexible)
+        out += write_array_length(len(entries), flexible=flexible)
+        for entry in entries:
+            out += _PARTITION_HEAD.pack(
+                entry.partition, entry.error_code, entry.base_offset, entry.log_append_time_ms
+            )
+            if version >= 5:
+                out += _INT64.pack(entry.log_start_offset)
+            if version >= 8:
+                out += write_array_length(len(entry.record_errors), flexible=flexible)
+                for index, message in entry.record_errors:
+                    out += _INT32.pack(index) + write_string(message, flexible=flexible)
+                    if flexible:
+                        out += b"\0"
+                out += write_string(entry.error_message, flexible=flexible)
+            if flexible:
+                out += b"\0"
+        if flexible:
+            out += b"\0"
+    out += b"\0\0\0\0"  # throttle_time_ms
+    if flexible:
+        out += b"\0"
+    return bytes(out)
+
+
+def decode_response(version: int, frame: memoryview, position: int) -> list[PartitionProduced]:
+    """Read the response body. Raises PeerError on broken bytes."""
+    flexible = version >= 9
+    partitions: list[PartitionProduced] = []
+    try:
+        topics_count, position = read_array_length(
+            frame, position, flexible=flexible, element_bytes_min=3
+        )
+        for _ in range(topics_count):
+            topic, position = read_string(frame, position, flexible=flexible)
+            count, position = read_array_length(
+                frame, position, flexible=flexible, element_bytes_min=22
+            )
+            for _ in range(count):
+                index, error_code, base_offset, time_ms = _PARTITION_HEAD.unpack_from(
+                    frame, position
+                )
+                position += 22
+                log_start_offset = -1
+                if version >= 5:
+                    (log_start_offset,) = _INT64.unpack_from(frame, position)
+                    position += 8
+                record_errors: list[tuple[int, str | None]] = []
+                message: str | None = None
+                if version >= 8:
+                    errors_count, position = read_array_length(
+                        frame, position, flexible=flexible, element_bytes_min=5
+                    )
+                    for _ in range(errors_count):
+                        (batch_index,) = _INT32.unpack_from(frame, position)
+                        text, position = read_string(frame, position + 4, flexible=flexible)
+                        record_errors.append((batch_index, text))
+                        if flexible:
+                            position = skip_tagged_fields(frame, position)
+                    message, position = read_string(frame, position, flexible=flexible)
+                if flexible:
+                    position = skip_tagged_fields(frame, position)
+                partitions.append(
+                    PartitionProduced(
+                        topic or "",
+                        index,
+                        error_code,
+                        base_offset,
+                        time_ms,
+                        log_start_offset,
+                        tuple(record_errors),
+                        message,
+                    )
+                )
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+    except (struct.error, IndexError) as error:
+        raise PeerError("Produce response cut short") from error
+    return partitions
+
+
+_Entry = TypeVar("_Entry", PartitionRecords, PartitionProduced)
+
+
+def _by_topic(entries: Sequence[_Entry]) -> list[tuple[str, list[_Entry]]]:
+    groups: list[tuple[str, list[_Entry]]] = []
+    for entry in entries:
+        if not groups or groups[-1][0] != entry.topic:
+            groups.append((entry.topic, []))
+        groups[-1][1].append(entry)
+    return groups
