@@ -161,7 +161,7 @@ def _converter(hint: Any, kafka_type: str) -> Callable[[Any], Any] | None:
     return convert
 
 
-def _nested_class(hint: Any) -> type[Any] | None:
+def _nested_class(hint: Any) -> Any:
     if isinstance(hint, type) and is_dataclass(hint):
         return hint
     for part in get_args(hint):
