@@ -74,6 +74,8 @@ def decompress(
                 out = decompressor.decompress(payload, bytes_max + 1)
                 if len(out) > bytes_max:
                     raise CompressionError(f"decompresses to more than {bytes_max} bytes")
+                if not decompressor.eof:
+                    raise CompressionError("gzip payload is cut short")
                 return out
             case Codec.SNAPPY:
                 return _snappy_decompress(bytes(payload), bytes_max)

@@ -1,0 +1,38 @@
+# Everything a new machine needs is Python 3.11 and Java 17; the rest comes from the lock file.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.8
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types unit lock clean schema
+
+demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
+	$(BIN)/heliograph demo $(DEMO_OPTIONS)
+
+test: $(STAMP) lint types  ## lint, types and every test of the suite
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+unit: $(STAMP)  ## only the tests that start no process
+	$(BIN)/python -m pytest -m "not real" $(PYTEST_OPTIONS)
+
+lint: $(STAMP)  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)  ## mypy, strict
+	$(BIN)/mypy local_cluster mirror_maker aggregator spark_global topology tests
+
+lock:  ## choose versions anew from pyproject.toml
+	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \
+		--no-emit-index-url --no-header --python-version 3.11 -o requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install -q uv==$(UV_VERSION)
+	$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis heliograph-demo

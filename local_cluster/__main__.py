@@ -1,0 +1,62 @@
+"""`python -m local_cluster --settings FILE`: one broker, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from local_cluster.server.broker import Broker
+from local_cluster.settings import BrokerSettings, load_settings
+
+EXIT_FAILED = 1
+EXIT_BAD_SETTINGS = 2
+
+_log = logging.getLogger("local_cluster")
+
+
+def main() -> int:
+    """Run the broker; the exit code says how it ended."""
+    parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
+    parser.add_argument("--settings", type=Path, required=True, help="JSON file of BrokerSettings")
+    parser.add_argument("--log-level", default="INFO", help="Python logging level")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=arguments.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        settings = load_settings(arguments.settings)
+    except (OSError, ValidationError) as error:
+        print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_BAD_SETTINGS
+    gc.freeze()
+    return asyncio.run(_run(settings))
+
+
+async def _run(settings: BrokerSettings) -> int:
+    loop = asyncio.get_running_loop()
+    stop = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda: stop.done() or stop.set_result(None))
+    broker = Broker(settings)
+    try:
+        await broker.start()
+        await asyncio.wait([stop, broker.fatal], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await broker.stop()
+    if broker.fatal.done():
+        _log.critical("stopped: %r", broker.fatal.result())
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Imports every handler, so that it registers itself. A new API is one file and one line here."""
+
+from __future__ import annotations
+
+from . import (
+    cluster_delta,
+    p00_produce,
+    p01_fetch,
+    p02_list_offsets,
+    p03_metadata,
+    p08_offset_commit,
+    p09_offset_fetch,
+    p10_find_coordinator,
+    p11_join_group,
+    p12_heartbeat,
+    p13_leave_group,
+    p14_sync_group,
+    p15_describe_groups,
+    p16_list_groups,
+    p18_api_versions,
+    p19_create_topics,
+    p20_delete_topics,
+    p22_init_producer_id,
+    p32_describe_configs,
+    p37_create_partitions,
+    p60_describe_cluster,
+)
+
+__all__ = [
+    "cluster_delta",
+    "p00_produce",
+    "p01_fetch",
+    "p02_list_offsets",
+    "p03_metadata",
+    "p08_offset_commit",
+    "p09_offset_fetch",
+    "p10_find_coordinator",
+    "p11_join_group",
+    "p12_heartbeat",
+    "p13_leave_group",
+    "p14_sync_group",
+    "p15_describe_groups",
+    "p16_list_groups",
+    "p18_api_versions",
+    "p19_create_topics",
+    "p20_delete_topics",
+    "p22_init_producer_id",
+    "p32_describe_configs",
+    "p37_create_partitions",
+    "p60_describe_cluster",
+]

@@ -1,0 +1,76 @@
+"""ListOffsets v1-v7.
+
+Timestamps: -1 the high watermark (read_committed: the last stable offset), -2 the log start,
+-3 (v7, KIP-734) the record with the largest timestamp, others the first record at or after that
+time. v4 adds leader epochs (KIP-320).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.replication.partition import Partition
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+READ_COMMITTED: Final = 1
+
+
+@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=7)
+def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Answer each partition by itself."""
+    isolation_level = int(get(request, "isolation_level", 0))
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for entry in topic.partitions:
+            answer: dict[str, Any] = {
+                "partition_index": entry.partition_index,
+                "error_code": ErrorCode.none,
+                "timestamp": -1,
+                "offset": -1,
+                "leader_epoch": -1,
+            }
+            try:
+                if not broker.authorize(context, "DESCRIBE", "TOPIC", topic.name):
+                    raise KafkaError(ErrorCode.topic_authorization_failed)
+                partition = broker.replicas.get_leader(topic.name, entry.partition_index)
+                partition.require_leader(int(get(entry, "current_leader_epoch", -1)))
+                offset, timestamp_ms, epoch = _find(
+                    partition, int(entry.timestamp), isolation_level, context.api_version
+                )
+                answer |= {"offset": offset, "timestamp": timestamp_ms, "leader_epoch": epoch}
+            except KafkaError as error:
+                answer["error_code"] = error.code
+            partitions.append(answer)
+        topics.append({"name": topic.name, "partitions": partitions})
+    return {"topics": topics}
+
+
+def _find(
+    partition: Partition, timestamp_ms: int, isolation_level: int, version: int
+) -> tuple[int, int, int]:
+    """(offset, timestamp in ms, leader epoch); offset -1 where nothing matches."""
+    committed_only = isolation_level == READ_COMMITTED
+    limit = partition.last_stable_offset if committed_only else partition.high_watermark
+    if timestamp_ms == LATEST:
+        return limit, -1, partition.leader_epoch
+    if timestamp_ms == EARLIEST:
+        start = partition.log.log_start_offset
+        return start, -1, partition.log.epoch_at(start)
+    if timestamp_ms == MAX_TIMESTAMP and version >= 7:
+        found = partition.log.max_timestamp()
+    elif timestamp_ms < 0:
+        raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
+    else:
+        found = partition.log.offset_for_timestamp(timestamp_ms)
+    if found is None or found[0] >= limit:
+        return -1, -1, -1
+    return found[0], found[1], found[2]

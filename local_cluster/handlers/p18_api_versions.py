@@ -1,0 +1,53 @@
+"""ApiVersions v0-v4.
+
+v3 (KIP-511) is flexible and names the client software, which must match a pattern; a version
+that is not served is answered with the v0 body, error 35 and the range of ApiVersions in it.
+v3 also tells supported and finalized features (KIP-584): none yet. Produce is advertised from
+version 0 although v0-v2 are refused, because librdkafka otherwise turns compression off
+(KAFKA-18659).
+
+Deviations: v5 (KIP-1242) is not served.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+
+from .registry import Reply, RequestContext, advertised_apis, handles
+from .services import BrokerServices
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@handles(ApiKey.API_VERSIONS, min_version=0, max_version=4)
+def api_versions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Tell what is served; `request` is None where its version was not."""
+    error = ErrorCode.none
+    if request is None:
+        error = ErrorCode.unsupported_version
+    elif context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        error = ErrorCode.invalid_request
+    apis = advertised_apis()
+    if error == ErrorCode.unsupported_version:
+        apis = [api for api in apis if api.api_key == ApiKey.API_VERSIONS]
+    return {
+        "error_code": error,
+        "api_keys": []
+        if error == ErrorCode.invalid_request
+        else [
+            {
+                "api_key": api.api_key,
+                "min_version": api.advertised_min_version,
+                "max_version": api.max_version,
+            }
+            for api in apis
+        ],
+        "finalized_features_epoch": -1,
+    }

@@ -1,0 +1,24 @@
+"""Producer ids out of reserved blocks: one ZooKeeper write per thousand ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class ProducerIds:
+    """Gives each id once; asks `reserve` for the next block when one is used up."""
+
+    def __init__(self, reserve: Callable[[], Awaitable[range]]) -> None:
+        self._reserve = reserve
+        self._block = iter(range(0))
+        self._reserving = asyncio.Lock()
+
+    async def next(self) -> int:
+        """The next id. Raises KafkaError where no block can be reserved."""
+        async with self._reserving:
+            producer_id = next(self._block, None)
+            if producer_id is None:
+                self._block = iter(await self._reserve())
+                producer_id = next(self._block)
+            return producer_id

@@ -1,0 +1,166 @@
+"""All replicas that this broker hosts: created, led, resigned and deleted as the metadata says.
+
+A replica's directory is made when the metadata assigns it here, and removed only on a positive
+delete record that names its topic id (never because metadata is missing: the metadata may be
+what was lost).
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+from local_cluster.clock import Clock
+from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.model import PartitionState, TopicState
+from local_cluster.log.config import LogConfig
+from local_cluster.log.directory import LogDirectory
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .partition import Flusher, Partition
+
+LeadershipListener = Callable[[str, int, bool], None]
+"""Called with (topic, partition, leads) when this broker begins or ends to lead."""
+
+_log = logging.getLogger(__name__)
+
+
+class ReplicaSet:
+    """The replicas of one broker by topic and partition."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        broker_config: Mapping[str, str],
+        directory: LogDirectory,
+        cache: MetadataCache,
+        flusher: Flusher | None,
+        clock: Clock,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_config = broker_config
+        self._directory = directory
+        self._cache = cache
+        self._flusher = flusher
+        self._clock = clock
+        self._partitions: dict[str, dict[int, Partition]] = {}
+        self._listeners: list[LeadershipListener] = []
+
+    def on_leadership(self, listener: LeadershipListener) -> None:
+        """Call `listener` for every begin and end of leadership from now on."""
+        self._listeners.append(listener)
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self._partitions.values():
+            yield from partitions.values()
+
+    def get_leader(self, topic: str, partition: int) -> Partition:
+        """The replica that leads here.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or
+        KAFKA_STORAGE_ERROR where the replica's log is offline.
+        """
+        try:
+            found = self._partitions[topic][partition]
+        except KeyError:
+            if self._cache.partition(topic, partition) is None:
+                raise KafkaError(ErrorCode.unknown_topic_or_partition) from None
+            raise KafkaError(ErrorCode.not_leader_or_follower) from None
+        if not found.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        return found
+
+    # -- following the metadata -------------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the replicas to what the metadata cache now says."""
+        for topic, topic_id in changes.deleted.items():
+            self._delete_topic(topic, topic_id)
+        for topic in changes.removed:
+            self._stop_topic(topic)
+        for name in changes.topics:
+            self._follow_topic(self._cache.topics[name])
+
+    def resign_all(self) -> None:
+        """Stop leading everything: this broker is no longer part of the cluster."""
+        for partition in self:
+            self._resign(partition, partition.leader_epoch)
+
+    def _follow_topic(self, topic: TopicState) -> None:
+        config = LogConfig.of(topic.configs, self._broker_config)
+        for state in topic.partitions.values():
+            if self._broker_id not in state.replicas:
+                continue
+            try:
+                partition = self._replica(topic, state, config)
+            except (KafkaError, OSError) as error:
+                _log.error("%s-%d is offline here: %s", topic.name, state.partition, error)
+                continue
+            if partition.log.config != config:
+                partition.log.update_config(config)
+            if state.leader == self._broker_id:
+                self._lead(partition, state.leader_epoch)
+            else:
+                self._resign(partition, state.leader_epoch)
+
+    def _replica(self, topic: TopicState, state: PartitionState, config: LogConfig) -> Partition:
+        partitions = self._partitions.setdefault(topic.name, {})
+        found = partitions.get(state.partition)
+        if found is not None and found.topic_id != topic.topic_id:
+            # The name was deleted and created again while this broker was not told.
+            raise KafkaError(
+                ErrorCode.inconsistent_topic_id,
+                f"the directory belongs to topic id {found.topic_id}, not {topic.topic_id}",
+            )
+        if found is None:
+            log = self._directory.get_or_create(
+                topic.name, topic.topic_id, state.partition, config
+            )
+            found = Partition(
+                topic.name,
+                state.partition,
+                topic.topic_id,
+                log,
+                flusher=self._flusher,
+                now_ms=self._clock.now_ms,
+                high_watermark=self._directory.high_watermark(topic.name, state.partition),
+            )
+            partitions[state.partition] = found
+        return found
+
+    def _lead(self, partition: Partition, leader_epoch: int) -> None:
+        if leader_epoch < partition.leader_epoch:
+            return
+        began = not partition.is_leader
+        partition.become_leader(leader_epoch)
+        if began:
+            self._tell(partition, True)
+
+    def _resign(self, partition: Partition, leader_epoch: int) -> None:
+        if leader_epoch < partition.leader_epoch:
+            return
+        led = partition.is_leader
+        partition.resign(leader_epoch)
+        if led:
+            self._tell(partition, False)
+
+    def _tell(self, partition: Partition, leads: bool) -> None:
+        for listener in self._listeners:
+            listener(partition.topic, partition.partition, leads)
+
+    def _stop_topic(self, topic: str) -> None:
+        for partition in self._partitions.get(topic, {}).values():
+            self._resign(partition, partition.leader_epoch)
+
+    def _delete_topic(self, topic: str, topic_id: uuid.UUID) -> None:
+        partitions = self._partitions.get(topic, {})
+        for index in [i for i, p in partitions.items() if p.topic_id == topic_id]:
+            partition = partitions.pop(index)
+            self._resign(partition, partition.leader_epoch)
+            partition.fail_parked(ErrorCode.unknown_topic_or_partition)
+        if not partitions:
+            self._partitions.pop(topic, None)
+        # Directories that were never opened in this run (the broker was away) go as well.
+        self._directory.delete_topic(topic, topic_id)

@@ -1,0 +1,192 @@
+"""The broker process: opens its log directory, joins the cluster, serves, and stops cleanly.
+
+Order of starting: log directory, sockets bound (so that port 0 is known), ZooKeeper and the
+controller's first image, group commit, serving, ready file. Stopping goes the other way, and
+the clean-shutdown marker is written last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import local_cluster.handlers.all
+from local_cluster.clock import Clock, SystemClock
+from local_cluster.controller.control_plane import ControlPlane
+from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.groups.coordinator import GroupCoordinator
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.log.directory import LogDirectory
+from local_cluster.log.files import OsFiles
+from local_cluster.producer_ids import ProducerIds
+from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.settings import BrokerSettings
+
+from .connection import BrokerConnection
+from .flusher import GroupCommit
+
+LISTEN_BACKLOG: Final = 512
+CHECKPOINT_INTERVAL_MS: Final = 5_000
+"""How often high watermarks and recovery points are written, as Kafka does."""
+RETENTION_CHECK_INTERVAL_MS: Final = 300_000
+"""Default of log.retention.check.interval.ms."""
+
+_log = logging.getLogger(__name__)
+
+assert local_cluster.handlers.all, "importing it registers every handler"
+
+
+class Broker:
+    """One running broker; what its handlers use is public."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.metadata = MetadataCache()
+        self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._directory = LogDirectory(
+            Path(settings.log_dir), OsFiles(), broker_id=settings.broker_id, clock=self.clock
+        )
+        self._flusher = GroupCommit(self._on_fatal) if settings.flush == "fsync" else None
+        self.replicas = ReplicaSet(
+            broker_id=settings.broker_id,
+            broker_config=settings.config,
+            directory=self._directory,
+            cache=self.metadata,
+            flusher=self._flusher,
+            clock=self.clock,
+        )
+        self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
+        self.control_plane = ControlPlane(
+            settings,
+            self.clock,
+            self.metadata,
+            self._on_change,
+            bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
+        )
+        self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
+        self.groups = GroupCoordinator(self)
+        self.replicas.on_leadership(self._on_leadership)
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[BrokerConnection] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def authorize(
+        self, context: RequestContext, operation: str, resource_type: str, name: str
+    ) -> bool:
+        """Everybody may do everything until ACLs exist; every handler asks here."""
+        return True
+
+    async def start(self) -> None:
+        """Join the cluster and serve. Raises OSError, KafkaError or ZooKeeper's errors."""
+        self._directory.open(cluster_id=None)
+        if self._flusher is not None:
+            self._flusher.start()
+        await self.groups.start()
+        await self.control_plane.start()
+        assert self.metadata.cluster_id is not None, "joining gives the cluster id"
+        self._directory.bind_cluster_id(self.metadata.cluster_id)
+        loop = asyncio.get_running_loop()
+        for name, bound in self._sockets.items():
+            server = await loop.create_server(
+                lambda name=name: BrokerConnection(  # type: ignore[misc]
+                    self, name, self._connections.add, self._connections.discard
+                ),
+                sock=bound,
+                backlog=LISTEN_BACKLOG,
+            )
+            self._servers.append(server)
+        self._tasks.append(asyncio.create_task(self._checkpoints(), name="checkpoints"))
+        self._tasks.append(asyncio.create_task(self._retention(), name="retention"))
+        self._write_ready_file()
+        _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
+
+    async def stop(self) -> None:
+        """Leave the cluster, finish what was appended, close the logs cleanly."""
+        Path(self.settings.ready_file).unlink(missing_ok=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._connections):
+            connection.shut_down()
+        await self.control_plane.stop()
+        await self.groups.stop()
+        if self._flusher is not None:
+            await self._flusher.stop()
+        self._checkpoint()
+        self._directory.close(clean=not self.fatal.done())
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """The bound port of each listener."""
+        return {name: bound.getsockname()[1] for name, bound in self._sockets.items()}
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _on_change(self, changes: Changes) -> None:
+        self.replicas.apply(changes)
+
+    def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
+        self.groups.on_leadership(topic, partition, leads)
+
+    def _on_fatal(self, error: BaseException) -> None:
+        if not self.fatal.done():
+            self.fatal.set_result(error)
+
+    def _checkpoint(self) -> None:
+        self._directory.checkpoint(
+            {
+                (partition.topic, partition.partition): partition.high_watermark
+                for partition in self.replicas
+            }
+        )
+
+    async def _checkpoints(self) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_INTERVAL_MS / 1000)
+            self._checkpoint()
+
+    async def _retention(self) -> None:
+        interval_ms = self.settings.config_int(
+            "log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS
+        )
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            for partition in tuple(self.replicas):
+                partition.log.apply_retention(self.clock.now_ms(), partition.high_watermark)
+                await asyncio.sleep(0)
+
+    def _write_ready_file(self) -> None:
+        path = Path(self.settings.ready_file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {
+            "pid": os.getpid(),
+            "state": "running",
+            "broker_id": self.settings.broker_id,
+            "listeners": self.ports,
+        }
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(content))
+        partial.replace(path)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A bound, listening-to-be socket. Raises OSError that names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setblocking(False)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound

@@ -1,0 +1,139 @@
+"""Real brokers as processes, for tests: start, stop, kill -9, start again on the same data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 30.0
+
+DEVELOPMENT_CONFIG: Mapping[str, str] = {
+    "auto.create.topics.enable": "true",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+}
+
+
+@dataclass
+class BrokerProcess:
+    """One broker in a process of its own; the port stays the same over restarts."""
+
+    settings: BrokerSettings
+    directory: Path
+    process: subprocess.Popen[bytes] | None = None
+    port: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def log_dir(self) -> Path:
+        return Path(self.settings.log_dir)
+
+    def log_text(self) -> str:
+        return (self.directory / "broker.log").read_text(errors="replace")
+
+    async def start(self) -> None:
+        """Start and wait until the ready file names this process."""
+        settings = self.directory / "settings.json"
+        settings.write_bytes(dump_settings(self._with_port()))
+        with (self.directory / "broker.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "local_cluster", "--settings", str(settings)],
+                stderr=log,
+                stdout=log,
+                env=os.environ | self.environment,
+                cwd=Path(__file__).parent.parent,
+            )
+        ready = Path(self.settings.ready_file)
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while True:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"the broker ended at once:\n{self.log_text()[-4000:]}")
+                with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+                    content = json.loads(ready.read_text())
+                    if content["pid"] == self.process.pid:
+                        self.port = content["listeners"]["PLAINTEXT"]
+                        return
+                await asyncio.sleep(0.02)
+
+    async def stop(self) -> int:
+        """SIGTERM and wait; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return await self._wait()
+
+    async def kill(self) -> None:
+        """kill -9 and wait."""
+        assert self.process is not None
+        self.process.kill()
+        await self._wait()
+
+    async def _wait(self) -> int:
+        assert self.process is not None
+        return await asyncio.wait_for(asyncio.to_thread(self.process.wait), STOP_SECONDS_MAX)
+
+    def _with_port(self) -> BrokerSettings:
+        from dataclasses import replace
+
+        listener = replace(self.settings.listeners[0], port=self.port)
+        return replace(self.settings, listeners=(listener,))
+
+
+@contextlib.asynccontextmanager
+async def running_broker(
+    zookeeper_connect: str,
+    directory: Path,
+    *,
+    broker_id: int = 1,
+    config: Mapping[str, str] | None = None,
+    flush: FlushMode = "fsync",
+    cluster: str = "test",
+) -> AsyncIterator[BrokerProcess]:
+    """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent)."""
+    if "/" not in zookeeper_connect:
+        zookeeper_connect += f"/t{uuid.uuid4().hex[:8]}"
+    directory = directory / f"broker-{broker_id}"
+    directory.mkdir(parents=True, exist_ok=True)
+    broker = BrokerProcess(
+        BrokerSettings(
+            cluster=cluster,
+            broker_id=broker_id,
+            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=0),),
+            inter_broker_listener="PLAINTEXT",
+            zookeeper_connect=zookeeper_connect,
+            zookeeper_session_timeout_ms=6_000,
+            log_dir=str(directory / "log"),
+            ready_file=str(directory / "ready.json"),
+            flush=flush,
+            config={**DEVELOPMENT_CONFIG, **(config or {})},
+        ),
+        directory,
+    )
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        if broker.process is not None and broker.process.poll() is None:
+            broker.process.kill()
+            await broker._wait()

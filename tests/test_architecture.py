@@ -1,0 +1,109 @@
+"""The arrows between the packages, and what a core may not import (see the top README)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("local_cluster", "mirror_maker", "aggregator", "spark_global", "topology")
+
+PURE = ("local_cluster.wire", "local_cluster.records")
+CLIENT = "local_cluster.client"
+FORMATS = "mirror_maker.formats"
+
+# Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "local_cluster.wire": (),
+    "local_cluster.records": (),
+    "local_cluster.client": PURE,
+    "local_cluster": ("local_cluster",),
+    "mirror_maker.formats": PURE,
+    "mirror_maker": (*PURE, CLIENT),
+    "aggregator": (*PURE, CLIENT, FORMATS),
+    "spark_global": (*PURE, CLIENT, FORMATS),
+    "topology": PACKAGES,
+}
+
+# The broker's own code must not depend on the client beside it, except where brokers talk.
+IO_MODULES = {"asyncio", "socket", "os", "time", "random", "kazoo", "threading", "subprocess"}
+CORES = (
+    "local_cluster/wire/*.py",
+    "local_cluster/records/*.py",
+    "local_cluster/groups/shard.py",
+    "local_cluster/groups/classic_fsm.py",
+    "local_cluster/groups/offsets.py",
+    "local_cluster/groups/records.py",
+    "local_cluster/controller/fsm.py",
+    "local_cluster/controller/placement.py",
+    "local_cluster/controller/znodes.py",
+    "local_cluster/controller/metadata_cache.py",
+    "local_cluster/controller/model.py",
+    "mirror_maker/passthrough.py",
+    "mirror_maker/offset_map.py",
+    "mirror_maker/resume.py",
+    "mirror_maker/formats/*.py",
+    "aggregator/audit.py",
+    "topology/plan.py",
+    "topology/loops.py",
+)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Absolute names of everything that a file imports."""
+    package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {f"{module}.{alias.name}" for alias in node.names} | {module}
+    return names
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def covered(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def sources() -> list[Path]:
+    return [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+
+
+def test_arrows_point_one_way() -> None:
+    wrong: list[str] = []
+    for path in sources():
+        module = module_name(path)
+        home = max((prefix for prefix in ALLOWED if covered(module, prefix)), key=len)
+        for name in imported_modules(path):
+            ours = any(covered(name, package) for package in PACKAGES)
+            allowed = (home, *ALLOWED[home])
+            # `import local_cluster` alone, the parent of an allowed package, carries nothing.
+            parent = any(covered(prefix, name) for prefix in allowed)
+            if ours and not parent and not any(covered(name, prefix) for prefix in allowed):
+                wrong.append(f"{module} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("pattern", CORES)
+def test_cores_do_no_io(pattern: str) -> None:
+    paths = sorted(ROOT.glob(pattern))
+    assert paths, f"{pattern} names no file: update the list"
+    for path in paths:
+        top_levels = {name.split(".")[0] for name in imported_modules(path)}
+        assert not top_levels & IO_MODULES, f"{path.name} imports {top_levels & IO_MODULES}"
+
+
+def test_the_walk_sees_every_form_of_import(tmp_path: Path) -> None:
+    sample = ROOT / "topology" / "supervisor.py"
+    names = imported_modules(sample)
+    assert "asyncio" in names
+    assert any(covered(name, "topology") for name in names)

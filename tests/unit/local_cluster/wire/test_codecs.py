@@ -1,0 +1,191 @@
+"""The hand-written codecs against kio's, which is generated from Kafka's schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from local_cluster.wire import fetch, messages, produce
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, PeerError
+from local_cluster.wire.header import (
+    encode_request_header,
+    encode_response_header,
+    read_request_header,
+    read_response_header,
+)
+
+PRODUCE_VERSIONS = range(3, 10)
+FETCH_VERSIONS = range(4, 13)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize("transactional_id", [None, "tx-\u00fc"])
+def test_produce_request_bytes_equal_kios(version: int, transactional_id: str | None) -> None:
+    partitions = [("t", 0, b"abc"), ("t", 1, b"x" * 300), ("u", 7, b"")]
+    request = produce.ProduceRequest(
+        transactional_id,
+        -1,
+        1000,
+        [produce.PartitionRecords(t, p, memoryview(r)) for t, p, r in partitions],
+    )
+    ours = b"".join(produce.encode_request(version, request))
+    kios = messages.encode_request(
+        ApiKey.PRODUCE,
+        version,
+        {
+            "transactional_id": transactional_id,
+            "acks": -1,
+            "timeout": 1000,
+            "topic_data": [
+                {
+                    "name": "t",
+                    "partition_data": [
+                        {"index": 0, "records": b"abc"},
+                        {"index": 1, "records": b"x" * 300},
+                    ],
+                },
+                {"name": "u", "partition_data": [{"index": 7, "records": b""}]},
+            ],
+        },
+    )
+    assert ours == kios
+    decoded = produce.decode_request(version, memoryview(kios), 0)
+    assert decoded.transactional_id == transactional_id
+    assert [(e.topic, e.partition, bytes(e.records or b"")) for e in decoded.partitions] == (
+        partitions
+    )
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
+    answers = [
+        produce.PartitionProduced("t", 0, 0, 5, 6, 7 if version >= 5 else -1),
+        produce.PartitionProduced(
+            "t",
+            1,
+            ErrorCode.invalid_record,
+            -1,
+            -1,
+            -1,
+            ((3, "no key"),) if version >= 8 else (),
+            "bad" if version >= 8 else None,
+        ),
+    ]
+    body = produce.encode_response(version, answers)
+    assert produce.decode_response(version, memoryview(body), 0) == answers
+    kios = messages.decode_response(ApiKey.PRODUCE, version, memoryview(body), 0)
+    first, second = kios.responses[0].partition_responses
+    assert (first.index, first.base_offset) == (0, 5)
+    assert second.error_code == ErrorCode.invalid_record
+    if version >= 8:
+        assert second.record_errors[0].batch_index == 3
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_fetch_request_bytes_equal_kios(version: int) -> None:
+    request = fetch.FetchRequest(
+        -1,
+        500,
+        1,
+        1_000_000,
+        1,
+        0,
+        -1,
+        [
+            fetch.FetchPartition(
+                "t",
+                3,
+                5 if version >= 9 else -1,
+                77,
+                4 if version >= 12 else -1,
+                9 if version >= 5 else -1,
+                100,
+            )
+        ],
+        [],
+        "r1" if version >= 11 else "",
+    )
+    ours = fetch.encode_request(version, request)
+    fields: dict[str, Any] = {
+        "replica_id": -1,
+        "max_wait": 500,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "isolation_level": 1,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [
+            {
+                "topic": "t",
+                "partitions": [
+                    {
+                        "partition": 3,
+                        "current_leader_epoch": 5,
+                        "fetch_offset": 77,
+                        "last_fetched_epoch": 4,
+                        "log_start_offset": 9,
+                        "partition_max_bytes": 100,
+                    }
+                ],
+            }
+        ],
+        "forgotten_topics_data": [],
+        "rack_id": "r1",
+    }
+    assert ours == messages.encode_request(ApiKey.FETCH, version, fields)
+    assert fetch.decode_request(version, memoryview(ours), 0) == request
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_fetch_response_is_readable_by_kio_and_back(version: int) -> None:
+    start = 1 if version >= 5 else -1
+    answers = [
+        fetch.PartitionFetched("t", 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs")),
+        fetch.PartitionFetched("t", 4, 1, 9, 8, start, None, -1, None),
+    ]
+    body = b"".join(bytes(part) for part in fetch.encode_response(version, answers))  # type: ignore[arg-type]
+    error, session_id, partitions = fetch.decode_response(version, memoryview(body), 0)
+    assert (error, session_id) == (0, 0)
+    assert partitions[0] == answers[0]
+    assert partitions[1].aborted_transactions is None
+    kios = messages.decode_response(ApiKey.FETCH, version, memoryview(body), 0)
+    assert kios.responses[0].partitions[0].records == b"recs"
+    assert kios.responses[0].partitions[0].aborted_transactions[0].first_offset == 2
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_every_cut_of_a_produce_request_is_a_peer_error(version: int) -> None:
+    request = produce.ProduceRequest(
+        "t", 1, 5, [produce.PartitionRecords("topic", 0, memoryview(b"abcdef"))]
+    )
+    body = b"".join(produce.encode_request(version, request))
+    for cut in range(len(body) - (1 if version >= 9 else 0)):
+        with pytest.raises(PeerError):
+            produce.decode_request(version, memoryview(body[:cut]), 0)
+
+
+def test_array_longer_than_the_frame_is_refused_before_allocating() -> None:
+    body = b"\xff\xff" + b"\x00\x01\x00\x00\x00\x05" + b"\x7f\xff\xff\xff"
+    with pytest.raises(PeerError, match="array of 2147483647"):
+        produce.decode_request(3, memoryview(body), 0)
+
+
+@pytest.mark.parametrize(
+    ("api", "version"), [(ApiKey.METADATA, 5), (ApiKey.METADATA, 9), (ApiKey.API_VERSIONS, 3)]
+)
+@pytest.mark.parametrize("client_id", [None, "", "rdkafka"])
+def test_headers_go_round(api: ApiKey, version: int, client_id: str | None) -> None:
+    encoded = encode_request_header(api, version, 77, client_id)
+    header = read_request_header(memoryview(encoded + b"body"))
+    assert header[:4] == (api, version, 77, client_id)
+    assert header.body_position == len(encoded)
+    answer = encode_response_header(api, version, 77)
+    assert read_response_header(api, version, memoryview(answer)) == (77, len(answer))
+
+
+def test_api_versions_answer_always_has_header_v0() -> None:
+    assert len(encode_response_header(ApiKey.API_VERSIONS, 4, 1)) == 4
+    assert len(encode_response_header(ApiKey.METADATA, 9, 1)) == 5
