@@ -1,0 +1,164 @@
+"""A whole offset-map topic, replayed: registrations, openings and one map per flow.
+
+Feed every record in log order to `replay`; ask at any time. Nothing that was true turns false by
+more records: maps only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from .offset_map import OffsetMap, Run
+from .records import (
+    Block,
+    FlowKey,
+    MapFormatError,
+    Opening,
+    Registration,
+    decode_key,
+    decode_record,
+)
+
+
+class MapTopic:
+    """The state that the records of one map topic amount to."""
+
+    def __init__(self) -> None:
+        self.registrations: list[Registration] = []
+        """In log order; the first is the link's."""
+        self._registered: set[int] = set()
+        self._openings: dict[FlowKey, list[Opening]] = {}
+        self._opened: set[bytes] = set()
+        self._blocks: dict[FlowKey, dict[bytes, Block]] = {}
+        self._maps: dict[FlowKey, OffsetMap] = {}
+        self._latest: dict[tuple[str, int], FlowKey] = {}
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
+        if key is None:
+            raise MapFormatError("a record without a key")
+        if value is None:
+            self._delete(key)
+            return
+        record = decode_record(key, value)
+        match record:
+            case Registration():
+                if record.producer_id not in self._registered:
+                    self._registered.add(record.producer_id)
+                    self.registrations.append(record)
+            case Opening():
+                if key not in self._opened:
+                    self._opened.add(key)
+                    self._openings.setdefault(record.flow, []).append(record)
+                    self._latest[record.flow.source_topic, record.flow.partition] = record.flow
+            case Block():
+                self._blocks.setdefault(record.flow, {})[key] = record
+                self._latest.setdefault(
+                    (record.flow.source_topic, record.flow.partition), record.flow
+                )
+        if not isinstance(record, Registration):
+            self._maps.pop(record.flow, None)
+
+    def _delete(self, key: bytes) -> None:
+        flow = decode_key(key).flow
+        if flow is not None and self._blocks.get(flow, {}).pop(key, None) is not None:
+            self._maps.pop(flow, None)
+
+    @property
+    def registration(self) -> Registration | None:
+        """The link's own registration."""
+        return self.registrations[0] if self.registrations else None
+
+    def flows(self) -> Iterator[FlowKey]:
+        """Per source topic and partition the flow that was opened last."""
+        return iter(self._latest.values())
+
+    def latest_flow(
+        self, source_topic: str, partition: int, target_topic_id: UUID | None = None
+    ) -> FlowKey | None:
+        """The flow of a source partition that was opened last, or None.
+
+        With a target topic id only flows into that topic count: a copy that was deleted and made
+        anew is another topic, though the name is the same.
+        """
+        if target_topic_id is None:
+            return self._latest.get((source_topic, partition))
+        found = None
+        for flow in (*self._openings, *self._blocks):
+            if (flow.source_topic, flow.partition, flow.target_topic_id) == (
+                source_topic,
+                partition,
+                target_topic_id,
+            ):
+                found = flow
+        return found
+
+    def target_topic(self, flow: FlowKey) -> str | None:
+        """Name of the target topic that the flow's records give."""
+        records: Iterable[Opening | Block] = (
+            self._openings.get(flow) or self._blocks.get(flow, {}).values()
+        )
+        return next((record.target_topic for record in records), None)
+
+    def opening(self, flow: FlowKey) -> Opening | None:
+        """The opening that holds now: of the highest epoch, the first in log order."""
+        openings = self._openings.get(flow)
+        if not openings:
+            return None
+        epoch = max(opening.producer_epoch for opening in openings)
+        return next(opening for opening in openings if opening.producer_epoch == epoch)
+
+    def last_block(self, flow: FlowKey, producer_epoch: int) -> Block | None:
+        """The block of that epoch which reaches furthest, the one with most runs among equals."""
+        blocks = [
+            block
+            for block in self._blocks.get(flow, {}).values()
+            if block.producer_epoch == producer_epoch
+        ]
+        return max(blocks, key=lambda block: (block.source_next, len(block.runs)), default=None)
+
+    def offset_map(self, flow: FlowKey) -> OffsetMap | None:
+        """The map of a flow, None for one that was never opened."""
+        if flow not in self._maps:
+            first = self._first_opening(flow)
+            blocks = sorted(
+                self._blocks.get(flow, {}).values(),
+                key=lambda block: (block.source_start, block.source_next),
+            )
+            if first is not None:
+                offset_map = OffsetMap(first.source_offset, first.target_offset)
+            elif blocks:
+                offset_map = OffsetMap(blocks[0].source_start, blocks[0].target_start)
+            else:
+                return None
+            for block in blocks:
+                _extend(offset_map, block)
+            self._maps[flow] = offset_map
+        return self._maps[flow]
+
+    def _first_opening(self, flow: FlowKey) -> Opening | None:
+        openings = self._openings.get(flow)
+        if not openings:
+            return None
+        epoch = min(opening.producer_epoch for opening in openings)
+        return next(opening for opening in openings if opening.producer_epoch == epoch)
+
+
+def _extend(offset_map: OffsetMap, block: Block) -> None:
+    """Add what the block knows beyond the map's end; blocks that overlap agree."""
+    if block.source_next <= offset_map.source_next:
+        return
+    if block.source_start > offset_map.source_next:
+        offset_map.skip_unknown(block.source_start, block.target_start)
+    for run in block.runs:
+        known = offset_map.source_next - run.source_offset
+        if known < run.records_count:
+            offset_map.append(
+                run
+                if known <= 0
+                else Run(
+                    run.source_offset + known, run.target_offset + known, run.records_count - known
+                )
+            )
+    offset_map.advance(block.source_next)

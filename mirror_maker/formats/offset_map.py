@@ -1,0 +1,149 @@
+"""The exact map between the offsets of one source partition and its copy.
+
+A map is a list of runs: `records_count` records that lie side by side in both logs. What the mirror
+leaves out of the copy (transaction markers, aborted records, compacted holes) separates runs on
+the source side; what others write into the target separates them on the target side.
+
+Guarantees:
+
+- *Lossless*: every copied record below `source_next` is in exactly one run.
+- *Monotonic*: runs ascend on both sides, so translation keeps the order.
+- *Exact*: `translate(o)` is the smallest target offset, from the flow's first on, such that every
+  copied record before `o` lies below it and every one from `o` on lies at or above it.
+- *Honest*: past the mirrored end, and where a part of the map was lost, the answer is `pending`.
+
+Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Run(NamedTuple):
+    """`records_count` records side by side in both logs."""
+
+    source_offset: int
+    target_offset: int
+    records_count: int
+
+    @property
+    def source_next(self) -> int:
+        """The source offset after the run's last record."""
+        return self.source_offset + self.records_count
+
+    @property
+    def target_next(self) -> int:
+        """The target offset after the run's last record."""
+        return self.target_offset + self.records_count
+
+
+class TranslationState(StrEnum):
+    """Whether a translation is known."""
+
+    EXACT = "exact"
+    PENDING = "pending"
+
+
+class Translation(NamedTuple):
+    """The answer to `translate`; the target offset is given exactly with EXACT."""
+
+    state: TranslationState
+    target_offset: int | None
+
+
+_PENDING = Translation(TranslationState.PENDING, None)
+
+
+class OffsetMap:
+    """The map of one flow; it grows at its end and nowhere else."""
+
+    __slots__ = ("_counts", "_holes", "_sources", "_targets", "source_next", "source_start",
+                 "target_start")  # fmt: skip
+
+    def __init__(self, source_start: int, target_start: int) -> None:
+        self.source_start = source_start
+        """Source offset from which the flow copies."""
+        self.target_start = target_start
+        """Target offset from which its copies lie."""
+        self.source_next = source_start
+        """What became of every source offset below this one is known."""
+        self._sources: list[int] = []
+        self._targets: list[int] = []
+        self._counts: list[int] = []
+        # Parts of the source about which nothing is known, as (start, end): only where blocks
+        # were lost. A run of count 0 at the end of each carries the target offset to go on from.
+        self._holes: list[tuple[int, int]] = []
+
+    @property
+    def target_next(self) -> int:
+        """The target offset after the last mapped record."""
+        return self._targets[-1] + self._counts[-1] if self._targets else self.target_start
+
+    def append(self, run: Run) -> None:
+        """Add a run at the end; one that continues the last run on both sides grows it."""
+        assert run.records_count > 0, run
+        assert run.source_offset >= self.source_next, (run, self.source_next)
+        assert run.target_offset >= self.target_next, (run, self.target_next)
+        if (
+            self._counts
+            and self._counts[-1]
+            and self._sources[-1] + self._counts[-1] == run.source_offset
+            and self._targets[-1] + self._counts[-1] == run.target_offset
+        ):
+            self._counts[-1] += run.records_count
+        else:
+            self._sources.append(run.source_offset)
+            self._targets.append(run.target_offset)
+            self._counts.append(run.records_count)
+        self.source_next = run.source_next
+
+    def advance(self, source_next: int) -> None:
+        """Say that nothing more was copied before `source_next`."""
+        self.source_next = max(self.source_next, source_next)
+
+    def skip_unknown(self, source_next: int, target_offset: int) -> None:
+        """Say that nothing is known of the source between the end and `source_next`."""
+        assert source_next > self.source_next, (source_next, self.source_next)
+        assert target_offset >= self.target_next, (target_offset, self.target_next)
+        self._holes.append((self.source_next, source_next))
+        self._sources.append(source_next)
+        self._targets.append(target_offset)
+        self._counts.append(0)
+        self.source_next = source_next
+
+    def translate(self, source_offset: int) -> Translation:
+        """Where a reader of the source that stands at `source_offset` stands on the target."""
+        if source_offset > self.source_next:
+            return _PENDING
+        index = bisect_right(self._sources, source_offset) - 1
+        if index < 0:
+            if self._in_hole(source_offset):
+                return _PENDING
+            return Translation(TranslationState.EXACT, self.target_start)
+        into = min(source_offset - self._sources[index], self._counts[index])
+        if into == self._counts[index] and self._in_hole(source_offset):
+            return _PENDING
+        return Translation(TranslationState.EXACT, self._targets[index] + into)
+
+    def source_of(self, target_offset: int) -> int | None:
+        """The source offset of the record at `target_offset`; None where it is no copy."""
+        index = bisect_right(self._targets, target_offset) - 1
+        if index < 0:
+            return None
+        into = target_offset - self._targets[index]
+        return self._sources[index] + into if into < self._counts[index] else None
+
+    def runs(self) -> Iterator[Run]:
+        """Every run, ascending on both sides; none is empty."""
+        for run in map(Run, self._sources, self._targets, self._counts):
+            if run.records_count:
+                yield run
+
+    def _in_hole(self, source_offset: int) -> bool:
+        # Strictly inside: at its start everything before is known, at its end the marker answers.
+        index = bisect_left(self._holes, (source_offset, -1)) - 1
+        return index >= 0 and source_offset < self._holes[index][1]
