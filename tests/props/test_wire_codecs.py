@@ -1,0 +1,128 @@
+"""Whatever bytes arrive, the decoders give a value or PeerError, and never anything else."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_cluster.records import header as h
+from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
+from local_cluster.records.compress import Codec, CompressionError
+from local_cluster.wire import fetch, messages, produce
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.frame import FrameReceiver
+from local_cluster.wire.header import read_request_header
+
+small_bytes = st.binary(max_size=200)
+names = st.text(max_size=20)
+
+
+@given(small_bytes)
+def test_request_header_of_any_bytes(data: bytes) -> None:
+    with contextlib.suppress(PeerError):
+        header = read_request_header(memoryview(data))
+        assert header.body_position <= len(data)
+
+
+@given(small_bytes, st.integers(3, 9))
+def test_produce_of_any_bytes(data: bytes, version: int) -> None:
+    with contextlib.suppress(PeerError):
+        produce.decode_request(version, memoryview(data), 0)
+    with contextlib.suppress(PeerError):
+        produce.decode_response(version, memoryview(data), 0)
+
+
+@given(small_bytes, st.integers(4, 12))
+def test_fetch_of_any_bytes(data: bytes, version: int) -> None:
+    with contextlib.suppress(PeerError):
+        fetch.decode_request(version, memoryview(data), 0)
+    with contextlib.suppress(PeerError):
+        fetch.decode_response(version, memoryview(data), 0)
+
+
+@given(
+    small_bytes,
+    st.sampled_from([(ApiKey.METADATA, 12), (ApiKey.JOIN_GROUP, 9), (ApiKey.CREATE_TOPICS, 2)]),
+)
+def test_kios_messages_of_any_bytes(data: bytes, api: tuple[ApiKey, int]) -> None:
+    with contextlib.suppress(PeerError):
+        messages.decode_request(*api, memoryview(data), 0)
+
+
+partitions = st.lists(
+    st.tuples(names, st.integers(0, 2**31 - 1), st.binary(max_size=50)), max_size=6
+)
+
+
+@given(st.integers(3, 9), st.none() | names, partitions)
+def test_produce_requests_go_round(
+    version: int, transactional_id: str | None, entries: list[tuple[str, int, bytes]]
+) -> None:
+    entries.sort(key=lambda entry: entry[0])
+    request = produce.ProduceRequest(
+        transactional_id,
+        -1,
+        30_000,
+        [produce.PartitionRecords(t, p, memoryview(r)) for t, p, r in entries],
+    )
+    body = b"".join(produce.encode_request(version, request))
+    assert produce.decode_request(version, memoryview(body), 0) == request
+
+
+records = st.builds(
+    NewRecord,
+    st.integers(0, 2**42),
+    st.none() | st.binary(max_size=30),
+    st.none() | st.binary(max_size=80),
+    st.lists(st.tuples(names, st.none() | st.binary(max_size=10)), max_size=3).map(tuple),
+)
+
+
+@given(st.lists(records, min_size=1, max_size=20), st.sampled_from(list(Codec)))
+def test_batches_go_round(batch: list[NewRecord], codec: Codec) -> None:
+    encoded = encode_batch(batch, codec=codec, base_offset=100)
+    header = h.read_header(encoded)
+    assert h.crc_is_valid(encoded, 0, header)
+    assert header.max_timestamp == max(record.timestamp_ms for record in batch)
+    decoded = decode_batch(encoded, 0, header)
+    assert [NewRecord(*record[1:]) for record in decoded] == batch
+    assert [record.offset for record in decoded] == list(range(100, 100 + len(batch)))
+
+
+@given(
+    st.lists(records, min_size=1, max_size=5),
+    st.sampled_from(list(Codec)),
+    st.data(),
+)
+def test_a_flipped_byte_is_seen_by_the_crc(
+    batch: list[NewRecord], codec: Codec, data: st.DataObject
+) -> None:
+    encoded = encode_batch(batch, codec=codec)
+    at = data.draw(st.integers(17, len(encoded) - 1))
+    encoded[at] ^= data.draw(st.integers(1, 255))
+    assert not h.crc_is_valid(encoded, 0, h.read_header(encoded))
+    with contextlib.suppress(CorruptRecordError, CompressionError):
+        decode_batch(encoded, 0, h.read_header(encoded), 1_000_000)
+
+
+@given(st.binary(min_size=h.HEADER_BYTES, max_size=300))
+def test_headers_of_any_bytes_terminate(data: bytes) -> None:
+    assert len(list(h.iter_headers(data))) <= len(data) // h.HEADER_BYTES
+
+
+@given(st.lists(small_bytes, max_size=8), st.data())
+def test_frames_of_any_cut(frames: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    receiver = FrameReceiver(1000)
+    received: list[bytes] = []
+    position = 0
+    while position < len(stream):
+        window = receiver.writable()
+        count = data.draw(st.integers(1, min(len(window), len(stream) - position)))
+        window[:count] = stream[position : position + count]
+        position += count
+        received += [bytes(frame) for frame in receiver.received(count)]
+    assert received == frames
