@@ -1,0 +1,63 @@
+"""Fixtures that several packages' tests share."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
+
+ZOOKEEPER_START_SECONDS_MAX = 30.0
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real ZooKeeper server for the whole session: "host:port"; use a chroot per test."""
+    server = EmbeddedZooKeeper(
+        directory=tmp_path_factory.mktemp("zookeeper"),
+        data_directory=tmp_path_factory.mktemp("zookeeper-data"),
+        port=_free_port(),
+        fsync=False,
+    )
+    try:
+        command = server.argv
+    except ZooKeeperUnavailable as error:
+        pytest.skip(str(error))
+    for path, text in server.files.items():
+        path.write_text(text)
+    with (server.directory / "zookeeper.log").open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        _await_serving(server, process)
+        yield server.connect
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await_serving(server: EmbeddedZooKeeper, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + ZOOKEEPER_START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with socket.create_connection((server.host, server.port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                if connection.recv(4096).startswith(b"Zookeeper version"):
+                    return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    log = (server.directory / "zookeeper.log").read_text(errors="replace")
+    raise RuntimeError(f"ZooKeeper does not serve:\n{log[-4000:]}")

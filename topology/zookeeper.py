@@ -1,0 +1,149 @@
+"""The embedded ZooKeeper: the real server, from the jars that PySpark ships.
+
+Pure but for looking where the jars are: it says which files to write and which command to run;
+the supervisor (or a test) does it. The server binds one address, has no admin server, and keeps
+its transaction log fsynced unless it is told that its data may be lost (tests).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+TICK_MS: Final = 500
+"""Sessions are expired in steps of this."""
+SESSION_TIMEOUT_MS_MIN: Final = 1_000
+SESSION_TIMEOUT_MS_MAX: Final = 60_000
+HEAP_MIB: Final = 128
+TRANSACTION_LOG_KIB: Final = 1_024
+"""Preallocated per transaction log file; the server's own default is 64 MiB."""
+SNAPSHOTS_KEPT: Final = 3
+
+_JARS: Final = (
+    "zookeeper-*.jar",
+    "netty-*.jar",
+    "slf4j-api-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "commons-io-*.jar",
+)
+
+_LOGGING: Final = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+class ZooKeeperUnavailable(Exception):
+    """This machine has no Java, or PySpark's jars are missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedZooKeeper:
+    """One server process to be."""
+
+    directory: Path
+    """Holds its two config files; the caller writes `files` there."""
+    data_directory: Path
+    """Snapshots and transaction logs; made by the server."""
+    port: int
+    host: str = "127.0.0.1"
+    fsync: bool = True
+    """False: a crash of the machine may lose what was acknowledged."""
+
+    @property
+    def connect(self) -> str:
+        """Connect string without a chroot."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def config_file(self) -> Path:
+        return self.directory / "zookeeper.cfg"
+
+    @property
+    def logging_file(self) -> Path:
+        return self.directory / "zookeeper-log4j2.properties"
+
+    @property
+    def files(self) -> Mapping[Path, str]:
+        """Content by path, to be written before the command runs."""
+        return {self.config_file: self._config(), self.logging_file: _LOGGING}
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command. Raises ZooKeeperUnavailable."""
+        return (
+            find_java(),
+            f"-Xmx{HEAP_MIB}m",
+            "-Xshare:auto",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.logging_file.as_uri()}",
+            f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
+            f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
+            "-Dzookeeper.jmx.log4j.disable=true",
+            "-cp",
+            os.pathsep.join(str(path) for path in find_jars()),
+            MAIN_CLASS,
+            str(self.config_file),
+        )
+
+    def _config(self) -> str:
+        settings = {
+            "tickTime": TICK_MS,
+            "minSessionTimeout": SESSION_TIMEOUT_MS_MIN,
+            "maxSessionTimeout": SESSION_TIMEOUT_MS_MAX,
+            "dataDir": self.data_directory,
+            "clientPort": self.port,
+            "clientPortAddress": self.host,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "srvr",
+            "autopurge.snapRetainCount": SNAPSHOTS_KEPT,
+            "autopurge.purgeInterval": 1,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def find_java() -> str:
+    """Path of the Java launcher: JAVA_HOME's, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (launcher := Path(home, "bin", "java")).is_file():
+        return str(launcher)
+    found = shutil.which("java")
+    if found is None:
+        raise ZooKeeperUnavailable("no java on the PATH, and JAVA_HOME names none: install Java 17")
+    return found
+
+
+def find_jars() -> tuple[Path, ...]:
+    """The jars that the server needs. Raises ZooKeeperUnavailable."""
+    spec = importlib.util.find_spec("pyspark")
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if not places:
+        raise ZooKeeperUnavailable("pyspark is not installed: the server's jars come with it")
+    directory = Path(places[0], "jars")
+    jars = []
+    for pattern in _JARS:
+        found = sorted(directory.glob(pattern))
+        if not found:
+            raise ZooKeeperUnavailable(f"{directory} has no {pattern}")
+        jars += found
+    return tuple(jars)
