@@ -1,0 +1,1 @@
+"""The group coordinator: groups and committed offsets as replayed records."""

@@ -1,0 +1,182 @@
+"""Committed positions of the groups of one shard, and who may commit them.
+
+Guarantees: what was committed is what is fetched, metadata and leader epoch included; a position
+that was never committed is -1 with empty metadata, never 0; a member of an old generation, or of
+a group that is just handing out assignments, cannot commit.
+
+Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit.
+Not here: transactional commits, which need the transaction coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from local_cluster.wire.errors import ErrorCode
+
+from .classic_fsm import GroupState
+from .group import ClassicGroup
+from .records import (
+    NO_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    STRING_BYTES_MAX,
+    CommittedOffset,
+    StoredRecord,
+    encode_offset_key,
+    encode_offset_value,
+)
+from .requests import (
+    UNKNOWN_MEMBER,
+    CommitRequest,
+    FetchedOffset,
+    GroupLimits,
+    Now,
+    OffsetToCommit,
+)
+
+TopicPartition = tuple[str, int]
+
+NO_OFFSET: Final = CommittedOffset(-1, NO_LEADER_EPOCH, "", NO_TIMESTAMP)
+"""What a fetch tells of a partition without a committed position."""
+
+
+def validate_commit(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
+    """Whether this request may commit to this group in its present state."""
+    if request.generation_id < 0 and group.state is GroupState.EMPTY:
+        # A consumer that assigns itself its partitions, or an administrator.
+        return ErrorCode.none
+    if (
+        request.generation_id < 0
+        and request.member_id == UNKNOWN_MEMBER
+        and request.group_instance_id is None
+    ):
+        # Members own the positions of a group that has members.
+        return ErrorCode.unknown_member_id
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.none:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.illegal_generation
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The member does not know yet what it owns in this generation.
+        return ErrorCode.rebalance_in_progress
+    return ErrorCode.none
+
+
+class CommittedOffsets:
+    """Positions by group, topic and partition."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+
+    def has_any(self, group_id: str) -> bool:
+        return group_id in self._by_group
+
+    def group_ids(self) -> list[str]:
+        return list(self._by_group)
+
+    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        offsets = self._by_group.get(group_id)
+        if offsets is None:
+            offsets = self._by_group[group_id] = {}
+        offsets[topic, partition] = committed
+
+    def discard(self, group_id: str, topic: str, partition: int) -> None:
+        offsets = self._by_group.get(group_id)
+        if offsets is not None:
+            offsets.pop((topic, partition), None)
+            if not offsets:
+                del self._by_group[group_id]
+
+    def commit(
+        self,
+        request: CommitRequest,
+        limits: GroupLimits,
+        now: Now,
+        records: list[StoredRecord],
+    ) -> tuple[ErrorCode, ...]:
+        """Take in the positions of a request that was found valid; one error code each."""
+        expire_ms = NO_TIMESTAMP if request.retention_ms < 0 else now.wall_ms + request.retention_ms
+        group_id = request.group_id
+        return tuple(
+            self._commit_one(group_id, offset, limits, now.wall_ms, expire_ms, records)
+            for offset in request.offsets
+        )
+
+    def _commit_one(
+        self,
+        group_id: str,
+        to_commit: OffsetToCommit,
+        limits: GroupLimits,
+        wall_ms: int,
+        expire_ms: int,
+        records: list[StoredRecord],
+    ) -> ErrorCode:
+        topic, partition, offset, leader_epoch, metadata = to_commit
+        if metadata is None:
+            metadata = ""
+        elif len(metadata) > limits.offset_metadata_max_bytes or (
+            4 * len(metadata) > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
+        ):
+            return ErrorCode.offset_metadata_too_large
+        committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_ms)
+        records.append(
+            StoredRecord(
+                encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
+            )
+        )
+        self.put(group_id, topic, partition, committed)
+        return ErrorCode.none
+
+    def fetch(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None
+    ) -> tuple[FetchedOffset, ...]:
+        """The positions of these partitions, in their order; of all with None, by topic."""
+        offsets = self._by_group.get(group_id, {})
+        if partitions is None:
+            return tuple(FetchedOffset(t, p, c) for (t, p), c in sorted(offsets.items()))
+        return tuple(FetchedOffset(t, p, offsets.get((t, p), NO_OFFSET)) for t, p in partitions)
+
+    def tombstones(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Iterator[StoredRecord]:
+        """Remove these positions; the records that make it last."""
+        for topic, partition in partitions:
+            self.discard(group_id, topic, partition)
+            yield StoredRecord(encode_offset_key(group_id, topic, partition), None)
+
+    def partitions(self, group_id: str) -> list[TopicPartition]:
+        return list(self._by_group.get(group_id, ()))
+
+    def groups_with_topics(self, topics: frozenset[str]) -> list[tuple[str, list[TopicPartition]]]:
+        """Every group that has positions in one of the topics, with these positions."""
+        found = []
+        for group_id, offsets in self._by_group.items():
+            partitions = [key for key in offsets if key[0] in topics]
+            if partitions:
+                found.append((group_id, partitions))
+        return found
+
+    def expired(self, group: ClassicGroup, limits: GroupLimits, now: Now) -> list[TopicPartition]:
+        """Positions whose time is up; none while the group has members.
+
+        A group that had members counts from when it became empty, a simple consumer's positions
+        each from their last commit. Kafka also expires topics that a live consumer group has
+        unsubscribed; that would mean reading the members' metadata, which is opaque here.
+        """
+        if group.state is not GroupState.EMPTY:
+            return []
+        became_empty_ms = group.state_timestamp_ms if group.protocol_type is not None else 0
+        found = []
+        for key, committed in self._by_group.get(group.group_id, {}).items():
+            if committed.expire_timestamp_ms != NO_TIMESTAMP:
+                is_expired = now.wall_ms >= committed.expire_timestamp_ms
+            else:
+                since_ms = max(became_empty_ms, committed.commit_timestamp_ms)
+                is_expired = now.wall_ms - since_ms >= limits.offsets_retention_ms
+            if is_expired:
+                found.append(key)
+        return found

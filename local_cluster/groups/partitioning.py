@@ -1,0 +1,33 @@
+"""Which partition of `__consumer_offsets` a group belongs to.
+
+Java's String.hashCode (over UTF-16 code units, wrapping at 32 bits), its absolute value, modulo
+the number of partitions: every client tool and every Kafka broker computes the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import lru_cache
+from typing import Final
+
+_CACHED_GROUPS_MAX: Final = 16_384
+_INT32_MIN: Final = -(2**31)
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode, a signed 32-bit integer."""
+    units = array("H")
+    # Java strings may hold lone surrogates, and so may what clients send.
+    units.frombytes(text.encode("utf-16-le", "surrogatepass"))
+    value = 0
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+@lru_cache(maxsize=_CACHED_GROUPS_MAX)
+def partition_of(group_id: str, partitions: int) -> int:
+    """The group's partition, as Kafka's Utils.abs(hashCode) % partitions."""
+    value = java_string_hash(group_id)
+    # Utils.abs maps the one number without a positive counterpart to 0.
+    return 0 if value == _INT32_MIN else abs(value) % partitions

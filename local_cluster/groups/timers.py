@@ -1,0 +1,85 @@
+"""Deadlines as data: which timer is due, without a clock and without callbacks.
+
+Heartbeats move a deadline far more often than one fires, so moving it later only notes the new
+deadline; the heap entry is corrected when it comes up. The heap is rebuilt when stale entries
+outnumber the live ones, so it stays in proportion to the number of timers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_STALE_ENTRIES_MIN: Final = 64
+
+
+class TimerKey(NamedTuple):
+    """What a timer is for; one timer per key. The member is "" for timers of a whole group."""
+
+    kind: str
+    group_id: str
+    member_id: str = ""
+
+
+class TimerQueue:
+    """Deadlines in monotonic milliseconds by key."""
+
+    __slots__ = ("_deadlines_ms", "_heap")
+
+    def __init__(self) -> None:
+        self._deadlines_ms: dict[TimerKey, int] = {}
+        self._heap: list[tuple[int, TimerKey]] = []
+
+    def __len__(self) -> int:
+        return len(self._deadlines_ms)
+
+    def __iter__(self) -> Iterator[TimerKey]:
+        return iter(self._deadlines_ms)
+
+    def schedule(self, key: TimerKey, deadline_ms: int) -> None:
+        """Set the key's only deadline, replacing an earlier one."""
+        previous = self._deadlines_ms.get(key)
+        self._deadlines_ms[key] = deadline_ms
+        if previous is None or deadline_ms < previous:
+            heapq.heappush(self._heap, (deadline_ms, key))
+            if len(self._heap) > _STALE_ENTRIES_MIN + 2 * len(self._deadlines_ms):
+                self._rebuild()
+
+    def cancel(self, key: TimerKey) -> None:
+        """Forget the key's deadline, if it has one."""
+        self._deadlines_ms.pop(key, None)
+
+    def deadline_ms(self, key: TimerKey) -> int | None:
+        return self._deadlines_ms.get(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest deadline, or None."""
+        self._settle()
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ms: int) -> TimerKey | None:
+        """Remove and return the earliest timer whose deadline has come, or None."""
+        self._settle()
+        if not self._heap or self._heap[0][0] > now_ms:
+            return None
+        _, key = heapq.heappop(self._heap)
+        del self._deadlines_ms[key]
+        return key
+
+    def _settle(self) -> None:
+        """Make the head of the heap a true deadline."""
+        heap = self._heap
+        while heap:
+            entry_ms, key = heap[0]
+            deadline_ms = self._deadlines_ms.get(key)
+            if deadline_ms == entry_ms:
+                return
+            if deadline_ms is None or deadline_ms < entry_ms:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (deadline_ms, key))
+
+    def _rebuild(self) -> None:
+        self._heap = [(deadline_ms, key) for key, deadline_ms in self._deadlines_ms.items()]
+        heapq.heapify(self._heap)

@@ -1,0 +1,71 @@
+"""FindCoordinator v0-v4.
+
+v1 adds the key type (0 group, 1 transaction), v4 many keys at once (KIP-699).
+
+Asking for a group creates `__consumer_offsets` where it is missing; until the partition has a
+leader the answer is COORDINATOR_NOT_AVAILABLE, which clients retry. Deviation: transactional ids
+are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, a final error, as by InitProducerId.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+VERSION_WITH_MANY_KEYS: Final = 4
+
+
+@handles(ApiKey.FIND_COORDINATOR, min_version=0, max_version=4)
+def find_coordinator(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Name the broker that coordinates each key."""
+    key_type = int(get(request, "key_type", GROUP_KEY))
+    if context.api_version >= VERSION_WITH_MANY_KEYS:
+        keys = request.coordinator_keys
+        return {"coordinators": [_find(broker, context, key_type, key) for key in keys]}
+    return _find(broker, context, key_type, request.key)
+
+
+def _find(
+    broker: BrokerServices, context: RequestContext, key_type: int, key: str
+) -> dict[str, Any]:
+    try:
+        node_id, host, port = _locate(broker, context, key_type, key)
+    except KafkaError as error:
+        return {
+            "key": key,
+            "node_id": -1,
+            "host": "",
+            "port": -1,
+            "error_code": error.code,
+            "error_message": error.message or error.code.name.upper(),
+        }
+    return {
+        "key": key,
+        "node_id": node_id,
+        "host": host,
+        "port": port,
+        "error_code": ErrorCode.none,
+        "error_message": None,
+    }
+
+
+def _locate(
+    broker: BrokerServices, context: RequestContext, key_type: int, key: str
+) -> tuple[int, str, int]:
+    if key_type == TRANSACTION_KEY:
+        raise KafkaError(
+            ErrorCode.transactional_id_authorization_failed, "transactions are not served yet"
+        )
+    if key_type != GROUP_KEY:
+        raise KafkaError(ErrorCode.invalid_request, f"key type {key_type} is not served")
+    if not broker.authorize(context, "DESCRIBE", "GROUP", key):
+        raise KafkaError(ErrorCode.group_authorization_failed)
+    return broker.groups.find_coordinator(key, context.listener)

@@ -1,0 +1,42 @@
+"""ListGroups v0-v5: the groups that this broker coordinates; a client asks every broker.
+
+v4 adds states and a filter by them (KIP-518), v5 types and a filter by them (KIP-848); every
+group here is of type "classic". While a partition still loads the answer carries
+COORDINATOR_LOAD_IN_PROGRESS with the groups that are known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.messages import get
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+GROUP_TYPE: Final = "classic"
+
+
+@handles(ApiKey.LIST_GROUPS, min_version=0, max_version=5)
+def list_groups(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """List the groups that pass the filters."""
+    states = {state.lower() for state in get(request, "states_filter", ())}
+    types = {name.lower() for name in get(request, "types_filter", ())}
+    error, groups = broker.groups.list_groups()
+    sees_all = broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster")
+    return {
+        "error_code": error,
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": GROUP_TYPE,
+            }
+            for group in groups
+            if (not states or group.state.lower() in states)
+            and (not types or GROUP_TYPE in types)
+            and (sees_all or broker.authorize(context, "DESCRIBE", "GROUP", group.group_id))
+        ],
+    }
