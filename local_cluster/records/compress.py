@@ -88,6 +88,13 @@ def decompress(
     raise CompressionError(f"unknown compression codec {codec}")
 
 
+def _lz4_compress(payload: bytes | bytearray | memoryview) -> bytes:
+    # Java's reader refuses frames whose blocks are linked (KafkaLZ4BlockInputStream).
+    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+    compressor.compress(bytes(payload))
+    return bytes(compressor.finish())
+
+
 def _into_bounded(
     decompress_into: Callable[[bytes, bytearray], int], payload: bytes, bytes_max: int
 ) -> bytes:

@@ -105,6 +105,15 @@ def test_a_batch_length_of_nothing_does_not_loop() -> None:
     assert list(h.iter_headers(batch)) == []
 
 
+def test_lz4_blocks_are_independent_as_java_demands() -> None:
+    independent_blocks_bit = 0x20
+    ours = compress(Codec.LZ4, b"a" * 100)
+    javas = golden("lz4")[h.HEADER_BYTES :]
+    assert ours[:4] == javas[:4]
+    assert javas[4] & independent_blocks_bit
+    assert ours[4] & independent_blocks_bit
+
+
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
 def test_decompression_is_bounded(codec: Codec) -> None:
     packed = compress(codec, bytes(1_000_000))
