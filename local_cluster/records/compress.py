@@ -50,7 +50,7 @@ def compress(codec: int, payload: bytes | bytearray | memoryview) -> bytes:
         case Codec.SNAPPY:
             return _xerial_compress(payload)
         case Codec.LZ4:
-            return bytes(cramjam.lz4.compress(payload))
+            return _lz4_compress(payload)
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(payload))
     raise CompressionError(f"unknown compression codec {codec}")
