@@ -1,0 +1,55 @@
+"""`python -m aggregator --settings FILE`: one aggregator, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aggregator.service import AggregatorService
+from aggregator.settings import AggregatorSettings, load_settings
+
+EXIT_FAILED = 1
+EXIT_BAD_SETTINGS = 2
+
+logger = logging.getLogger("aggregator")
+
+
+def main() -> int:
+    """Run the aggregator; the exit code says how it ended."""
+    parser = argparse.ArgumentParser(prog="python -m aggregator", description=__doc__)
+    parser.add_argument("--settings", type=Path, required=True, help="JSON of AggregatorSettings")
+    parser.add_argument("--log-level", default="INFO", help="Python logging level")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=arguments.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        settings = load_settings(arguments.settings)
+    except (OSError, ValidationError) as error:
+        print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_BAD_SETTINGS
+    try:
+        asyncio.run(_run(settings))
+    except Exception:  # the outermost shell of the process
+        logger.exception("the aggregator failed")
+        return EXIT_FAILED
+    return 0
+
+
+async def _run(settings: AggregatorSettings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await AggregatorService(settings).run(stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

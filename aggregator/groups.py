@@ -1,0 +1,160 @@
+"""Consumer groups across a link: committed offsets of the source, as offsets of the aggregate.
+
+`translate_group` is what a failover, the HTTP API and the demo use. It only reads; whoever wants
+the group moved commits the exact offsets on the aggregate.
+
+Guarantees: partitions without a commit are left out as Kafka leaves them out; what is not mapped
+yet says `pending` and has no target offset, so that nobody commits a guess.
+Not here: commits, and groups of the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .ports import ClusterReader
+from .translation import TranslatedOffset
+
+COORDINATOR_RETRY_SECONDS_MAX: Final = 10.0
+"""How long a moving or loading coordinator is followed."""
+COORDINATOR_WAIT_SECONDS_MAX: Final = 1.0
+_FIND_COORDINATOR_VERSION_MAX: Final = 3
+"""The last version that asks for one key at the top level."""
+_OFFSET_FETCH_VERSION_MAX: Final = 7
+"""The last version that asks for one group at the top level, by topic names."""
+_GROUP_KEY_TYPE: Final = 0
+_NO_OFFSET: Final = -1
+_MOVING: Final = frozenset(
+    {
+        ErrorCode.not_coordinator,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+    }
+)
+
+
+class OffsetTranslator(Protocol):
+    """Answers for one link or several; `translation.LinkMaps` is one."""
+
+    def translate(self, link: str, topic: str, partition: int, offset: int) -> TranslatedOffset:
+        """Raises KeyError for an unknown link."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """One committed position of a group, as its coordinator tells it."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTranslation:
+    """A group's committed offsets on the source, and where they are on the aggregate."""
+
+    link: str
+    group: str
+    partitions: tuple[TranslatedOffset, ...]
+    """Ordered by topic and partition; empty where the group has committed nothing."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is a position and every one of them is known on the aggregate."""
+        return bool(self.partitions) and not self.pending
+
+    @property
+    def pending(self) -> tuple[TranslatedOffset, ...]:
+        """Positions that the mirror has not reached yet."""
+        return tuple(part for part in self.partitions if part.target_offset is None)
+
+    def target_offsets(self) -> dict[tuple[str, int], int]:
+        """(aggregate topic, partition) -> offset to commit there; pending ones are left out."""
+        return {
+            (part.target_topic, part.partition): part.target_offset
+            for part in self.partitions
+            if part.target_topic is not None and part.target_offset is not None
+        }
+
+
+async def translate_group(
+    source_client: ClusterReader,
+    maps: OffsetTranslator,
+    link: str,
+    group: str,
+    topics: Collection[str] | None = None,
+) -> GroupTranslation:
+    """Translate the group's committed offsets of these source topics; None means of all.
+
+    Raises KeyError for an unknown link, KafkaError where the source does not answer.
+    """
+    committed = await fetch_committed(source_client, group)
+    return GroupTranslation(
+        link=link,
+        group=group,
+        partitions=tuple(
+            maps.translate(link, entry.topic, entry.partition, entry.offset)
+            for entry in committed
+            if topics is None or entry.topic in topics
+        ),
+    )
+
+
+async def fetch_committed(client: ClusterReader, group: str) -> list[CommittedOffset]:
+    """All committed offsets of a group, by topic and partition; empty for an unknown group.
+
+    Raises KafkaError: no coordinator within the limit, refused, network trouble.
+    """
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda e: isinstance(e, KafkaError) and e.code in _MOVING),
+        stop=stop_after_delay(COORDINATOR_RETRY_SECONDS_MAX),
+        wait=wait_random_exponential(multiplier=0.05, max=COORDINATOR_WAIT_SECONDS_MAX),
+        reraise=True,
+    )
+    committed: list[CommittedOffset] = await retrying(_fetch_committed_once, client, group)
+    return committed
+
+
+async def _fetch_committed_once(client: ClusterReader, group: str) -> list[CommittedOffset]:
+    found = await client.call(
+        ApiKey.FIND_COORDINATOR,
+        {"key": group, "key_type": _GROUP_KEY_TYPE},
+        version_max=_FIND_COORDINATOR_VERSION_MAX,
+    )
+    _raise_for(found.error_code, f"coordinator of group {group}")
+    fields: Mapping[str, Any] = {"group_id": group, "topics": None, "require_stable": False}
+    response = await client.call(
+        ApiKey.OFFSET_FETCH,
+        fields,
+        node_id=int(found.node_id),
+        version_max=_OFFSET_FETCH_VERSION_MAX,
+    )
+    _raise_for(response.error_code, f"offsets of group {group}")
+    return sorted(_committed(group, response.topics), key=lambda e: (e.topic, e.partition))
+
+
+def _committed(group: str, topics: Iterable[Any]) -> Iterable[CommittedOffset]:
+    for topic in topics:
+        for entry in topic.partitions:
+            _raise_for(entry.error_code, f"{group}: {topic.name}-{entry.partition_index}")
+            if entry.committed_offset != _NO_OFFSET:
+                yield CommittedOffset(
+                    topic=str(topic.name),
+                    partition=int(entry.partition_index),
+                    offset=int(entry.committed_offset),
+                    metadata=entry.metadata or "",
+                )
+
+
+def _raise_for(code: ErrorCode, what: str) -> None:
+    if code != ErrorCode.none:
+        raise KafkaError(code, what)

@@ -1,0 +1,117 @@
+"""What one link has published, as answers to questions about offsets.
+
+A thin reading of the mirror's published formats: which flow speaks for a source partition, what
+its copy is called, and the exact offset on the other side.
+
+A flow is told by topic ids, not only by names. Where the aggregate's present topic ids are known,
+only a flow into the topic that now has the name may answer: offsets of a topic that was deleted
+and made anew would be wrong, so that they are pending until the link opens the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from local_cluster.records.batch import Record
+from mirror_maker.formats import FlowKey, MapTopic, OffsetMap
+from mirror_maker.formats.records import NO_TOPIC_ID
+
+TopicIds = Mapping[str, UUID | None]
+"""Topics of the aggregate by name; a topic that is not in it is not known (yet)."""
+
+
+class TranslationState(StrEnum):
+    """How sure an answer is; see `translation`."""
+
+    EXACT = "exact"
+    PENDING = "pending"
+    UNMAPPED = "unmapped"
+
+
+class MapAnswer(NamedTuple):
+    """A topic and offset of the other side, as far as the map knows them."""
+
+    state: TranslationState
+    topic: str | None
+    offset: int | None
+
+
+_NOTHING = MapAnswer(TranslationState.PENDING, None, None)
+
+
+class LinkMap:
+    """The replayed map topic of one link. Every method may raise MapFormatError."""
+
+    def __init__(self) -> None:
+        self._topic = MapTopic()
+
+    def apply(self, record: Record) -> None:
+        """Take in the next record of the map topic."""
+        self._topic.replay(record.key, record.value)
+
+    def translate(self, topic: str, partition: int, offset: int, target_ids: TopicIds) -> MapAnswer:
+        """From the source to the aggregate."""
+        flow = self._topic.latest_flow(topic, partition)
+        if flow is None:
+            return _NOTHING
+        target_topic = self._topic.target_topic(flow)
+        offsets = self._current_map(flow, target_topic, target_ids)
+        if offsets is None:
+            return MapAnswer(TranslationState.PENDING, target_topic, None)
+        found = offsets.translate(offset)
+        state = TranslationState.PENDING if found.target_offset is None else TranslationState.EXACT
+        return MapAnswer(state, target_topic, found.target_offset)
+
+    def reverse(
+        self, target_topic: str, partition: int, offset: int, target_ids: TopicIds
+    ) -> MapAnswer:
+        """From the aggregate to the source."""
+        for flow in self._topic.flows():
+            if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
+                break
+        else:
+            return _NOTHING
+        offsets = self._current_map(flow, target_topic, target_ids)
+        if offsets is None or offset >= offsets.target_next:
+            return MapAnswer(TranslationState.PENDING, flow.source_topic, None)
+        found = offsets.source_of(offset)
+        state = TranslationState.UNMAPPED if found is None else TranslationState.EXACT
+        return MapAnswer(state, flow.source_topic, found)
+
+    def mirrored_end(self, topic: str, partition: int, target_ids: TopicIds) -> int | None:
+        """The source offset behind the last one that is accounted for; None without a map."""
+        flow = self._topic.latest_flow(topic, partition)
+        if flow is None:
+            return None
+        offsets = self._current_map(flow, self._topic.target_topic(flow), target_ids)
+        return None if offsets is None else offsets.source_next
+
+    def topics(self) -> Iterator[tuple[str, str]]:
+        """(source topic, aggregate topic) of every flow, each pair once."""
+        seen: set[tuple[str, str]] = set()
+        for flow in self._topic.flows():
+            target_topic = self._topic.target_topic(flow)
+            pair = (flow.source_topic, target_topic or "")
+            if target_topic is not None and pair not in seen:
+                seen.add(pair)
+                yield pair
+
+    @property
+    def partitions(self) -> int:
+        """How many source partitions have a flow."""
+        return sum(1 for _ in self._topic.flows())
+
+    def _current_map(
+        self, flow: FlowKey, target_topic: str | None, target_ids: TopicIds
+    ) -> OffsetMap | None:
+        """The map of the flow into the topic that bears the name now, or None."""
+        present = target_ids.get(target_topic) if target_topic is not None else None
+        if present is not None and flow.target_topic_id not in (present, NO_TOPIC_ID):
+            other = self._topic.latest_flow(flow.source_topic, flow.partition, present)
+            if other is None:
+                return None
+            flow = other
+        return self._topic.offset_map(flow)

@@ -1,0 +1,151 @@
+"""Metrics of one aggregator, as OpenTelemetry instruments read out in Prometheus text.
+
+Names follow Prometheus: base units, `_total` for counters, a label per link and never one per
+message or offset. What is unknown has no sample, so that it never reads as 0.
+
+    heliograph_offset_map_ready{link,datacenter}           1 once read to its end, else 0
+    heliograph_offset_map_partitions{link,datacenter}      source partitions with mapped offsets
+    heliograph_offset_map_lag_records{link,datacenter}     map records not read yet
+    heliograph_offset_map_age_seconds{link,datacenter}     since the map topic last answered
+    heliograph_merged_topics                               merged topics in the catalog
+    heliograph_offset_translations_total{link,direction,state}
+    http_server_request_duration_seconds{http_request_method,http_route,...}
+    heliograph_build_info{version}
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from typing import Final
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
+from opentelemetry.sdk.resources import Resource
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from .aggregate import Aggregate
+from .translation import MapState, MapStatus
+
+DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
+
+
+class AggregatorMetrics:
+    """The instruments of one process; owns its registry, so that tests never share one."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self._datacenters = {link.name: link.datacenter for link in aggregate.settings.links}
+        self._registry = CollectorRegistry()
+        self._provider = MeterProvider(
+            metric_readers=[
+                PrometheusMetricReader(registry=self._registry, scope_info_enabled=False)
+            ],
+            resource=Resource.create(
+                {
+                    "service.name": "heliograph-aggregator",
+                    "heliograph.cluster": aggregate.settings.aggregate,
+                }
+            ),
+            views=[
+                View(
+                    instrument_name="http.server.request.duration",
+                    aggregation=ExplicitBucketHistogramAggregation(DURATION_BUCKETS_SECONDS),
+                )
+            ],
+            shutdown_on_exit=False,
+        )
+        meter = self._provider.get_meter("heliograph.aggregator")
+        self._translations = meter.create_counter(
+            "heliograph_offset_translations", description="Offsets asked for, by answer"
+        )
+        self._durations = meter.create_histogram(
+            "http.server.request.duration", unit="s", description="Duration of HTTP requests"
+        )
+        for name, unit, observe, description in (
+            ("ready", "", _ready, "Whether the map was read to its end"),
+            ("partitions", "", _partitions, "Source partitions with mapped offsets"),
+            ("lag_records", "", _lag_records, "Map records that were not read yet"),
+            ("age", "s", self._age_seconds, "Time since the map topic last answered"),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_offset_map_{name}",
+                callbacks=[self._per_link(observe)],
+                unit=unit,
+                description=description,
+            )
+        meter.create_observable_gauge(
+            "heliograph_merged_topics",
+            callbacks=[self._merged_topics],
+            description="Merged topics in the catalog",
+        )
+        meter.create_observable_gauge(
+            "heliograph_build_info",
+            callbacks=[lambda _: [Observation(1, {"version": version()})]],
+            description="The version that runs",
+        )
+
+    def count_translation(self, link: str, direction: str, state: str) -> None:
+        """One answered translation; `direction` is forward or reverse."""
+        self._translations.add(1, {"link": link, "direction": direction, "state": state})
+
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """One answered HTTP request; `route` is the pattern, never the path as asked for."""
+        self._durations.record(
+            seconds,
+            {
+                "http.request.method": method,
+                "http.route": route,
+                "http.response.status_code": status,
+            },
+        )
+
+    def render(self) -> bytes:
+        """Everything in Prometheus text format, version 0.0.4."""
+        return generate_latest(self._registry)
+
+    def close(self) -> None:
+        """Stop the provider; nothing is exported afterwards."""
+        self._provider.shutdown()
+
+    def _per_link(
+        self, value_of: Callable[[MapStatus], float | None]
+    ) -> Callable[[CallbackOptions], list[Observation]]:
+        def observe(_: CallbackOptions) -> list[Observation]:
+            return [
+                Observation(value, {"link": link, "datacenter": self._datacenters[link]})
+                for link, status in self._aggregate.maps.statuses()
+                if (value := value_of(status)) is not None
+            ]
+
+        return observe
+
+    def _age_seconds(self, status: MapStatus) -> float | None:
+        return None if status.read_at is None else self._aggregate.monotonic() - status.read_at
+
+    def _merged_topics(self, _: CallbackOptions) -> list[Observation]:
+        catalog = self._aggregate.catalog()
+        return [] if catalog is None else [Observation(len(catalog.merged))]
+
+
+def _ready(status: MapStatus) -> float | None:
+    return int(status.state is MapState.READY)
+
+
+def _partitions(status: MapStatus) -> float | None:
+    return None if status.map is None else status.map.partitions
+
+
+def _lag_records(status: MapStatus) -> float | None:
+    return status.lag_records
+
+
+def version() -> str:
+    """Version of the installed distribution; `unknown` when run from a bare checkout."""
+    try:
+        return importlib.metadata.version("heliograph")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

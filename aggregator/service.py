@@ -1,0 +1,124 @@
+"""One aggregator: followers, HTTP server and ready file, started and stopped together.
+
+Guarantees: the ready file appears once the maps were read to their end, is replaced atomically
+and is removed by a clean stop; a failure inside a follower ends the service, so that whoever
+supervises it sees it.
+Not here: signals and the command line (`__main__`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from local_cluster.client.client import KafkaClient
+from mirror_maker.formats import map_topic_name
+
+from .aggregate import GROUP_SECONDS_MAX, Aggregate
+from .map_follower import MapFollower
+from .metrics import AggregatorMetrics
+from .ports import ClusterReader
+from .settings import AggregatorSettings, LinkSettings
+from .topic_watcher import TopicWatcher
+from .web.app import make_app
+
+READY_POLL_SECONDS: Final = 0.05
+REQUEST_TIMEOUT_MS: Final = 10_000
+"""How long the aggregate may take to answer one of our requests."""
+SHUTDOWN_SECONDS_MAX: Final = 2.0
+"""How long requests in flight may take when the service stops."""
+
+logger = logging.getLogger(__name__)
+
+
+def open_source(link: LinkSettings) -> ClusterReader:
+    """A client of the link's source; nothing is connected before the first question."""
+    return KafkaClient(
+        link.source_bootstrap,
+        client_id="heliograph-aggregator",
+        request_timeout_ms=int(GROUP_SECONDS_MAX * 1000),
+    )
+
+
+class AggregatorService:
+    """Everything one aggregator process runs."""
+
+    def __init__(self, settings: AggregatorSettings) -> None:
+        self.settings = settings
+        self.aggregate = Aggregate(settings, open_source=open_source, monotonic=time.monotonic)
+        self._metrics = AggregatorMetrics(self.aggregate)
+        self._ready_file = Path(settings.ready_file)
+        self.http_port = settings.http_port
+        """The port that is bound; meaningful once `run` has called `on_listening`."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises what a follower raised, or OSError from binding."""
+        runner = web.AppRunner(
+            make_app(self.aggregate, self._metrics),
+            access_log=None,
+            shutdown_timeout=SHUTDOWN_SECONDS_MAX,
+        )
+        # A follower's long polls would hold up other requests on a shared connection.
+        follower_client = self._open_aggregate()
+        topics_client = self._open_aggregate()
+        try:
+            await runner.setup()
+            site = web.TCPSite(runner, self.settings.http_host, self.settings.http_port)
+            await site.start()
+            self.http_port = runner.addresses[0][1]
+            logger.info("listening on %s:%d", self.settings.http_host, self.http_port)
+            await self._run_tasks(stop, follower_client, topics_client)
+        finally:
+            self._ready_file.unlink(missing_ok=True)
+            await runner.cleanup()
+            await follower_client.close()
+            await topics_client.close()
+            self._metrics.close()
+
+    async def _run_tasks(
+        self, stop: asyncio.Event, follower_client: ClusterReader, topics_client: ClusterReader
+    ) -> None:
+        follower = MapFollower(
+            follower_client,
+            self.aggregate.maps,
+            {link.name: map_topic_name(link.name) for link in self.settings.links},
+            monotonic=time.monotonic,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(follower.run(), name="map follower")
+                tasks.create_task(TopicWatcher(topics_client, self.aggregate).run(), name="topics")
+                tasks.create_task(self._announce(), name="ready file")
+                await stop.wait()
+                raise _Stopped
+        except* _Stopped:
+            logger.info("stopping")
+
+    async def _announce(self) -> None:
+        """Write the ready file as soon as the aggregator is ready."""
+        while not self.aggregate.is_ready:  # noqa: ASYNC110 - three places make it so, once
+            await asyncio.sleep(READY_POLL_SECONDS)
+        content = {"pid": os.getpid(), "state": "running", "http_port": self.http_port}
+        self._ready_file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._ready_file.with_name(f".{self._ready_file.name}.{os.getpid()}")
+        partial.write_text(json.dumps(content))
+        partial.replace(self._ready_file)
+        logger.info("ready")
+
+    def _open_aggregate(self) -> KafkaClient:
+        return KafkaClient(
+            self.settings.bootstrap,
+            client_id="heliograph-aggregator",
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
+
+
+class _Stopped(Exception):
+    """Ends the task group from inside."""

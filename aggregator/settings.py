@@ -1,0 +1,96 @@
+"""Settings of one aggregator: frozen, rendered by the topology, read from one JSON file.
+
+Guarantees: unknown keys, missing keys and values of the wrong type are errors that name the key;
+two links never share a name, nor the prefix that tells their topics apart.
+Not here: defaults that depend on other processes, and any reading of the topology file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+Naming = Literal["prefixed", "identical"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """One link that feeds the aggregate, as far as the aggregator needs to know it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: str
+    datacenter: str
+    source: str
+    """Alias of the source cluster: what its topics are prefixed with on the aggregate."""
+    source_bootstrap: str
+    """`host:port,host:port`; asked only when a group of the source is to be translated."""
+    naming: Naming = "prefixed"
+    separator: str = "."
+
+    @property
+    def prefix(self) -> str:
+        """What stands before a source topic's name on the aggregate; empty if names are equal."""
+        return "" if self.naming == "identical" else self.source + self.separator
+
+    def target_topic(self, source_topic: str) -> str:
+        """Name on the aggregate of a topic of the source."""
+        return self.prefix + source_topic
+
+    def source_topic(self, target_topic: str) -> str | None:
+        """Name at the source, or None where the link's naming cannot have made this name."""
+        if not target_topic.startswith(self.prefix) or len(target_topic) == len(self.prefix):
+            return None
+        return target_topic[len(self.prefix) :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregatorSettings:
+    """Everything one aggregator process is told."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    aggregate: str
+    """Name of the aggregate cluster."""
+    bootstrap: str
+    links: tuple[LinkSettings, ...] = ()
+    http_host: str = "127.0.0.1"
+    http_port: int = 0
+    """0 picks a free port; the one in use is in the ready file."""
+    ready_file: str
+    """JSON {"pid", "state", "http_port"}, written atomically, removed on a clean stop."""
+
+    def __post_init__(self) -> None:
+        for what, values in (
+            ("name", [link.name for link in self.links]),
+            ("topic prefix", [link.prefix for link in self.links if link.prefix]),
+        ):
+            for value, count in Counter(values).items():
+                if count > 1:
+                    raise ValueError(f"{count} links have the {what} {value!r}; it must be unique")
+
+    def link(self, name: str) -> LinkSettings | None:
+        """The link of that name, or None."""
+        return next((link for link in self.links if link.name == name), None)
+
+
+_ADAPTER = TypeAdapter(AggregatorSettings)
+
+
+def parse_settings(text: str | bytes) -> AggregatorSettings:
+    """Settings from JSON. Raises pydantic.ValidationError, which names every wrong key."""
+    return _ADAPTER.validate_json(text)
+
+
+def load_settings(path: Path) -> AggregatorSettings:
+    """Settings from a file. Raises OSError or pydantic.ValidationError."""
+    return parse_settings(path.read_bytes())
+
+
+def render_settings(settings: AggregatorSettings) -> str:
+    """The JSON text that `parse_settings` reads back."""
+    return _ADAPTER.dump_json(settings, indent=2).decode()

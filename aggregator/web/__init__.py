@@ -1,0 +1,1 @@
+"""The aggregator's HTTP API and page, on aiohttp."""

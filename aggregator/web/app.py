@@ -1,0 +1,80 @@
+"""The aiohttp application: routes, one middleware for refusals and durations."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from mirror_maker.formats import MapFormatError
+
+from ..aggregate import Aggregate
+from ..catalog import nearest
+from ..metrics import AggregatorMetrics
+from . import health, routes
+from .problems import Problem, not_loaded
+from .routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+UNMATCHED_ROUTE = "unmatched"
+"""Label of requests to addresses that do not exist: their paths must not become series."""
+
+logger = logging.getLogger(__name__)
+
+
+def make_app(aggregate: Aggregate, metrics: AggregatorMetrics) -> web.Application:
+    """The application over this state; it starts nothing by itself."""
+    app = web.Application(middlewares=[_answer])
+    app[AGGREGATE] = aggregate
+    app[METRICS] = metrics
+    app.add_routes(health.routes)
+    app.add_routes(routes.routes)
+    return app
+
+
+@web.middleware
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    started = time.monotonic()
+    try:
+        response = await handler(request)
+    except Problem as problem:
+        response = problem.response()
+    except MapFormatError as error:
+        response = not_loaded(
+            f"the offset map is not readable: {error}", retry_after_seconds=RETRY_AFTER_SECONDS
+        ).response()
+    except web.HTTPNotFound:
+        response = _unknown_address(request).response()
+    except web.HTTPMethodNotAllowed as error:
+        response = Problem(
+            405,
+            "method_not_allowed",
+            f"{request.path} takes {', '.join(sorted(error.allowed_methods))} only",
+            headers={"Allow": ", ".join(sorted(error.allowed_methods))},
+        ).response()
+    except web.HTTPException:
+        raise
+    except Exception:
+        logger.exception("%s %s failed", request.method, request.path)
+        response = Problem(500, "internal", "this request failed; see the log").response()
+    resource = request.match_info.route.resource
+    request.app[METRICS].record_request(
+        request.method,
+        UNMATCHED_ROUTE if resource is None else resource.canonical,
+        response.status,
+        time.monotonic() - started,
+    )
+    return response
+
+
+def _unknown_address(request: web.Request) -> Problem:
+    known = [resource.canonical for resource in request.app.router.resources()]
+    return Problem(
+        404,
+        "not_found",
+        f"there is no {request.path[:200]!r} here",
+        did_you_mean=nearest(request.path, known),
+    )

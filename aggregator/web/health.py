@@ -1,0 +1,76 @@
+"""Health and metrics: /healthz, /livez, /readyz, /metrics, and the page at `/`.
+
+Liveness is only that the process answers. Readiness is that the aggregate told its topics and
+that every offset map there is was read to its end once; a link that has not started, or a source
+that does not answer, never makes the aggregator unready.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from ..aggregate import Aggregate
+from . import parameters, views
+from .page import render_page
+from .routes import AGGREGATE, METRICS
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/healthz")
+@routes.get("/livez")
+async def healthz(_: web.Request) -> web.Response:
+    """200 as long as the process answers."""
+    return web.json_response({"state": "alive"})
+
+
+@routes.get("/readyz")
+async def readyz(request: web.Request) -> web.Response:
+    """200 or 503; `?verbose=1` adds each check."""
+    parameters.check_names(request.query, ("verbose",))
+    aggregate = request.app[AGGREGATE]
+    document: views.Document = {"ready": aggregate.is_ready}
+    if request.query.get("verbose", "0") not in ("0", "false"):
+        document["checks"] = readiness_checks(aggregate)
+    return web.json_response(document, status=200 if aggregate.is_ready else 503)
+
+
+def readiness_checks(aggregate: Aggregate) -> list[views.Document]:
+    """Every check with its state; those that do not gate readiness say so."""
+    checks: list[views.Document] = [
+        {
+            "check": "topics of the aggregate",
+            "state": "known" if aggregate.partition_counts is not None else "unknown",
+            "passed": aggregate.partition_counts is not None,
+            "problem": aggregate.problem,
+        }
+    ]
+    for link, status in aggregate.maps.statuses():
+        checks.append(
+            {
+                "check": f"offset map of link {link}",
+                "state": status.state.value,
+                "passed": link not in aggregate.links_loading,
+                "problem": status.problem,
+            }
+        )
+    return checks
+
+
+@routes.get("/metrics")
+async def metrics(request: web.Request) -> web.Response:
+    """Prometheus text format."""
+    return web.Response(
+        body=request.app[METRICS].render(),
+        headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+    )
+
+
+@routes.get("/")
+async def page(request: web.Request) -> web.Response:
+    """Links and merged topics for people."""
+    aggregate = request.app[AGGREGATE]
+    catalog = aggregate.catalog()
+    topics = None if catalog is None else views.topics(aggregate, catalog)
+    text = render_page(views.links(aggregate), topics, aggregate.settings.aggregate)
+    return web.Response(text=text, content_type="text/html")

@@ -1,0 +1,74 @@
+"""The page at `/`: links and merged topics as plain HTML, no script and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Final
+
+Document = dict[str, Any]
+
+_STYLE: Final = (
+    ":root{color-scheme:light dark}"
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}"
+    "table{border-collapse:collapse;width:100%;margin-bottom:2rem}"
+    "th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8886}"
+    "td.number,th.number{text-align:right}"
+)
+UNKNOWN: Final = "-"
+
+
+def render_page(links: Document, topics: Document | None, aggregate: str) -> str:
+    """The whole page, from the documents of /api/v1/links and /api/v1/topics."""
+    title = f"Aggregate {aggregate}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1>"
+        f"<h2>Links</h2>{_links(links)}"
+        f"<h2>Merged topics</h2>{_topics(topics)}"
+        '<p>As JSON: <a href="/api/v1/links">links</a>, <a href="/api/v1/topics">topics</a>; '
+        '<a href="/metrics">metrics</a>, <a href="/readyz?verbose=1">readiness</a>.</p>'
+        "</body></html>\n"
+    )
+
+
+def _links(document: Document) -> str:
+    rows = [
+        [
+            link["name"],
+            link["datacenter"],
+            link["map"]["state"],
+            link["map"]["partitions"],
+            link["map"]["lag_records"],
+            link["map"]["problem"] or "",
+        ]
+        for link in document["links"]
+    ]
+    heads = ["Link", "Datacenter", "Map", "Partitions mapped", "Map records to read", "Problem"]
+    return _table(heads, rows, numbers={3, 4}) if rows else "<p>No link feeds this aggregate.</p>"
+
+
+def _topics(document: Document | None) -> str:
+    if document is None:
+        return "<p>Not known yet: the aggregate has not told its topics.</p>"
+    rows = [
+        [topic["name"], part["datacenter"], part["topic"], part["partitions"]]
+        for topic in document["topics"]
+        for part in topic["parts"]
+    ]
+    if not rows:
+        return "<p>No topic has been mirrored yet.</p>"
+    return _table(["Topic", "Datacenter", "On the aggregate", "Partitions"], rows, numbers={3})
+
+
+def _table(heads: list[str], rows: list[list[object]], *, numbers: set[int]) -> str:
+    def cells(tag: str, row: list[Any]) -> str:
+        return "".join(
+            f"<{tag}{' class=number' if at in numbers else ''}>"
+            f"{escape(UNKNOWN if value is None else str(value))}</{tag}>"
+            for at, value in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,184 @@
+"""The handlers of /api/v1: parameters in, one JSON document out.
+
+All answers but the groups' come from memory. A link whose map is still being read answers 503; a
+link that has not started yet has nothing mapped, so that its offsets are pending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from local_cluster.wire.errors import KafkaError
+
+from ..aggregate import Aggregate
+from ..catalog import MirroredTopic, nearest
+from ..map_follower import REREAD_SECONDS
+from ..metrics import AggregatorMetrics
+from ..settings import LinkSettings
+from ..translation import MapState
+from . import parameters, views
+from .problems import Problem, not_found, not_loaded
+
+RETRY_AFTER_SECONDS: Final = 1
+AGGREGATE: Final = web.AppKey("aggregate", Aggregate)
+METRICS: Final = web.AppKey("metrics", AggregatorMetrics)
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/api/v1/links")
+async def get_links(request: web.Request) -> web.Response:
+    """All links with the state of their maps."""
+    parameters.check_names(request.query, ())
+    return web.json_response(views.links(request.app[AGGREGATE]))
+
+
+@routes.get("/api/v1/topics")
+async def get_topics(request: web.Request) -> web.Response:
+    """The merged catalog."""
+    parameters.check_names(request.query, ())
+    aggregate = request.app[AGGREGATE]
+    catalog = aggregate.catalog()
+    if catalog is None:
+        raise _topics_unknown()
+    return web.json_response(views.topics(aggregate, catalog))
+
+
+@routes.get("/api/v1/translate")
+async def translate(request: web.Request) -> web.Response:
+    """A source offset on the aggregate."""
+    query = request.query
+    parameters.check_names(query, ("link", "topic", "partition", "offset"))
+    aggregate = request.app[AGGREGATE]
+    link = _find_link(aggregate, parameters.text(query, "link"))
+    topic, partition = parameters.text(query, "topic"), parameters.partition(query)
+    offset = parameters.offset(query)
+    _require_loaded(aggregate, link)
+    answer = aggregate.maps.translate(link.name, topic, partition, offset)
+    if answer.target_topic is None:
+        part = _find_mirrored(aggregate, link, topic)
+        if part is not None:
+            _require_partition(part, partition)
+            answer = replace(answer, target_topic=part.topic)
+    request.app[METRICS].count_translation(link.name, "forward", answer.state.value)
+    return web.json_response(views.translated_offset(answer))
+
+
+@routes.get("/api/v1/translate/reverse")
+async def translate_reverse(request: web.Request) -> web.Response:
+    """An aggregate offset at the source; `link` may be left out where the topic tells it."""
+    query = request.query
+    parameters.check_names(query, ("link", "topic", "partition", "offset"))
+    aggregate = request.app[AGGREGATE]
+    target_topic, partition = parameters.text(query, "topic"), parameters.partition(query)
+    offset = parameters.offset(query)
+    part = _find_target(aggregate, target_topic)
+    if "link" in query:
+        link = _find_link(aggregate, parameters.text(query, "link"))
+        if part is not None and part.link != link.name:
+            raise not_found(
+                "topic", f"topic {target_topic!r} is filled by link {part.link!r}", part.link
+            )
+    elif part is not None:
+        link = _find_link(aggregate, part.link)
+    else:
+        raise _topics_unknown()
+    _require_loaded(aggregate, link)
+    answer = aggregate.maps.reverse(link.name, target_topic, partition, offset)
+    if answer.topic is None and part is not None:
+        _require_partition(part, partition)
+        answer = replace(answer, topic=part.source_topic)
+    request.app[METRICS].count_translation(link.name, "reverse", answer.state.value)
+    return web.json_response(views.translated_offset(answer))
+
+
+@routes.get("/api/v1/groups/translate")
+async def translate_group(request: web.Request) -> web.Response:
+    """The committed offsets of a group of the source, as offsets of the aggregate."""
+    query = request.query
+    parameters.check_names(query, ("link", "group", "topic"), repeated=("topic",))
+    aggregate = request.app[AGGREGATE]
+    link = _find_link(aggregate, parameters.text(query, "link"))
+    group = parameters.text(query, "group")
+    topics = frozenset(query.getall("topic")) if "topic" in query else None
+    _require_loaded(aggregate, link)
+    try:
+        answer = await aggregate.translate_group(link, group, topics)
+    except TimeoutError as error:
+        raise Problem(
+            504, "source_timeout", f"cluster {link.source} did not tell the group's offsets in time"
+        ) from error
+    except KafkaError as error:
+        raise Problem(
+            502, "source_error", f"cluster {link.source} did not tell the group's offsets: {error}"
+        ) from error
+    return web.json_response(views.group(answer))
+
+
+def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:
+    found = aggregate.settings.link(name)
+    if found is None:
+        known = [link.name for link in aggregate.settings.links]
+        raise not_found("link", f"no link {name!r} feeds this aggregate", nearest(name, known))
+    return found
+
+
+def _require_loaded(aggregate: Aggregate, link: LinkSettings) -> None:
+    status = aggregate.maps.status(link.name)
+    if status.state is MapState.LOADING:
+        raise not_loaded(
+            f"the offset map of link {link.name!r} is still being read",
+            retry_after_seconds=RETRY_AFTER_SECONDS,
+        )
+    if status.state is MapState.FAILED:
+        raise not_loaded(
+            f"the offset map of link {link.name!r} is not readable: {status.problem}",
+            retry_after_seconds=int(REREAD_SECONDS),
+        )
+
+
+def _find_mirrored(aggregate: Aggregate, link: LinkSettings, topic: str) -> MirroredTopic | None:
+    """The link's copy of a topic; None where it cannot be known yet whether there is one."""
+    catalog = aggregate.catalog()
+    if catalog is None:
+        return None
+    part = catalog.part(link.name, topic)
+    if part is None and aggregate.maps.status(link.name).state is MapState.READY:
+        known = [name for name, merged in catalog.merged.items() if catalog.part(link.name, name)]
+        raise not_found(
+            "topic", f"link {link.name!r} mirrors no topic {topic!r} yet", nearest(topic, known)
+        )
+    return part
+
+
+def _find_target(aggregate: Aggregate, target_topic: str) -> MirroredTopic | None:
+    """What a topic of the aggregate mirrors; None while its topics are unknown."""
+    catalog = aggregate.catalog()
+    if catalog is None:
+        return None
+    part = catalog.part_of(target_topic)
+    if part is None:
+        known = [part.topic for merged in catalog.merged.values() for part in merged.parts]
+        raise not_found(
+            "topic",
+            f"the aggregate has no mirrored topic {target_topic!r}",
+            nearest(target_topic, known),
+        )
+    return part
+
+
+def _require_partition(part: MirroredTopic, partition: int) -> None:
+    if part.partitions is not None and partition >= part.partitions:
+        raise not_found(
+            "partition",
+            f"topic {part.topic!r} has partitions 0 to {part.partitions - 1}, not {partition}",
+        )
+
+
+def _topics_unknown() -> Problem:
+    return not_loaded(
+        "the aggregate has not told its topics yet", retry_after_seconds=RETRY_AFTER_SECONDS
+    )

@@ -1,0 +1,53 @@
+"""Settings refuse what they do not understand, by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from aggregator.settings import load_settings, parse_settings, render_settings
+
+_LINK: dict[str, Any] = {
+    "name": "jfk-nyc",
+    "datacenter": "jfk",
+    "source": "jfk",
+    "source_bootstrap": "127.0.0.1:9093",
+}
+_SETTINGS: dict[str, Any] = {
+    "aggregate": "nyc",
+    "bootstrap": "127.0.0.1:9092",
+    "links": [_LINK],
+    "http_port": 8080,
+    "ready_file": "ready.json",
+}
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    settings = parse_settings(json.dumps(_SETTINGS))
+    assert settings.links[0].target_topic("flights") == "jfk.flights"
+    assert settings.links[0].source_topic("jfk.flights") == "flights"
+    assert settings.links[0].source_topic("ewr.flights") is None
+    assert settings.http_host == "127.0.0.1"
+    path = tmp_path / "aggregator.json"
+    path.write_text(render_settings(settings))
+    assert load_settings(path) == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bootsrap": "x"}, "bootsrap"),
+        ({"aggregate": 3}, "aggregate"),
+        ({"links": [{**_LINK, "topics": []}]}, "topics"),
+        ({"links": [{**_LINK, "naming": "same"}]}, "naming"),
+        ({"links": [_LINK, _LINK]}, "2 links have the name 'jfk-nyc'"),
+        ({"links": [_LINK, {**_LINK, "name": "b"}]}, "2 links have the topic prefix 'jfk.'"),
+    ],
+)
+def test_errors_name_the_key(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        parse_settings(json.dumps(_SETTINGS | change))

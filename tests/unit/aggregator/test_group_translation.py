@@ -1,0 +1,91 @@
+"""A group's positions of the source become positions of the aggregate, or say `pending`."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from aggregator.groups import CommittedOffset, fetch_committed, translate_group
+from aggregator.link_map import LinkMap
+from aggregator.translation import LinkMaps, TranslationState
+from local_cluster.records.batch import Record
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.aggregator.fakes import FakeCluster, opening_and_block
+
+
+def _maps() -> LinkMaps:
+    link_map = LinkMap()
+    for partition in (0, 1):
+        for key, value in opening_and_block(
+            "flights", partition, "jfk.flights", uuid.UUID(int=4), [(0, 1_000 * partition, 50)]
+        ):
+            link_map.apply(Record(0, 0, key, value))
+    maps = LinkMaps({"jfk-nyc": "jfk"})
+    maps.set_loading("jfk-nyc", link_map)
+    return maps
+
+
+def _source(**offsets: dict[tuple[str, int], int]) -> FakeCluster:
+    source = FakeCluster()
+    source.offsets = offsets
+    return source
+
+
+async def test_exact_positions() -> None:
+    source = _source(boards={("flights", 1): 20, ("flights", 0): 50})
+    found = await translate_group(source, _maps(), "jfk-nyc", "boards", ["flights"])
+    assert found.is_exact
+    assert found.target_offsets() == {("jfk.flights", 0): 50, ("jfk.flights", 1): 1_020}
+    assert [part.partition for part in found.partitions] == [0, 1]
+    assert found.pending == ()
+
+
+async def test_pending_positions_have_no_offset() -> None:
+    source = _source(boards={("flights", 0): 10, ("flights", 1): 51, ("gates", 0): 1})
+    found = await translate_group(source, _maps(), "jfk-nyc", "boards")
+    assert not found.is_exact
+    assert found.target_offsets() == {("jfk.flights", 0): 10}
+    assert [(part.topic, part.partition) for part in found.pending] == [
+        ("flights", 1),
+        ("gates", 0),
+    ]
+    assert all(part.state is TranslationState.PENDING for part in found.pending)
+
+
+async def test_only_the_topics_asked_for() -> None:
+    source = _source(boards={("flights", 0): 10, ("gates", 0): 1})
+    found = await translate_group(source, _maps(), "jfk-nyc", "boards", {"flights"})
+    assert [part.topic for part in found.partitions] == ["flights"]
+
+
+async def test_group_without_commits_is_empty_and_not_exact() -> None:
+    found = await translate_group(_source(), _maps(), "jfk-nyc", "nobody")
+    assert found.partitions == ()
+    assert not found.is_exact
+
+
+async def test_partitions_never_committed_are_left_out() -> None:
+    source = _source(boards={("flights", 0): -1, ("flights", 1): 0})
+    assert await fetch_committed(source, "boards") == [
+        CommittedOffset(topic="flights", partition=1, offset=0, metadata="")
+    ]
+
+
+async def test_loading_coordinator_is_waited_for() -> None:
+    source = _source(boards={("flights", 0): 10})
+    source.coordinator_errors = [ErrorCode.coordinator_load_in_progress] * 2
+    assert len(await fetch_committed(source, "boards")) == 1
+
+
+async def test_refusal_is_not_an_empty_group() -> None:
+    source = _source(boards={("flights", 0): 10})
+    source.coordinator_errors = [ErrorCode.group_authorization_failed]
+    with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+        await fetch_committed(source, "boards")
+
+
+async def test_unknown_link_is_an_error() -> None:
+    source = _source(boards={("flights", 0): 10})
+    with pytest.raises(KeyError):
+        await translate_group(source, _maps(), "ewr-nyc", "boards")
