@@ -16,13 +16,14 @@ import datetime
 import io
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import lru_cache
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
+from . import shape
 from .errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
@@ -46,9 +47,9 @@ def get(message: object, field: str, default: Any) -> Any:
 
 
 @lru_cache(maxsize=512)
-def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any]:
+def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
     schema = (load_response_schema if response else load_request_schema)(api_key, version)
-    return _builder(schema), entity_reader(schema), entity_writer(schema)
+    return schema, _builder(schema), entity_reader(schema), entity_writer(schema)
 
 
 def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Any:
@@ -72,17 +73,19 @@ def encode_response(api_key: int, version: int, values: Fields) -> bytes:
 
 
 def _decode(api_key: int, version: int, response: bool, frame: memoryview, position: int) -> Any:
-    reader = _codec(api_key, version, response)[1]
+    schema, _, reader, _ = _codec(api_key, version, response)
+    # The native reader wants bytes; these messages are small, the big ones are by hand.
+    body = bytes(frame[position:])
+    shape.check(schema, body)
     try:
-        # The native reader wants bytes; these messages are small, the big ones are by hand.
-        message, _ = reader(bytes(frame[position:]), 0)
+        message, _ = reader(body, 0)
     except Exception as error:  # kio raises several unrelated families on bad bytes
         raise PeerError(f"api {api_key} v{version}: body is not readable: {error}") from error
     return message
 
 
 def _encode(api_key: int, version: int, response: bool, values: Fields) -> bytes:
-    build, _, writer = _codec(api_key, version, response)
+    _, build, _, writer = _codec(api_key, version, response)
     out = io.BytesIO()
     try:
         writer(out, build(values))
@@ -125,7 +128,7 @@ def _builder(schema: Any) -> Callable[[Fields], Any]:
         if entry.default is MISSING and entry.default_factory is MISSING:
             if entry.name.startswith("throttle_time"):
                 required.append((entry.name, datetime.timedelta(0)))
-            elif _is_tuple(hints[entry.name]):
+            elif shape.is_array(hints[entry.name]):
                 required.append((entry.name, ()))
 
     def build(values: Fields) -> Any:
@@ -140,32 +143,16 @@ def _builder(schema: Any) -> Callable[[Fields], Any]:
     return build
 
 
-def _is_tuple(hint: Any) -> bool:
-    return getattr(hint, "__origin__", None) is tuple or any(
-        getattr(part, "__origin__", None) is tuple for part in get_args(hint)
-    )
-
-
 def _converter(hint: Any, kafka_type: str) -> Callable[[Any], Any] | None:
-    element = _nested_class(hint)
+    element = shape.nested_schema(hint)
     if element is not None:
         build = _builder(element)
-        if _is_tuple(hint):
+        if shape.is_array(hint):
             return lambda values: None if values is None else tuple(build(v) for v in values)
         return lambda value: None if value is None else build(value)
     convert = _CONVERTERS.get(kafka_type)
-    if convert is not None and _is_tuple(hint):
+    if convert is not None and shape.is_array(hint):
         return lambda values: None if values is None else tuple(convert(v) for v in values)
-    if convert is None and _is_tuple(hint):
+    if convert is None and shape.is_array(hint):
         return lambda values: None if values is None else tuple(values)
     return convert
-
-
-def _nested_class(hint: Any) -> Any:
-    if isinstance(hint, type) and is_dataclass(hint):
-        return hint
-    for part in get_args(hint):
-        found = _nested_class(part)
-        if found is not None:
-            return found
-    return None
