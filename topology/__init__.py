@@ -1,0 +1,1 @@
+"""Composition root: the topology file, what runs for it, and the `heliograph` command."""

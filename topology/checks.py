@@ -1,0 +1,233 @@
+"""The rules between entries of a topology: pure, over whatever entries are right by themselves.
+
+Guarantees: a name, id or port that two entries claim is found, and a reference to nothing.
+Not here: types and single values (model.py), loops of copying (loops.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topology.kafka_configs import check_configs
+from topology.loops import find_copy_loops
+from topology.model import (
+    Broker,
+    BrokerCount,
+    Cluster,
+    Link,
+    PlacedBroker,
+    ZooKeeperChroot,
+    ZooKeeperProcess,
+)
+from topology.problems import Finding, Location, key_text, nearest_name
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+ANY_ADDRESSES = frozenset({"0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Valid entries by their index in the file, and every name that was given at all."""
+
+    zookeepers: Mapping[int, ZooKeeperProcess] = field(default_factory=dict)
+    clusters: Mapping[int, Cluster] = field(default_factory=dict)
+    links: Mapping[int, Link] = field(default_factory=dict)
+    zookeeper_names: frozenset[str] | set[str] = frozenset()
+    cluster_names: frozenset[str] | set[str] = frozenset()
+
+
+def check_rules(parts: Parts) -> list[Finding]:
+    """Every breach of a rule between entries."""
+    return [
+        *_check_names(parts),
+        *_check_clusters(parts),
+        *_check_zookeeper_places(parts),
+        *_check_ports(parts),
+        *_check_links(parts),
+    ]
+
+
+def _check_names(parts: Parts) -> Iterator[Finding]:
+    yield from _duplicates(
+        ((("zookeepers", i, "name"), each.name) for i, each in parts.zookeepers.items()),
+        "a unique ZooKeeper name",
+    )
+    yield from _duplicates(
+        ((("clusters", i, "name"), each.name) for i, each in parts.clusters.items()),
+        "a unique cluster name",
+    )
+    yield from _duplicates(
+        (
+            (("links", i, "name") if each.name else ("links", i), each.effective_name)
+            for i, each in parts.links.items()
+        ),
+        "a unique link name",
+    )
+
+
+def _duplicates(claims: Iterable[tuple[Location, object]], expected: str) -> Iterator[Finding]:
+    first: dict[object, Location] = {}
+    for location, value in claims:
+        if value in first:
+            yield Finding(location, f"{expected}; {value} is taken by {key_text(first[value])}")
+        else:
+            first[value] = location
+
+
+def _check_clusters(parts: Parts) -> Iterator[Finding]:
+    for index, cluster in parts.clusters.items():
+        here: Location = ("clusters", index)
+        if cluster.effective_kind == "external":
+            yield from _check_external(cluster, here)
+            continue
+        if not cluster.brokers:
+            yield Finding((*here, "brokers"), "a list of brokers or a count", at_key=True)
+        yield from _check_listeners(cluster, here)
+        yield from check_configs(cluster, here)
+        if isinstance(cluster.brokers, list):
+            for place, broker in enumerate(cluster.brokers):
+                yield from _check_broker_ports(cluster, broker, (*here, "brokers", place))
+            yield from _duplicates(
+                (((*here, "brokers", i, "id"), each.id) for i, each in enumerate(cluster.brokers)),
+                "a unique broker id",
+            )
+        elif isinstance(cluster.brokers, BrokerCount):
+            last = cluster.brokers.base_port - 1 + cluster.brokers.count * len(cluster.listeners)
+            if last > 65535:
+                expected = f"a base port so that the last port, {last}, is at most 65535"
+                yield Finding((*here, "brokers", "base_port"), expected)
+
+
+def _check_external(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    if cluster.external is None:
+        expected = "`external: host:port`, the bootstrap address of the existing Kafka"
+        yield Finding((*here, "kind"), expected)
+    if cluster.kind == "aggregate":
+        expected = "kind external where `external` names a Kafka; add `aggregator` if it is one"
+        yield Finding((*here, "kind"), expected)
+    for key in ("zookeeper", "listeners", "brokers", "flush", "topic_defaults", "config"):
+        if key in cluster.model_fields_set:
+            expected = "absent: nothing is started for an external cluster"
+            yield Finding((*here, key), expected, at_key=True)
+
+
+def _check_listeners(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    listeners = cluster.listeners
+    yield from _duplicates(
+        (((*here, "listeners", i, "name"), each.name) for i, each in enumerate(listeners)),
+        "a unique listener name",
+    )
+    inter_broker = sum(listener.inter_broker for listener in listeners)
+    if inter_broker > 1 or (inter_broker == 0 and len(listeners) > 1):
+        expected = f"one listener with inter_broker: true, not {inter_broker}"
+        yield Finding((*here, "listeners"), expected, at_key=True)
+
+
+def _check_broker_ports(cluster: Cluster, broker: Broker, here: Location) -> Iterator[Finding]:
+    names = [listener.name for listener in cluster.listeners]
+    if broker.port is not None and (broker.ports is not None or len(names) > 1):
+        expected = "`ports`, with a port for each listener"
+        yield Finding((*here, "port"), f"{expected}: {', '.join(names)}", at_key=True)
+        return
+    for name in broker.ports or {}:
+        if name not in names:
+            expected = f"a listener of the cluster: {', '.join(names)}"
+            yield Finding((*here, "ports", name), expected, nearest_name(name, names), at_key=True)
+    missing = [name for name in names if name not in (broker.ports or {})]
+    if broker.port is None and missing:
+        key = "port" if broker.ports is None and len(names) == 1 else "ports"
+        yield Finding((*here, key), f"a port for listener {', '.join(missing)}", at_key=True)
+
+
+def _check_zookeeper_places(parts: Parts) -> Iterator[Finding]:
+    known = set(parts.zookeeper_names) or {"zookeeper"}
+    places: list[tuple[Location, object]] = []
+    for index, cluster in parts.clusters.items():
+        if cluster.effective_kind == "external":
+            continue
+        here: Location = ("clusters", index, "zookeeper")
+        place = cluster.zookeeper
+        if isinstance(place, ZooKeeperChroot):
+            if place.embedded not in known:
+                expected = f"the name of an entry of zookeepers, not {place.embedded!r}"
+                near = nearest_name(place.embedded, known)
+                yield Finding((*here, "embedded"), expected, near)
+            places.append((here, (place.embedded, place.chroot or f"/{cluster.name}")))
+        elif place == "embedded":
+            first = parts.zookeepers[0].name if 0 in parts.zookeepers else "zookeeper"
+            places.append((here, (first, f"/{cluster.name}")))
+        else:
+            hosts, slash, chroot = place.partition("/")
+            places.append((here, (hosts, slash + chroot)))
+    yield from _duplicates(places, "a chroot that no other cluster uses")
+
+
+def _check_ports(parts: Parts) -> Iterator[Finding]:
+    taken: list[tuple[str, int, Location]] = []
+    for location, host, port in _port_claims(parts):
+        holder = next(
+            (at for other, number, at in taken if number == port and _same_address(host, other)),
+            None,
+        )
+        if holder is not None:
+            expected = f"a port of its own; {port} is taken by {key_text(holder)}"
+            yield Finding(location, expected)
+        taken.append((host, port, location))
+
+
+def _same_address(one: str, other: str) -> bool:
+    return (
+        one == other
+        or one in ANY_ADDRESSES
+        or other in ANY_ADDRESSES
+        or (one in LOOPBACK_NAMES and other in LOOPBACK_NAMES)
+    )
+
+
+def _port_claims(parts: Parts) -> Iterator[tuple[Location, str, int]]:
+    for index, server in parts.zookeepers.items():
+        yield ("zookeepers", index, "port"), server.host, server.port
+    for index, cluster in parts.clusters.items():
+        here: Location = ("clusters", index)
+        if cluster.effective_kind != "external":
+            yield from _broker_claims(cluster, here)
+        for key, endpoint in (("aggregator", cluster.aggregator), ("mirror", cluster.mirror)):
+            if endpoint is not None and endpoint.port:
+                yield (*here, key, "port"), endpoint.host, endpoint.port
+
+
+def _broker_claims(cluster: Cluster, here: Location) -> Iterator[tuple[Location, str, int]]:
+    binds = {listener.name: listener.bind for listener in cluster.listeners}
+    for index, broker in enumerate(cluster.broker_list):
+        for name, port in broker.ports.items():
+            host = binds.get(name) or broker.host
+            yield _port_key(cluster, here, index, broker, name), host, port
+
+
+def _port_key(
+    cluster: Cluster, here: Location, index: int, broker: PlacedBroker, listener: str
+) -> Location:
+    if not isinstance(cluster.brokers, list):
+        return (*here, "brokers", "base_port")
+    if cluster.brokers[index].ports is None:
+        return (*here, "brokers", index, "port")
+    return (*here, "brokers", index, "ports", listener)
+
+
+def _check_links(parts: Parts) -> Iterator[Finding]:
+    pairs: list[tuple[Location, object]] = []
+    for index, link in parts.links.items():
+        here: Location = ("links", index)
+        for key, name in (("source", link.source), ("target", link.target)):
+            if name not in parts.cluster_names:
+                expected = f"the name of a cluster, not {name!r}"
+                near = nearest_name(name, parts.cluster_names)
+                yield Finding((*here, key), expected, near)
+        if link.source == link.target:
+            yield Finding((*here, "target"), "a cluster other than the source")
+        pairs.append((here, f"{link.source} to {link.target}"))
+    yield from _duplicates(pairs, "one link for each source and target, with all its topics")
+    for loop in find_copy_loops(list(parts.links.values())):
+        index = next(i for i, link in parts.links.items() if link is loop.links[-1])
+        yield Finding(("links", index, "topics"), loop.sentence(), at_key=True)

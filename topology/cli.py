@@ -1,0 +1,402 @@
+"""The `heliograph` command: options in, words and exit codes out.
+
+Exit codes: 0 all well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
+--exit-code` found changes, 4 `status` found something that does not run.
+
+Import time matters here: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from topology.deployment import Deployment
+    from topology.model import Topology
+    from topology.plan import Step
+    from topology.state import StateDir
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_CHANGES = 3
+EXIT_UNHEALTHY = 4
+
+FOREGROUND_POLL_S = 1.0
+
+app = typer.Typer(
+    name="heliograph",
+    help="Kafka-wire-compatible clusters for datacenters, mirrored exactly into aggregates.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Output(enum.StrEnum):
+    """Form of what is printed on standard output."""
+
+    human = "human"
+    json = "json"
+
+
+TopologyFile = Annotated[Path, typer.Argument(metavar="FILE", help="Topology file.")]
+Which = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DEPLOYMENT]",
+        help="Name of the deployment, or its topology file; default: the only one there is.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the output.")]
+StateDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        help="Directory of the deployment's state; default: by topology name, under the user's"
+        " state directory.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
+    """Report every problem of a topology file."""
+    from topology.load import load_topology
+    from topology.problems import InvalidTopology
+
+    try:
+        topology = load_topology(file)
+    except InvalidTopology as error:
+        if output is Output.json:
+            problems = [problem.as_json(error.file) for problem in error.problems]
+            _print_json({"file": str(file), "valid": False, "problems": problems})
+        else:
+            _complain(error.lines())
+        raise typer.Exit(EXIT_USAGE) from error
+    except OSError as error:
+        _fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
+    if output is Output.json:
+        _print_json({"file": str(file), "valid": True, "problems": []})
+    else:
+        clusters, links = len(topology.clusters), len(topology.links)
+        typer.echo(f"{file}: valid; {clusters} clusters, {links} links")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the topology file, for editors."""
+    from topology.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+@app.command()
+def plan(
+    file: TopologyFile,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help=f"Exit with {EXIT_CHANGES} if there are changes.")
+    ] = False,
+) -> None:
+    """Show what `up` would do."""
+    from topology.deploy import DeployError, plan_steps
+
+    deployment, state = _render(file, state_dir)
+    try:
+        steps = plan_steps(deployment, state)
+    except DeployError as error:
+        _fail(str(error), error.details)
+    if output is Output.json:
+        _print_json({"name": deployment.name, "steps": [step.as_json() for step in steps]})
+    else:
+        _print_steps(deployment.name, steps)
+    if steps and exit_code:
+        raise typer.Exit(EXIT_CHANGES)
+
+
+@app.command()
+def up(
+    file: TopologyFile,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay; Ctrl-C takes the deployment down.")
+    ] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for all of it."),
+    ] = 120.0,
+) -> None:
+    """Start a deployment, repair it, or apply an edited file; what runs well is left alone."""
+    from topology.deploy import DeployError
+    from topology.deploy import up as bring_up
+    from topology.show import UpProgress, print_bootstraps
+
+    deployment, state = _render(file, state_dir)
+    stop = _on_signals() if foreground else None
+    with UpProgress(enabled=output is Output.human) as progress:
+        try:
+            result = bring_up(
+                deployment,
+                state,
+                timeout_s=timeout_s,
+                on_plan=lambda steps: progress.plan(deployment.name, steps),
+                on_status=progress.status,
+            )
+        except DeployError as error:
+            progress.stop()
+            _fail(str(error), error.details)
+    if output is Output.json:
+        steps = [step.as_json() for step in result.steps]
+        _print_json({**result.status, "steps": steps})
+    else:
+        print_bootstraps(result.status)
+    if stop is not None:
+        _stay(state, stop)
+
+
+@app.command()
+def status(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Show clusters, brokers and links of a deployment."""
+    from topology.deploy import DeployError, current_status
+
+    try:
+        document = current_status(_find(deployment, state_dir))
+    except DeployError as error:
+        _fail(str(error), error.details)
+    if output is Output.json:
+        _print_json(document)
+    else:
+        from topology.show import print_status
+
+        print_status(document)
+    if document["state"] != "running":
+        raise typer.Exit(EXIT_UNHEALTHY)
+
+
+@app.command()
+def down(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its data as well.")] = False,
+) -> None:
+    """Stop what this deployment started, and only that."""
+    from topology.deploy import DeployError
+    from topology.deploy import down as take_down
+
+    state = _find(deployment, state_dir)
+    try:
+        stopped = take_down(state, purge=purge)
+    except DeployError as error:
+        _fail(str(error), error.details)
+    if output is Output.json:
+        _print_json({"stopped": stopped, "purged": purge, "state_dir": str(state.path)})
+        return
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", help="Directory for the result tables, as Parquet.")
+    ] = Path("heliograph-demo"),
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the deployment running.")] = False,
+    topology: Annotated[
+        Path | None,
+        typer.Option(
+            "--topology", help="Topology file; default: the quickstart.", show_default=False
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Run the main job on real input: the departures of 2013 from New York's airports."""
+    from topology.demo import run_demo
+    from topology.shipped import shipped_topology
+
+    code = run_demo(
+        out=out,
+        keep=keep,
+        output=output.value,
+        state_dir=state_dir,
+        topology=topology or shipped_topology("quickstart"),
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="Spark SQL over the views global_<topic>.")],
+    deployment: Which = None,
+    aggregate: Annotated[
+        str | None,
+        typer.Option("--aggregate", help="Aggregate cluster; default: the only one."),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Run Spark SQL over the global views of a running deployment."""
+    from topology.deploy import DeployError, current_status, read_deployment
+
+    state = _find(deployment, state_dir)
+    try:
+        running = read_deployment(state)
+        state_now = current_status(state)["state"]
+    except DeployError as error:
+        _fail(str(error), error.details)
+    if state_now == "stopped":
+        _fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
+    cluster = _aggregate(running, aggregate)
+    from spark_global.sql import run_sql
+    from topology.aggregate_view import aggregate_view
+
+    code = run_sql(query, aggregate=aggregate_view(running, cluster), output=output.value)
+    raise typer.Exit(code)
+
+
+def _aggregate(deployment: Deployment, name: str | None) -> str:
+    """The cluster the global views are read from."""
+    targets = {link.target for link in deployment.links}
+    names = [
+        each.name
+        for each in deployment.clusters
+        if each.kind == "aggregate" or each.name in targets
+    ]
+    if name is not None:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            _fail(
+                f"{name} is no aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE
+            )
+        return name
+    if len(names) != 1:
+        known = ", ".join(names) or "none"
+        _fail(f"say which --aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+    return names[0]
+
+
+def _load(file: Path) -> Topology:
+    """The topology of a file; ends the command where the file is not valid."""
+    from topology.load import load_topology
+    from topology.problems import InvalidTopology
+
+    try:
+        return load_topology(file)
+    except InvalidTopology as error:
+        _complain(error.lines())
+        raise typer.Exit(EXIT_USAGE) from error
+    except OSError as error:
+        _fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
+
+
+def _render(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
+    """The deployment of a file; ends the command where the file is not valid."""
+    topology = _load(file)
+    from topology.render import render
+    from topology.state import StateDir
+    from topology.zookeeper import ZooKeeperUnavailable
+
+    state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
+    try:
+        return render(topology, state, topology_file=file), state
+    except ZooKeeperUnavailable as error:
+        _fail(str(error))
+
+
+def _find(which: str | None, state_dir: Path | None) -> StateDir:
+    """The state directory of a deployment that is named, or is the only one."""
+    from topology.state import StateDir, default_state_root
+
+    if state_dir is not None:
+        return StateDir(state_dir)
+    root = default_state_root()
+    known = sorted(path.parent.name for path in root.glob("*/deployment.json"))
+    if which is None:
+        if len(known) == 1:
+            return StateDir(root / known[0])
+        names = ", ".join(known)
+        _fail(
+            f"say which deployment; there are: {names}" if known else "nothing is deployed",
+            code=EXIT_USAGE if known else EXIT_ERROR,
+        )
+    name = _load(Path(which)).name if which not in known and Path(which).is_file() else which
+    if name not in known:
+        from topology.problems import nearest_name
+
+        near = nearest_name(name, known)
+        hint = f"; did you mean {near!r}?" if near else ""
+        _fail(f"nothing is deployed as {name!r}{hint}")
+    return StateDir(root / name)
+
+
+def _on_signals() -> threading.Event:
+    """An event that Ctrl-C and SIGTERM set, from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _stay(state: StateDir, stop: threading.Event) -> None:
+    """Wait for a signal, then take the deployment down; end with it if something else does."""
+    from topology.deploy import DeployError
+    from topology.deploy import down as take_down
+
+    typer.echo("running; Ctrl-C stops it", err=True)
+    while not stop.wait(FOREGROUND_POLL_S):
+        if not state.is_locked():
+            _fail("the deployment was stopped or lost its supervisor; see `heliograph status`")
+    try:
+        take_down(state)
+    except DeployError as error:
+        _fail(str(error), error.details)
+
+
+def _print_steps(name: str, steps: list[Step]) -> None:
+    if not steps:
+        typer.echo(f"{name}: nothing to do")
+    for step in steps:
+        typer.echo(step.sentence())
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2))
+
+
+def _complain(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+
+
+def _fail(message: str, details: Sequence[str] = (), *, code: int = EXIT_ERROR) -> NoReturn:
+    _complain([f"heliograph: {message}", *details])
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point of the `heliograph` command."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(EXIT_ERROR)

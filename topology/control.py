@@ -1,0 +1,62 @@
+"""The command's side of the control API; plain blocking calls with timeouts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from topology.deployment import Deployment, encode_deployment
+
+CALL_TIMEOUT_S = 10.0
+
+
+class SupervisorUnreachable(Exception):
+    """No supervisor answers on the socket."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=CALL_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(CALL_TIMEOUT_S)
+        self.sock.connect(str(self._path))
+
+
+def supervisor_status(socket_path: Path) -> dict[str, Any]:
+    """The supervisor's table. Raises SupervisorUnreachable."""
+    return _call(socket_path, "GET", "/status")
+
+
+def supervisor_apply(socket_path: Path, deployment: Deployment) -> list[dict[str, Any]]:
+    """Hand over what should run; the steps that follow. Raises SupervisorUnreachable."""
+    answer = _call(socket_path, "POST", "/apply", encode_deployment(deployment))
+    steps: list[dict[str, Any]] = answer["steps"]
+    return steps
+
+
+def supervisor_stop(socket_path: Path) -> None:
+    """Ask for everything to be stopped. Raises SupervisorUnreachable."""
+    _call(socket_path, "POST", "/stop")
+
+
+def _call(socket_path: Path, method: str, path: str, body: str | None = None) -> dict[str, Any]:
+    connection = _UnixConnection(socket_path)
+    try:
+        connection.request(method, path, body=body)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise SupervisorUnreachable(str(error) or type(error).__name__) from error
+    finally:
+        connection.close()
+    if response.status != http.client.OK:
+        raise SupervisorUnreachable(f"{path}: {answer.get('error', response.status)}")
+    if not isinstance(answer, dict):
+        raise SupervisorUnreachable(f"{path}: unexpected answer")
+    return answer

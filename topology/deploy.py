@@ -1,0 +1,293 @@
+"""Bring a deployment up, look at it, take it down: what the command and the demo call.
+
+Guarantees: `up` touches nothing that runs as it should; `down` stops what this deployment
+started and nothing else, with or without a living supervisor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topology.bounded_logs import last_lines
+from topology.control import (
+    SupervisorUnreachable,
+    supervisor_apply,
+    supervisor_status,
+    supervisor_stop,
+)
+from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.journal import StartedProcess, read_processes
+from topology.plan import Running, Step, plan
+from topology.process import (
+    OwnProcess,
+    adopt,
+    child_environment,
+    find_process,
+    python_command,
+)
+from topology.state import StateDir, write_atomically
+from topology.status import assemble_status, fetch_link_reports
+
+UP_TIMEOUT_S = 120.0
+SUPERVISOR_START_TIMEOUT_S = 20.0
+DOWN_TIMEOUT_S = 90.0
+POLL_S = 0.1
+FAILURES_MAX = 3
+"""Ends of one daemon after which `up` gives up waiting."""
+LOG_LINES = 15
+"""Lines of a failed daemon's log that are shown."""
+
+
+class DeployError(Exception):
+    """Something a person can act on; `details` are more lines for them."""
+
+    def __init__(self, message: str, details: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.details = tuple(details)
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """What `up` did, and the status document afterwards."""
+
+    steps: tuple[Step, ...]
+    status: dict[str, Any]
+
+
+def read_deployment(state: StateDir) -> Deployment:
+    """The deployment of a state directory. Raises DeployError."""
+    try:
+        return decode_deployment(state.deployment_file.read_bytes())
+    except FileNotFoundError:
+        raise DeployError(f"nothing was deployed in {state.path}") from None
+    except (OSError, ValueError) as error:
+        raise DeployError(f"cannot read {state.deployment_file}: {error}") from error
+
+
+def plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
+    """What `up` would do. Raises DeployError."""
+    running = {
+        key: Running(digest=each.daemon.digest, label=each.daemon.label, files=each.daemon.files)
+        for key, each in _alive(state).items()
+    }
+    return plan(deployment.daemons, running)
+
+
+def up(
+    deployment: Deployment,
+    state: StateDir,
+    *,
+    timeout_s: float = UP_TIMEOUT_S,
+    on_plan: Callable[[list[Step]], None] = lambda steps: None,
+    on_status: Callable[[dict[str, Any]], None] = lambda status: None,
+) -> Up:
+    """Start what is missing, restart what changed, stop what is gone; return when all of it
+    runs. Raises DeployError."""
+    _check_owner(deployment, state)
+    steps = plan_steps(deployment, state)
+    on_plan(steps)
+    _check_ports(deployment, steps, _alive(state))
+    try:
+        state.create()
+    except OSError as error:
+        raise DeployError(f"cannot use state directory {state.path}: {error}") from error
+    _apply(deployment, state)
+    return Up(tuple(steps), _wait_until_up(deployment, state, timeout_s, on_status))
+
+
+def current_status(state: StateDir) -> dict[str, Any]:
+    """The status document of what was deployed there. Raises DeployError."""
+    return _look(read_deployment(state), state)
+
+
+def down(state: StateDir, *, purge: bool = False, timeout_s: float = DOWN_TIMEOUT_S) -> list[str]:
+    """Stop everything this deployment started; labels of what ran. Raises DeployError."""
+    stopped = [each.daemon.label for each in _alive(state).values()]
+    deadline_s = time.monotonic() + timeout_s
+    while state.is_locked():
+        with contextlib.suppress(SupervisorUnreachable):  # it is starting, or has just ended
+            supervisor_stop(state.socket_path)
+        if time.monotonic() > deadline_s:
+            raise DeployError(
+                f"the supervisor did not stop within {timeout_s:g} s",
+                [f"its log: {state.log_file('supervisor')}"],
+            )
+        time.sleep(POLL_S)
+    _stop_left_over(_alive(state))
+    if purge and state.path.exists():
+        state.purge()
+    return stopped
+
+
+def _alive(state: StateDir) -> dict[str, StartedProcess]:
+    """What this deployment started and still runs."""
+    try:
+        records = read_processes(state.processes_file)
+    except (OSError, ValueError) as error:
+        raise DeployError(f"cannot tell what runs: {error}") from error
+    return {key: each for key, each in records.items() if find_process(each.identity)}
+
+
+def _check_owner(deployment: Deployment, state: StateDir) -> None:
+    """One state directory, one deployment."""
+    if state.exists():
+        there = read_deployment(state).name
+        if there != deployment.name:
+            raise DeployError(
+                f"{state.path} belongs to deployment {there!r}, not {deployment.name!r}",
+                ["choose another --state-dir"],
+            )
+
+
+def _check_ports(
+    deployment: Deployment, steps: list[Step], alive: Mapping[str, StartedProcess]
+) -> None:
+    """Every port of what is to be started can be bound. Raises DeployError naming all that
+    cannot."""
+    ours = {port for each in alive.values() for port in each.daemon.ports}
+    starting = {step.key for step in steps if step.action != "stop"}
+    problems = [
+        problem
+        for daemon in deployment.daemons
+        if daemon.key in starting
+        for address in daemon.ports
+        if address not in ours and (problem := _port_problem(daemon, *address))
+    ]
+    if problems:
+        raise DeployError("some ports cannot be used; nothing was started", problems)
+
+
+def _port_problem(daemon: Daemon, host: str, port: int) -> str | None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        what = f"{daemon.label}: {host}:{port}"
+        if error.errno == errno.EADDRINUSE:
+            return f"{what} is in use by another process"
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{what} is not an address of this machine"
+        return f"{what}: {error.strerror or error}"
+    return None
+
+
+def _apply(deployment: Deployment, state: StateDir) -> None:
+    """Hand the deployment to the supervisor, starting one if none lives."""
+    deadline_s = time.monotonic() + SUPERVISOR_START_TIMEOUT_S
+    child: subprocess.Popen[bytes] | None = None
+    while True:
+        try:
+            supervisor_apply(state.socket_path, deployment)
+            return
+        except SupervisorUnreachable as error:
+            if time.monotonic() > deadline_s:
+                raise _supervisor_error(state, str(error)) from error
+        if child is None and not state.is_locked():
+            # Left in its place before the supervisor looks, so that daemons start at once.
+            write_atomically(state.deployment_file, encode_deployment(deployment))
+            child = _start_supervisor(state)
+        elif child is not None and child.poll() not in (None, 0):
+            raise _supervisor_error(state, f"exit code {child.returncode}")
+        time.sleep(POLL_S / 2)
+
+
+def _start_supervisor(state: StateDir) -> subprocess.Popen[bytes]:
+    with open(state.log_file("supervisor"), "ab") as log:
+        return subprocess.Popen(
+            python_command("topology.supervisor", "--state-dir", str(state.path)),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=state.path,
+            env=child_environment(os.environ),
+            start_new_session=True,
+        )
+
+
+def _supervisor_error(state: StateDir, why: str) -> DeployError:
+    log = state.log_file("supervisor")
+    return DeployError(f"the supervisor did not start: {why}", _tail(log))
+
+
+def _look(deployment: Deployment, state: StateDir) -> dict[str, Any]:
+    try:
+        report = supervisor_status(state.socket_path)
+    except SupervisorUnreachable:
+        report = None
+    return assemble_status(deployment, report, fetch_link_reports(report))
+
+
+def _wait_until_up(
+    deployment: Deployment,
+    state: StateDir,
+    timeout_s: float,
+    on_status: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        status = _look(deployment, state)
+        on_status(status)
+        if status["state"] == "running":
+            return status
+        for daemon in status["daemons"]:
+            if daemon["restarts"] >= FAILURES_MAX and daemon["state"] != "running":
+                raise DeployError(
+                    f"{daemon['label']} keeps ending (exit code {daemon['exit_code']})",
+                    _tail(Path(daemon["log"])),
+                )
+        if time.monotonic() > deadline_s:
+            raise DeployError(f"not everything runs after {timeout_s:g} s", _not_running(status))
+        time.sleep(POLL_S)
+
+
+def _not_running(status: Mapping[str, Any]) -> list[str]:
+    daemons = [
+        f"{each['label']}: {each['state']}, log {each['log']}"
+        for each in status["daemons"]
+        if each["state"] != "running"
+    ]
+    links = [
+        f"link {each['name']}: {each['state']}"
+        for each in status["links"]
+        if each["state"] != "running"
+    ]
+    return daemons + links
+
+
+def _tail(log: Path) -> list[str]:
+    return [f"the end of {log}:", *(f"  {line}" for line in last_lines(log, LOG_LINES))]
+
+
+def _stop_left_over(alive: Mapping[str, StartedProcess]) -> None:
+    """Stop what outlived its supervisor, dependents first."""
+    left = {key: process for key, each in alive.items() if (process := adopt(each.identity))}
+    daemons = {key: alive[key].daemon for key in left}
+    while left:
+        needed = {before for key in left for before in daemons[key].after}
+        last = [key for key in left if key not in needed] or list(left)
+        _stop_processes({key: left.pop(key) for key in last}, daemons)
+
+
+def _stop_processes(processes: Mapping[str, OwnProcess], daemons: Mapping[str, Daemon]) -> None:
+    for process in processes.values():
+        process.terminate()
+    grace_s = max(daemons[key].stop_grace_s for key in processes)
+    deadline_s = time.monotonic() + grace_s
+    while not all(process.has_ended() for process in processes.values()):
+        if time.monotonic() > deadline_s:
+            for process in processes.values():
+                process.kill()
+        time.sleep(POLL_S)

@@ -1,0 +1,81 @@
+"""Kafka's config names in a topology: which are known, and what the broker is given.
+
+A topic default is given to the broker under the broker's name for it: retention.ms as
+log.retention.ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from local_cluster.log.config_table import TOPIC_CONFIGS
+from topology.model import Cluster
+from topology.problems import Finding, Location, nearest_name
+
+BROKER_CONFIGS = frozenset(
+    {
+        "auto.create.topics.enable",
+        "default.replication.factor",
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.min.session.timeout.ms",
+        "num.partitions",
+        "offset.metadata.max.bytes",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+        "offsets.topic.num.partitions",
+        "socket.request.max.bytes",
+    }
+)
+"""Broker configs that are not the default of a topic config."""
+
+
+def known_broker_configs() -> frozenset[str]:
+    """Every broker config a topology may set."""
+    synonyms = (synonym.name for each in TOPIC_CONFIGS.values() for synonym in each.synonyms)
+    return BROKER_CONFIGS.union(synonyms)
+
+
+def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
+    """Names that are not known, values out of bounds, and what is said twice."""
+    at: Location = (*here, "topic_defaults", "config")
+    for name, value in cluster.topic_defaults.config.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            near = nearest_name(name, TOPIC_CONFIGS)
+            yield Finding((*at, name), "the name of a topic config", near, at_key=True)
+            continue
+        problem = config.problem(value)
+        if problem is not None:
+            yield Finding((*at, name), f"{problem}, not {value!r}")
+    known = known_broker_configs()
+    given = topic_defaults(cluster)
+    for name in cluster.config:
+        if name not in known:
+            near = nearest_name(name, known)
+            expected = "the name of a broker config"
+            yield Finding((*here, "config", name), expected, near, at_key=True)
+        elif name in given:
+            expected = "set once; topic_defaults sets it as well"
+            yield Finding((*here, "config", name), expected, at_key=True)
+
+
+def topic_defaults(cluster: Cluster) -> dict[str, str]:
+    """The topic defaults under the broker's names; unknown ones are left out."""
+    defaults = cluster.topic_defaults
+    configs: dict[str, str] = {}
+    if defaults.partitions is not None:
+        configs["num.partitions"] = str(defaults.partitions)
+    if defaults.replication_factor is not None:
+        configs["default.replication.factor"] = str(defaults.replication_factor)
+    for name, value in defaults.config.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is not None:
+            configs[config.synonyms[0].name] = value
+    return configs
+
+
+def broker_config(cluster: Cluster) -> dict[str, str]:
+    """What every broker of the cluster is given."""
+    return {**topic_defaults(cluster), **cluster.config}

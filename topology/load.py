@@ -1,0 +1,249 @@
+"""From the text of a topology file to a Topology, or to every problem it has.
+
+Guarantees: one call reports all problems of types, names and rules together; entries that are
+wrong by themselves do not hide problems of the others.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from topology.checks import Parts, check_rules
+from topology.model import (
+    CHROOT_PATTERN,
+    HOST_PATTERN,
+    LISTENER_PATTERN,
+    NAME_PATTERN,
+    Cluster,
+    Link,
+    Topology,
+    ZooKeeperProcess,
+)
+from topology.problems import Finding, InvalidTopology, Location, Problem, key_text, nearest_name
+from topology.yaml_document import NotYaml, YamlDocument
+
+EntryT = TypeVar("EntryT", bound=BaseModel)
+
+REPAIRS_MAX = 3
+"""Rounds of taking wrong values out of an entry before it is left out of the rules."""
+
+_WORDS = {
+    NAME_PATTERN: "a name of letters, digits, - and _, at most 63 of them",
+    HOST_PATTERN: "a host name or address",
+    CHROOT_PATTERN: "a path such as /ewr",
+    LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
+}
+
+_EXPECTED = {
+    "missing": "this key is required",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def load_topology(path: Path) -> Topology:
+    """The topology of a file. Raises InvalidTopology with every problem, or OSError."""
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        problem = Problem(line, 1, "topology", "UTF-8 text")
+        raise InvalidTopology(str(path), [problem]) from error
+    return parse_topology(text, file=str(path))
+
+
+def parse_topology(text: str, *, file: str = "topology") -> Topology:
+    """The topology of a text. Raises InvalidTopology with every problem."""
+    try:
+        document = YamlDocument(text)
+    except NotYaml as error:
+        raise InvalidTopology(file, [error.problem]) from error
+    if not isinstance(document.value, dict):
+        expected = "a mapping with name and clusters"
+        raise InvalidTopology(file, [Problem(1, 1, "topology", expected)])
+
+    topology: Topology | None = None
+    findings: list[Finding] = []
+    try:
+        topology = Topology.model_validate(document.value)
+    except ValidationError as error:
+        findings += [_finding(document.value, details) for details in error.errors()]
+    wrong = {finding.location for finding in findings}
+    for finding in check_rules(_valid_parts(document.value)):
+        within = (finding.location[:depth] for depth in range(1, len(finding.location) + 1))
+        if wrong.isdisjoint(within):
+            findings.append(finding)
+    if topology is None or findings:
+        raise InvalidTopology(file, [_problem(document, finding) for finding in findings])
+    return topology
+
+
+def _problem(document: YamlDocument, finding: Finding) -> Problem:
+    line, column = document.position(finding.location, at_key=finding.at_key)
+    return Problem(line, column, key_text(finding.location), finding.expected, finding.nearest)
+
+
+def _valid_parts(value: dict[str, Any]) -> Parts:
+    """The entries that are right by themselves, so that rules between them can be checked."""
+    return Parts(
+        zookeepers=_valid_entries(value.get("zookeepers"), ZooKeeperProcess),
+        clusters=_valid_entries(value.get("clusters"), Cluster),
+        links=_valid_entries(value.get("links"), Link),
+        zookeeper_names=_names(value.get("zookeepers")),
+        cluster_names=_names(value.get("clusters")),
+    )
+
+
+def _valid_entries(values: Any, entry: type[EntryT]) -> dict[int, EntryT]:
+    """Entries that are right, if need be without the keys that are wrong by themselves."""
+    valid: dict[int, EntryT] = {}
+    for index, value in enumerate(values if isinstance(values, list) else []):
+        remaining = deepcopy(value)
+        for _ in range(REPAIRS_MAX):
+            try:
+                valid[index] = entry.model_validate(remaining)
+                break
+            except ValidationError as error:
+                if not all(_cut(remaining, details) for details in reversed(error.errors())):
+                    break
+    return valid
+
+
+def _cut(root: Any, details: ErrorDetails) -> bool:
+    """Take a wrong value out; False where that would move the entries after it, or where
+    something is missing rather than wrong."""
+    location = _in_file(root, details["loc"], missing=False)
+    if details["type"] == "missing" or not location:
+        return False
+    parent: Any = root
+    for item in location[:-1]:
+        parent = _entry(parent, item)
+    last = location[-1]
+    if isinstance(parent, list) and isinstance(last, int):
+        if any(isinstance(each, dict) for each in parent):
+            return False
+        del parent[last : last + 1]
+    elif isinstance(parent, dict):
+        parent.pop(last, None)  # it may have gone with an entry around it
+    return True
+
+
+def _entry(value: Any, item: str | int) -> Any:
+    """The entry of a mapping or a list, None where there is none."""
+    if isinstance(value, dict):
+        return value.get(item)
+    if isinstance(value, list) and isinstance(item, int) and item < len(value):
+        return value[item]
+    return None
+
+
+def _names(values: Any) -> set[str]:
+    if not isinstance(values, list):
+        return set()
+    names = (value.get("name") for value in values if isinstance(value, dict))
+    return {name for name in names if isinstance(name, str)}
+
+
+def _finding(root: Any, details: ErrorDetails) -> Finding:
+    """Where pydantic's error lies in the file, and what should have been there."""
+    kind = details["type"]
+    location = _in_file(root, details["loc"], missing=kind == "missing")
+    if kind == "extra_forbidden":
+        known = known_keys(location[:-1])
+        expected = f"unknown key; expected one of {', '.join(known)}"
+        return Finding(location, expected, nearest_name(location[-1], known), at_key=True)
+    context = details.get("ctx", {})
+    if kind == "literal_error":
+        options = [text.strip("'") for text in str(context["expected"]).split(" or ")]
+        options = [part.strip("' ") for text in options for part in text.split(",")]
+        return Finding(
+            location, f"one of {', '.join(options)}", nearest_name(details["input"], options)
+        )
+    if kind == "missing":
+        return Finding(location, _EXPECTED[kind], at_key=True)
+    return Finding(location, _expected_text(details))
+
+
+def _expected_text(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    got = f", not {details['input']!r}" if isinstance(details["input"], str | int | float) else ""
+    if kind in _EXPECTED:
+        return _EXPECTED[kind] + got
+    match kind:
+        case "value_error":
+            return f"{context['error']}{got}"
+        case "greater_than_equal":
+            return f"at least {context['ge']}{got}"
+        case "less_than_equal":
+            return f"at most {context['le']}{got}"
+        case "too_short" | "string_too_short":
+            return "at least one entry" if kind == "too_short" else "text that is not empty"
+        case "string_pattern_mismatch":
+            return _WORDS[context["pattern"]] + got
+    return details["msg"][:1].lower() + details["msg"][1:] + got
+
+
+def _in_file(root: Any, path: Location, *, missing: bool) -> Location:
+    """The path without the marks pydantic puts in for unions and mapping keys."""
+    value = root
+    location: list[int | str] = []
+    for depth, item in enumerate(path):
+        inside = item in value if isinstance(value, dict) else _entry(value, item) is not None
+        if inside:
+            location.append(item)
+            value = _entry(value, item)
+        elif missing and depth == len(path) - 1:
+            location.append(item)
+    return tuple(location)
+
+
+def known_keys(location: Location) -> list[str]:
+    """The keys the model knows at a location."""
+    annotations: list[Any] = [Topology]
+    for item in location:
+        annotations = [inner for each in annotations for inner in _inner(each, item)]
+    found = {key for each in annotations for model in _flat(each) for key in _fields(model)}
+    return sorted(found)
+
+
+def _flat(annotation: Any) -> list[Any]:
+    """The alternatives of a union, without annotations."""
+    if get_origin(annotation) is Annotated:
+        return _flat(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [each for part in get_args(annotation) for each in _flat(part)]
+    return [annotation]
+
+
+def _fields(annotation: Any) -> dict[str, FieldInfo]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation.model_fields
+    return {}
+
+
+def _inner(annotation: Any, item: str | int) -> list[Any]:
+    """The annotations of the entry `item` of a value with this annotation."""
+    inner: list[Any] = []
+    for each in _flat(annotation):
+        if isinstance(item, int):
+            inner += get_args(each)[:1] if get_origin(each) is list else []
+        elif get_origin(each) is dict:
+            inner.append(get_args(each)[1])
+        elif item in _fields(each):
+            inner.append(_fields(each)[item].annotation)
+    return inner

@@ -1,0 +1,106 @@
+"""True copy loops: a record that would go round the same links again and again.
+
+A link writes topic T of cluster C as C.T and copies no topic that its name shows to be the
+target's own. So A<->B is no loop: each side holds its own topics and one copy of the other's.
+
+Guarantees: what is reported is a real loop, shown with a topic that would go round, found with
+the mirror's own rules of naming and selecting.
+How: topics that match the links' patterns are made up (patterns.py) and followed through the
+links. A loop that only a topic name no example resembles could enter is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mirror_maker.policy import TopicFilter, remote_topic
+from topology.model import Link
+from topology.patterns import example_topics
+
+TOPIC_NAME_CHARS_MAX = 249
+"""Kafka's limit; a name that has grown past it without a repeat has been going round."""
+
+STATES_MAX = 20_000
+"""Most (cluster, topic) pairs looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLoop:
+    """Links a record would pass, again and again."""
+
+    links: tuple[Link, ...]
+    cluster: str
+    topic: str
+
+    def sentence(self) -> str:
+        path = ", ".join(link.effective_name for link in self.links)
+        return (
+            f"no copy loop; records of {self.topic!r} in {self.cluster} would come back there"
+            f" by {path}, again and again"
+        )
+
+
+CopyRule = Callable[[str], str | None]
+"""What one link calls the copy of a topic; None where it does not copy it."""
+
+
+def copy_rule(link: Link) -> CopyRule:
+    """The mirror's own rule for a link."""
+    topics = link.topic_filter
+    selected = TopicFilter(topics.include, topics.exclude, link.target)
+    return lambda name: remote_topic(link.source, name) if selected.selects(name) else None
+
+
+_Step = tuple[str, str, tuple[Link, ...], tuple[tuple[str, str], ...]]
+"""Cluster, topic, the links passed, and the (cluster, topic) before each."""
+
+
+def find_copy_loops(
+    links: Sequence[Link], rule_of: Callable[[Link], CopyRule] = copy_rule
+) -> list[CopyLoop]:
+    """One loop for each set of links that records could go round in."""
+    followers: dict[str, list[tuple[Link, CopyRule]]] = {}
+    for link in links:
+        if link.source != link.target:
+            followers.setdefault(link.source, []).append((link, rule_of(link)))
+    found: dict[frozenset[str], CopyLoop] = {}
+    filters = [link.topic_filter for link in links]
+    examples = example_topics([p for each in filters for p in each.include])
+    budget = [STATES_MAX]
+    for cluster in followers:
+        for topic in examples:
+            for loop in _walk(cluster, topic, followers, budget):
+                found.setdefault(frozenset(link.effective_name for link in loop.links), loop)
+    return list(found.values())
+
+
+def _walk(
+    cluster: str,
+    topic: str,
+    followers: Mapping[str, list[tuple[Link, CopyRule]]],
+    budget: list[int],
+) -> Iterator[CopyLoop]:
+    """Depth first from one topic of one cluster; a state met again on its own path is a loop."""
+    stack: list[_Step] = [(cluster, topic, (), ())]
+    seen: set[tuple[str, str]] = set()
+    while stack and budget[0] > 0:
+        budget[0] -= 1
+        here, name, path, states = stack.pop()
+        state = (here, name)
+        if state in states:
+            around = path[states.index(state) :]
+            yield CopyLoop(around, here, name)
+            continue
+        if len(name) > TOPIC_NAME_CHARS_MAX:
+            before = [i for i, link in enumerate(path[:-1]) if link is path[-1]]
+            if before:  # else the name is only too long, which Kafka itself refuses
+                yield CopyLoop(path[before[-1] + 1 :], states[before[-1] + 1][0], topic)
+            continue
+        if state in seen:
+            continue
+        seen.add(state)
+        for link, copy_of in followers.get(here, ()):
+            copied = copy_of(name)
+            if copied is not None:
+                stack.append((link.target, copied, (*path, link), (*states, state)))

@@ -1,0 +1,342 @@
+"""The topology file as typed objects.
+
+Guarantees: unknown keys are errors; every field carries the sentence that editors show, because
+the published JSON Schema is made from these classes.
+Not here: positions in the file (load.py), rules between several entries (checks.py, loops.py),
+and how an entry becomes a process (render.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+)
+
+from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+
+BROKERS_MAX = 100
+"""Most brokers one `count` may ask for on one host."""
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+"""No dot: a cluster's name is the prefix of the topics that are copied from it."""
+
+HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
+CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
+LISTENER_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+
+_CONNECT = re.compile(r"^[^\s/:,]+:\d{1,5}(,[^\s/:,]+:\d{1,5})*(/[^\s]*[^\s/])?$")
+_ADDRESS = r"(\[[0-9a-fA-F:]+\]|[^\s/:,]+):\d{1,5}"
+_BOOTSTRAP = re.compile(rf"^{_ADDRESS}(,{_ADDRESS})*$")
+
+
+def _check_connect(value: str) -> str:
+    if value != "embedded" and not _CONNECT.match(value):
+        raise ValueError("'embedded' or a connect string such as zk1:2181,zk2:2181/chroot")
+    return value
+
+
+def _check_bootstrap(value: str) -> str:
+    if not _BOOTSTRAP.match(value):
+        raise ValueError("addresses such as host1:9092,host2:9092")
+    return value
+
+
+def _check_pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"a topic name or a regular expression; {error}") from error
+    return value
+
+
+def _config_text(value: Any) -> Any:
+    """Kafka's configs are text; YAML writes the same value as a number or a switch."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return value
+
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Host = Annotated[str, Field(pattern=HOST_PATTERN)]
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
+PortOrAny = Annotated[int, Field(strict=True, ge=0, le=65535)]
+Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
+TopicPattern = Annotated[str, Field(min_length=1), AfterValidator(_check_pattern)]
+ConfigValue = Annotated[
+    str,
+    BeforeValidator(_config_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+
+
+class Entry(BaseModel):
+    """Base of every mapping in the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ZooKeeperProcess(Entry):
+    """One embedded ZooKeeper server, run from the jars that PySpark ships."""
+
+    name: Name
+    """Name of this server; clusters refer to it."""
+    host: Host = "127.0.0.1"
+    """Address it binds to."""
+    port: Port = 2181
+    """Client port."""
+
+
+class ZooKeeperChroot(Entry):
+    """A place in an embedded ZooKeeper server."""
+
+    embedded: Name
+    """Name of an entry of `zookeepers`."""
+    chroot: Annotated[str, Field(pattern=CHROOT_PATTERN)] | None = None
+    """Path under which the cluster keeps its state; default: `/` and the cluster's name."""
+
+
+def _mapping_or(other: str) -> Discriminator:
+    return Discriminator(lambda value: "mapping" if isinstance(value, dict | Entry) else other)
+
+
+ZooKeeper = Annotated[
+    Annotated[str, AfterValidator(_check_connect), Tag("text")]
+    | Annotated[ZooKeeperChroot, Tag("mapping")],
+    _mapping_or("text"),
+]
+
+
+class Listener(Entry):
+    """One named listening address of every broker of a cluster."""
+
+    name: Annotated[str, Field(pattern=LISTENER_PATTERN)]
+    """Name, as in Kafka's `listeners`."""
+    inter_broker: bool = False
+    """Whether brokers talk to each other here; needed when there are several listeners."""
+    bind: Host | None = None
+    """Address to bind; default: the broker's `host`."""
+    advertised_host: Host | None = None
+    """Host told to clients; default: the broker's `host`."""
+    security_protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
+    """Kafka's name of the protocol."""
+
+
+class Broker(Entry):
+    """One broker process."""
+
+    id: Annotated[int, Field(strict=True, ge=0, le=2_147_483_647)]
+    """Broker id, unique in its cluster."""
+    host: Host = "127.0.0.1"
+    """Host of the broker: bound, and told to clients, unless the listener says otherwise."""
+    rack: str | None = None
+    """Rack of the broker; default: its host."""
+    port: Port | None = None
+    """Port of the only listener."""
+    ports: dict[str, Port] | None = None
+    """Port of each listener, by listener name."""
+
+
+class BrokerCount(Entry):
+    """Several brokers on one host, on consecutive ports."""
+
+    count: Annotated[int, Field(strict=True, ge=1, le=BROKERS_MAX)]
+    """How many brokers."""
+    base_port: Port
+    """Port of the first listener of the first broker; the others follow it one by one."""
+    first_id: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Id of the first broker."""
+    host: Host = "127.0.0.1"
+    """Host of all of them."""
+    rack: str | None = None
+    """Rack of all of them; default: the host."""
+
+
+Brokers = Annotated[
+    Annotated[list[Broker], Field(min_length=1), Tag("list")]
+    | Annotated[BrokerCount, Tag("mapping")],
+    _mapping_or("list"),
+]
+
+
+class TopicDefaults(Entry):
+    """What a topic of the cluster gets when its creator does not say."""
+
+    partitions: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
+    """Partitions of a new topic (Kafka's num.partitions)."""
+    replication_factor: Annotated[int, Field(strict=True, ge=1, le=BROKERS_MAX)] | None = None
+    """Replicas of a new topic (Kafka's default.replication.factor)."""
+    config: dict[str, ConfigValue] = {}
+    """Topic configs by Kafka's names, such as retention.ms."""
+
+
+class HttpEndpoint(Entry):
+    """Where a service answers HTTP."""
+
+    host: Host = "127.0.0.1"
+    """Address to bind."""
+    port: PortOrAny = 0
+    """Port; 0 picks a free one, which `heliograph status` shows."""
+
+
+class Cluster(Entry):
+    """A broker cluster of one datacenter, an aggregate, or an existing Kafka."""
+
+    name: Name
+    """Unique name; the prefix of this cluster's topics where they are copied to."""
+    datacenter: Annotated[str, Field(min_length=1)] | None = None
+    """Datacenter shown in global views; default: the cluster's name."""
+    kind: Literal["local", "aggregate", "external"] = "local"
+    """`local` for a datacenter, `aggregate` for a target of mirrors, `external` for a Kafka
+    that runs already."""
+    external: Bootstrap | None = None
+    """Bootstrap addresses of an existing Kafka; nothing is started for it."""
+    zookeeper: ZooKeeper = "embedded"
+    """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
+    listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]
+    """Listening addresses of every broker."""
+    brokers: Brokers | None = None
+    """A list of brokers, or a count and a base port."""
+    flush: Literal["fsync", "page_cache"] = "fsync"
+    """`fsync` acknowledges after a group commit; `page_cache` keeps Kafka's own promise."""
+    topic_defaults: TopicDefaults = TopicDefaults()
+    """Defaults of new topics."""
+    config: dict[str, ConfigValue] = {}
+    """Broker configs by Kafka's names, such as auto.create.topics.enable."""
+    aggregator: HttpEndpoint | None = None
+    """Where the aggregator of this cluster answers; every aggregate has one."""
+    mirror: HttpEndpoint = HttpEndpoint()
+    """Where the mirror worker that writes into this cluster answers."""
+
+    @property
+    def effective_kind(self) -> Literal["local", "aggregate", "external"]:
+        """The kind, where naming an existing Kafka already says `external`."""
+        return "external" if self.external is not None else self.kind
+
+    @property
+    def effective_datacenter(self) -> str:
+        return self.datacenter or self.name
+
+    @property
+    def broker_list(self) -> list[PlacedBroker]:
+        """Every broker with the port of every listener; without a port where none is given."""
+        return list(_place(self))
+
+
+class PlacedBroker(NamedTuple):
+    """A broker with its ports worked out."""
+
+    id: int
+    host: str
+    rack: str
+    ports: dict[str, int]
+    """Listener name to port."""
+
+
+def _place(cluster: Cluster) -> Iterator[PlacedBroker]:
+    names = [listener.name for listener in cluster.listeners]
+    if isinstance(cluster.brokers, BrokerCount):
+        group = cluster.brokers
+        for index in range(group.count):
+            first = group.base_port + index * len(names)
+            ports = {name: first + offset for offset, name in enumerate(names)}
+            rack = group.rack or group.host
+            yield PlacedBroker(group.first_id + index, group.host, rack, ports)
+        return
+    for broker in cluster.brokers or []:
+        ports = dict(broker.ports or {})
+        if broker.port is not None:
+            ports.setdefault(names[0], broker.port)
+        yield PlacedBroker(broker.id, broker.host, broker.rack or broker.host, ports)
+
+
+class TopicFilter(Entry):
+    """Which topics a link copies: full matches of any include, of no exclude."""
+
+    include: Annotated[list[TopicPattern], Field(min_length=1)]
+    """Topic names or regular expressions."""
+    exclude: list[TopicPattern] = list(TOPICS_EXCLUDE_DEFAULT)
+    """Topic names or regular expressions; the default is MirrorMaker 2's. Internal topics are
+    left out in any case."""
+
+
+Topics = Annotated[
+    Annotated[list[TopicPattern], Field(min_length=1), Tag("list")]
+    | Annotated[TopicFilter, Tag("mapping")],
+    _mapping_or("list"),
+]
+
+
+class LinkTuning(Entry):
+    """How a link copies."""
+
+    replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
+    """Replicas of the topics created on the target; -1 takes the target's default."""
+    on_unmapped_target: Literal["fail", "append"] = "fail"
+    """What to do where the target partition holds records that no offset map explains."""
+
+
+class Link(Entry):
+    """One direction of copying, from one cluster into another."""
+
+    name: Name | None = None
+    """Unique name; default: source, a dash, target."""
+    source: Name
+    """Name of the cluster to read."""
+    target: Name
+    """Name of the cluster to write."""
+    topics: Topics
+    """A list of includes, or a mapping of `include` and `exclude`."""
+    settings: LinkTuning = LinkTuning()
+    """How the link copies."""
+
+    @property
+    def effective_name(self) -> str:
+        return self.name or f"{self.source}-{self.target}"
+
+    @property
+    def topic_filter(self) -> TopicFilter:
+        if isinstance(self.topics, TopicFilter):
+            return self.topics
+        return TopicFilter(include=self.topics)
+
+
+class Topology(Entry):
+    """A deployment: clusters, and the links between them."""
+
+    name: Name
+    """Name of the deployment; its state directory is named after it."""
+    zookeepers: list[ZooKeeperProcess] = []
+    """Embedded ZooKeeper servers; `embedded` in a cluster means the first. With none listed,
+    one runs on 127.0.0.1:2181."""
+    clusters: Annotated[list[Cluster], Field(min_length=1)]
+    """Clusters of the deployment."""
+    links: list[Link] = []
+    """What is copied from where to where."""
+
+    def cluster(self, name: str) -> Cluster:
+        """The cluster of that name. Raises KeyError."""
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        raise KeyError(name)
+
+    @property
+    def effective_zookeepers(self) -> list[ZooKeeperProcess]:
+        """Every embedded server a cluster may refer to."""
+        return self.zookeepers or [DEFAULT_ZOOKEEPER]
+
+
+DEFAULT_ZOOKEEPER = ZooKeeperProcess(name="zookeeper")

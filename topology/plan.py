@@ -1,0 +1,109 @@
+"""What must change so that what runs becomes what the topology says: pure.
+
+Guarantees: a daemon whose digest is unchanged and that runs appears in no step; data of a daemon
+that goes away is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from topology.deployment import Daemon
+
+Action = Literal["start", "restart", "stop"]
+
+REASONS_MAX = 8
+"""Most changed settings spelled out for one daemon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What is known of a daemon that runs."""
+
+    digest: str
+    label: str
+    files: Mapping[str, str] | None = None
+    """The texts it was started with, where they are still known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do to one daemon."""
+
+    action: Action
+    key: str
+    label: str
+    reasons: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        why = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+        return f"{self.action} {self.label}{why}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan(desired: Sequence[Daemon], running: Mapping[str, Running]) -> list[Step]:
+    """Steps from what runs to what should: stops, then restarts and starts in the order given."""
+    wanted = {daemon.key for daemon in desired}
+    gone = ("no longer in the topology",)
+    steps = [
+        Step(action="stop", key=key, label=actual.label, reasons=gone)
+        for key, actual in running.items()
+        if key not in wanted
+    ]
+    for daemon in desired:
+        actual = running.get(daemon.key)
+        if actual is None:
+            steps.append(Step(action="start", key=daemon.key, label=daemon.label))
+        elif actual.digest != daemon.digest:
+            reasons = tuple(_reasons(daemon, actual))
+            steps.append(
+                Step(action="restart", key=daemon.key, label=daemon.label, reasons=reasons)
+            )
+    return steps
+
+
+def _reasons(daemon: Daemon, actual: Running) -> list[str]:
+    if actual.files is None:
+        return ["settings changed"]
+    changed: list[str] = []
+    for path, text in daemon.files.items():
+        before = actual.files.get(path)
+        if before != text:
+            changed += _differences(_flat(before), _flat(text))
+    rest = len(changed) - REASONS_MAX
+    return [*changed[:REASONS_MAX], *([f"and {rest} more"] if rest > 0 else [])] or [
+        "command changed"
+    ]
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            yield f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+
+
+def _flat(text: str | None) -> dict[str, str]:
+    """Settings as `a.b[0].c: value`; a text that is not JSON as its `key=value` lines."""
+    if text is None:
+        return {}
+    try:
+        return dict(_leaves("", json.loads(text)))
+    except ValueError:
+        pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(f"{prefix}[{index}]", inner)
+    else:
+        yield prefix, json.dumps(value) if isinstance(value, bool | None) else str(value)

@@ -1,0 +1,128 @@
+"""One operating-system process of ours: started, recognized again, stopped; never a stranger.
+
+A process is known by its pid together with its start time, so that a pid that the system has
+given to somebody else meanwhile is never signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+START_TIME_TOLERANCE_S = 2.0
+"""The system clock may be stepped while a process runs; pids do not come back this fast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a process is known by."""
+
+    pid: int
+    start_time_s: float
+    """Seconds since the epoch."""
+
+
+@dataclass(slots=True)
+class OwnProcess:
+    """A running process of ours, a child of this process or found again after it."""
+
+    identity: Identity
+    child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    """None for a process that an earlier supervisor started."""
+
+    @property
+    def pid(self) -> int:
+        return self.identity.pid
+
+    def has_ended(self) -> bool:
+        """Whether it is gone; a child is reaped."""
+        if self.child is not None:
+            return self.child.poll() is not None
+        return find_process(self.identity) is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code, negative for a signal; None while it runs, and where it was no child."""
+        return self.child.returncode if self.child is not None else None
+
+    def terminate(self) -> None:
+        """Ask it to stop (SIGTERM); nothing happens if it has ended."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and what it started in its own process group."""
+        if not self.has_ended() and os.getpgid(self.pid) == self.pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.child is not None:
+            self.child.send_signal(number)  # does nothing once the child is reaped
+            return
+        process = find_process(self.identity)
+        if process is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+
+def find_process(identity: Identity) -> psutil.Process | None:
+    """The live process of that identity, or None: gone, a zombie, or a stranger."""
+    try:
+        process = psutil.Process(identity.pid)
+        if abs(process.create_time() - identity.start_time_s) > START_TIME_TOLERANCE_S:
+            return None
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+
+
+def adopt(identity: Identity) -> OwnProcess | None:
+    """The process an earlier supervisor started, if it still runs."""
+    return OwnProcess(identity) if find_process(identity) is not None else None
+
+
+def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess:
+    """Start a process in a session of its own, its output appended to the log. Raises OSError."""
+    with open(log_file, "ab") as log:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=child_environment(os.environ),
+            start_new_session=True,
+        )
+    try:
+        start_time_s = psutil.Process(child.pid).create_time()
+    except psutil.NoSuchProcess:  # ended and reaped already: poll() tells
+        start_time_s = 0.0
+    return OwnProcess(Identity(child.pid, start_time_s), child)
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a daemon: this one's, with our packages importable."""
+    packages = str(Path(__file__).resolve().parent.parent)
+    paths = [packages, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        **environment,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def python_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs one of our modules with this interpreter.
+
+    `-P` keeps the working directory off the import path: it belongs to the deployment.
+    """
+    return (sys.executable, "-P", "-m", module, *arguments)

@@ -1,0 +1,50 @@
+"""Whether a started daemon is ready for work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from topology.deployment import Daemon
+
+ZOOKEEPER_REPLY_TIMEOUT_S = 1.0
+READY_FILE_BYTES_MAX = 1 << 20
+
+
+async def is_ready(daemon: Daemon, pid: int) -> bool:
+    """Whether the daemon, running as this process, says that it is ready."""
+    if daemon.ready_zookeeper is not None:
+        return await zookeeper_serves(*daemon.ready_zookeeper)
+    if daemon.ready_file is not None:
+        report = read_ready_file(Path(daemon.ready_file), pid)
+        return report is not None and report.get("state") == "running"
+    return True
+
+
+def read_ready_file(path: Path, pid: int) -> dict[str, Any] | None:
+    """What the process of that pid wrote about itself, or None if it did not yet."""
+    try:
+        with open(path, "rb") as file:
+            report = json.loads(file.read(READY_FILE_BYTES_MAX))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(report, dict) or report.get("pid") != pid:
+        return None  # left by an earlier process
+    return report
+
+
+async def zookeeper_serves(host: str, port: int) -> bool:
+    """Whether a ZooKeeper server there answers `srvr` as one that serves clients."""
+    try:
+        async with asyncio.timeout(ZOOKEEPER_REPLY_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host, port)
+            try:
+                writer.write(b"srvr")
+                reply = await reader.read(64)
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+    return reply.startswith(b"Zookeeper version")

@@ -1,0 +1,197 @@
+"""What the supervisor does next: pure decisions over a table of daemons.
+
+State of a daemon (phase), and what moves it on:
+
+    waiting     no process yet; started when everything it comes after is running
+    starting    has a process that is not ready yet
+    running     has a process that is ready
+    restarting  its process ended by itself; started again when its delay is over
+    stopping    asked to stop, because it is not wanted any more or its settings changed
+    stopped     no process, and none wanted
+
+Guarantees: a process that runs as wanted is never touched; delays grow and are bounded; what
+others depend on stops after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from topology.deployment import STOP_GRACE_S, Daemon
+
+RESTART_DELAY_FIRST_S = 0.5
+RESTART_DELAY_MAX_S = 30.0
+STABLE_AFTER_S = 60.0
+"""A daemon that ran this long has its next end counted as the first."""
+
+Phase = Literal["waiting", "starting", "running", "restarting", "stopping", "stopped"]
+Order = Literal["start", "terminate", "kill"]
+
+
+def restart_delay_s(failures: int) -> float:
+    """Seconds to wait before the start after that many ends in a row (1 or more)."""
+    assert failures >= 1
+    doublings = min(failures - 1, 16)
+    return min(RESTART_DELAY_FIRST_S * 2.0**doublings, RESTART_DELAY_MAX_S)
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One daemon in the supervisor's table; times are monotonic seconds."""
+
+    key: str
+    wanted: Daemon | None
+    """What should run; None when nothing should."""
+    running: Daemon | None = None
+    """What the process was started as; None without a process."""
+    phase: Phase = "waiting"
+    failures: int = 0
+    """Ends in a row that nobody asked for."""
+    restarts: int = 0
+    """Ends that nobody asked for since this supervisor has known it."""
+    since_s: float = 0.0
+    """When the process was started or found."""
+    start_after_s: float = 0.0
+    stop_asked_s: float | None = None
+    killed: bool = False
+    exit_code: int | None = None
+
+    @property
+    def has_process(self) -> bool:
+        return self.running is not None
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether its process is not the one that is wanted."""
+        if self.running is None:
+            return False
+        return self.wanted is None or self.wanted.digest != self.running.digest
+
+    def apply_started(self, now_s: float) -> None:
+        """A process was started for what is wanted."""
+        assert self.wanted is not None and not self.has_process
+        self.running, self.phase, self.since_s = self.wanted, "starting", now_s
+        self.stop_asked_s, self.killed, self.exit_code = None, False, None
+
+    def apply_found(self, daemon: Daemon, now_s: float) -> None:
+        """A process that an earlier supervisor started still runs."""
+        assert not self.has_process
+        self.running, self.phase, self.since_s = daemon, "starting", now_s
+
+    def apply_ready(self) -> None:
+        if self.phase == "starting":
+            self.phase = "running"
+
+    def apply_ended(self, now_s: float, exit_code: int | None) -> None:
+        """Its process is gone."""
+        assert self.has_process
+        asked = self.stop_asked_s is not None
+        stable = now_s - self.since_s >= STABLE_AFTER_S
+        self.running, self.exit_code = None, exit_code
+        self.stop_asked_s, self.killed = None, False
+        if self.wanted is None:
+            self.phase = "stopped"
+        elif asked:
+            self.phase, self.failures, self.start_after_s = "waiting", 0, now_s
+        else:
+            self._count_failure(now_s, stable=stable)
+
+    def apply_start_failed(self, now_s: float) -> None:
+        """No process could be made."""
+        self._count_failure(now_s, stable=False)
+
+    def _count_failure(self, now_s: float, *, stable: bool) -> None:
+        self.failures = 1 if stable else self.failures + 1
+        self.restarts += 1
+        self.phase = "restarting"
+        self.start_after_s = now_s + restart_delay_s(self.failures)
+
+    def apply_order(self, order: Order, now_s: float) -> None:
+        """SIGTERM or SIGKILL was sent."""
+        if order == "terminate":
+            self.stop_asked_s, self.phase = now_s, "stopping"
+        elif order == "kill":
+            self.killed = True
+
+
+@dataclass(slots=True)
+class Table:
+    """Every daemon by key, in the order of starting."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    def want(self, daemons: Iterable[Daemon], now_s: float) -> None:
+        """Set what should run from now on; what is not named should not."""
+        wanted = {daemon.key: daemon for daemon in daemons}
+        for key, row in self.rows.items():
+            row.wanted = wanted.get(key)
+            if row.wanted is None and not row.has_process:
+                row.phase = "stopped"
+        for key, daemon in wanted.items():
+            row = self.rows.setdefault(key, Row(key=key, wanted=daemon))
+            if not row.has_process and row.phase in ("stopped", "restarting"):
+                row.phase, row.failures, row.start_after_s = "waiting", 0, now_s
+        order = [*wanted, *(key for key in self.rows if key not in wanted)]
+        self.rows = {key: self.rows[key] for key in order}
+
+    def forget_stopped(self) -> None:
+        """Drop what neither runs nor should."""
+        self.rows = {
+            key: row for key, row in self.rows.items() if row.has_process or row.wanted is not None
+        }
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no process is left and none is wanted."""
+        return all(row.wanted is None and not row.has_process for row in self.rows.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every wanted daemon runs as wanted and nothing else does."""
+        return all(
+            row.phase == "running" and not row.must_stop
+            if row.wanted is not None
+            else not row.has_process
+            for row in self.rows.values()
+        )
+
+
+def decide_orders(rows: Mapping[str, Row], now_s: float) -> list[tuple[str, Order]]:
+    """What to do now, for each daemon that needs something."""
+    orders: list[tuple[str, Order]] = []
+    for key, row in rows.items():
+        decide = _decide_stop if row.must_stop else _decide_start
+        order = decide(row, rows, now_s)
+        if order is not None:
+            orders.append((key, order))
+    return orders
+
+
+def _decide_start(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | None:
+    if row.wanted is None or row.has_process or now_s < row.start_after_s:
+        return None
+    for needed in row.wanted.after:
+        before = rows.get(needed)
+        if before is not None and (before.phase != "running" or before.must_stop):
+            return None
+    return "start"
+
+
+def _decide_stop(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | None:
+    assert row.running is not None
+    if row.stop_asked_s is None:
+        return None if _has_stopping_dependents(row, rows) else "terminate"
+    grace_s = row.running.stop_grace_s if row.running else STOP_GRACE_S
+    if not row.killed and now_s - row.stop_asked_s >= grace_s:
+        return "kill"
+    return None
+
+
+def _has_stopping_dependents(row: Row, rows: Mapping[str, Row]) -> bool:
+    """Whether something that comes after this daemon is still to be stopped."""
+    return any(
+        other.running is not None and row.key in other.running.after and other.must_stop
+        for other in rows.values()
+    )

@@ -1,0 +1,279 @@
+"""From a topology to the daemons that run it: pure, given the state directory's paths.
+
+Each daemon is given a frozen settings object as a JSON file; none reads the topology file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from aggregator.settings import AggregatorSettings
+from aggregator.settings import LinkSettings as AggregatorLink
+from aggregator.settings import render_settings as aggregator_json
+from local_cluster.settings import BrokerSettings
+from local_cluster.settings import Listener as BrokerListener
+from local_cluster.settings import dump_settings as broker_json
+from mirror_maker.settings import LinkSettings as MirrorLink
+from mirror_maker.settings import MirrorSettings
+from mirror_maker.settings import dump_settings as mirror_json
+from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.kafka_configs import broker_config
+from topology.model import (
+    Cluster,
+    Link,
+    PlacedBroker,
+    Topology,
+    ZooKeeperChroot,
+    ZooKeeperProcess,
+)
+from topology.process import python_command
+from topology.state import StateDir
+from topology.zookeeper import EmbeddedZooKeeper
+
+
+def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
+    """The deployment of a topology in a state directory. Raises ZooKeeperUnavailable."""
+    own = [each for each in topology.clusters if each.effective_kind != "external"]
+    daemons = [
+        *_zookeepers(topology, own, state),
+        *(_broker(topology, each, broker, state) for each in own for broker in each.broker_list),
+        *_mirrors(topology, state),
+        *_aggregators(topology, state),
+    ]
+    return Deployment(
+        name=topology.name,
+        topology_file=str(topology_file.absolute()),
+        daemons=tuple(daemons),
+        clusters=tuple(_cluster_view(each) for each in topology.clusters),
+        links=tuple(
+            LinkView(
+                name=link.effective_name,
+                source=link.source,
+                target=link.target,
+                daemon=_mirror_key(link.target),
+            )
+            for link in topology.links
+        ),
+    )
+
+
+def bootstrap_of(cluster: Cluster) -> str:
+    """Addresses clients start from: the first listener of every broker."""
+    if cluster.external is not None:
+        return cluster.external
+    first = cluster.listeners[0]
+    return ",".join(
+        f"{first.advertised_host or broker.host}:{broker.ports[first.name]}"
+        for broker in cluster.broker_list
+    )
+
+
+def _cluster_view(cluster: Cluster) -> ClusterView:
+    first = cluster.listeners[0]
+    brokers = tuple(
+        BrokerView(
+            id=broker.id,
+            host=first.advertised_host or broker.host,
+            port=broker.ports[first.name],
+            daemon=_broker_key(cluster, broker),
+        )
+        for broker in cluster.broker_list
+    )
+    return ClusterView(
+        name=cluster.name,
+        kind=cluster.effective_kind,
+        datacenter=cluster.effective_datacenter,
+        bootstrap=bootstrap_of(cluster),
+        brokers=brokers,
+        aggregator=_aggregator_key(cluster) if _has_aggregator(cluster) else None,
+    )
+
+
+def _place(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | None, str]:
+    """The embedded server a cluster uses, if any, and its connect string with chroot."""
+    place = cluster.zookeeper
+    if isinstance(place, str) and place != "embedded":
+        return None, place
+    servers = topology.effective_zookeepers
+    chroot = f"/{cluster.name}"
+    server = servers[0]
+    if isinstance(place, ZooKeeperChroot):
+        server = next(each for each in servers if each.name == place.embedded)
+        chroot = place.chroot or chroot
+    return server, f"{server.host}:{server.port}{chroot}"
+
+
+def _zookeepers(topology: Topology, own: list[Cluster], state: StateDir) -> Iterator[Daemon]:
+    used = {server.name: server for each in own if (server := _place(topology, each)[0])}
+    for server in used.values():
+        key = _zookeeper_key(server)
+        embedded = EmbeddedZooKeeper(
+            directory=state.settings_dir / key,
+            data_directory=state.data_dir / key,
+            port=server.port,
+            host=server.host,
+        )
+        yield Daemon(
+            key=key,
+            role="zookeeper",
+            label=f"ZooKeeper {server.name}",
+            argv=embedded.argv,
+            files={str(path): text for path, text in embedded.files.items()},
+            directories=(str(embedded.directory), str(embedded.data_directory)),
+            ready_zookeeper=(server.host, server.port),
+            ports=((server.host, server.port),),
+        )
+
+
+def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: StateDir) -> Daemon:
+    key = _broker_key(cluster, broker)
+    server, connect = _place(topology, cluster)
+    inter_broker = [each for each in cluster.listeners if each.inter_broker]
+    listeners = tuple(
+        BrokerListener(
+            name=each.name,
+            host=each.bind or broker.host,
+            port=broker.ports[each.name],
+            advertised_host=each.advertised_host or broker.host,
+            advertised_port=broker.ports[each.name],
+            security_protocol=each.security_protocol,
+        )
+        for each in cluster.listeners
+    )
+    ready_file = str(state.ready_dir / f"{key}.json")
+    log_dir = str(state.data_dir / cluster.name / f"broker-{broker.id}")
+    settings = BrokerSettings(
+        cluster=cluster.name,
+        broker_id=broker.id,
+        rack=broker.rack,
+        listeners=listeners,
+        inter_broker_listener=(inter_broker or cluster.listeners)[0].name,
+        zookeeper_connect=connect,
+        log_dir=log_dir,
+        flush=cluster.flush,
+        config=broker_config(cluster),
+        ready_file=ready_file,
+    )
+    settings_file = str(state.settings_dir / f"{key}.json")
+    return Daemon(
+        key=key,
+        role="broker",
+        label=f"broker {broker.id} of {cluster.name}",
+        argv=python_command("local_cluster", "--settings", settings_file),
+        files={settings_file: broker_json(settings).decode()},
+        directories=(log_dir,),
+        ready_file=ready_file,
+        after=(_zookeeper_key(server),) if server is not None else (),
+        ports=tuple((each.host, each.port) for each in listeners),
+    )
+
+
+def _mirrors(topology: Topology, state: StateDir) -> Iterator[Daemon]:
+    """One worker for each cluster that links write into."""
+    targets: dict[str, list[Link]] = {}
+    for link in topology.links:
+        targets.setdefault(link.target, []).append(link)
+    for name, links in targets.items():
+        target = topology.cluster(name)
+        key = _mirror_key(name)
+        ready_file = str(state.ready_dir / f"{key}.json")
+        settings = MirrorSettings(
+            worker_id=f"{topology.name}-{name}",
+            target_alias=name,
+            target_bootstrap=bootstrap_of(target),
+            links=tuple(_mirror_link(topology, link) for link in links),
+            ready_file=ready_file,
+            http_host=target.mirror.host,
+            http_port=target.mirror.port,
+        )
+        settings_file = str(state.settings_dir / f"{key}.json")
+        yield Daemon(
+            key=key,
+            role="mirror",
+            label=f"mirror into {name}",
+            argv=python_command("mirror_maker", "--settings", settings_file),
+            files={settings_file: mirror_json(settings).decode()},
+            ready_file=ready_file,
+            after=_broker_keys(target),
+            ports=_http_ports(settings.http_host, settings.http_port),
+        )
+
+
+def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
+    topics = link.topic_filter
+    return MirrorLink(
+        name=link.effective_name,
+        source_alias=link.source,
+        source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+        topics=tuple(topics.include),
+        topics_exclude=tuple(topics.exclude),
+        replication_factor=link.settings.replication_factor,
+        on_unmapped_target=link.settings.on_unmapped_target,
+    )
+
+
+def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
+    for cluster in topology.clusters:
+        if not _has_aggregator(cluster):
+            continue
+        key = _aggregator_key(cluster)
+        ready_file = str(state.ready_dir / f"{key}.json")
+        links = [
+            AggregatorLink(
+                name=link.effective_name,
+                datacenter=topology.cluster(link.source).effective_datacenter,
+                source=link.source,
+                source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+            )
+            for link in topology.links
+            if link.target == cluster.name
+        ]
+        endpoint = cluster.aggregator
+        settings = AggregatorSettings(
+            aggregate=cluster.name,
+            bootstrap=bootstrap_of(cluster),
+            links=tuple(links),
+            http_host=endpoint.host if endpoint is not None else "127.0.0.1",
+            http_port=endpoint.port if endpoint is not None else 0,
+            ready_file=ready_file,
+        )
+        settings_file = str(state.settings_dir / f"{key}.json")
+        yield Daemon(
+            key=key,
+            role="aggregator",
+            label=f"aggregator of {cluster.name}",
+            argv=python_command("aggregator", "--settings", settings_file),
+            files={settings_file: aggregator_json(settings)},
+            ready_file=ready_file,
+            after=_broker_keys(cluster),
+            ports=_http_ports(settings.http_host, settings.http_port),
+        )
+
+
+def _has_aggregator(cluster: Cluster) -> bool:
+    return cluster.effective_kind == "aggregate" or cluster.aggregator is not None
+
+
+def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
+    return ((host, port),) if port else ()
+
+
+def _zookeeper_key(server: ZooKeeperProcess) -> str:
+    return f"zookeeper-{server.name}"
+
+
+def _broker_key(cluster: Cluster, broker: PlacedBroker) -> str:
+    return f"broker-{cluster.name}-{broker.id}"
+
+
+def _broker_keys(cluster: Cluster) -> tuple[str, ...]:
+    return tuple(_broker_key(cluster, broker) for broker in cluster.broker_list)
+
+
+def _mirror_key(target: str) -> str:
+    return f"mirror-{target}"
+
+
+def _aggregator_key(cluster: Cluster) -> str:
+    return f"aggregator-{cluster.name}"

@@ -1,0 +1,140 @@
+"""How a plan, a status and the progress of `up` look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status as Spinner
+from rich.table import Table
+
+from topology.plan import Step
+
+UNKNOWN = "-"
+
+
+class UpProgress:
+    """One line on standard error that says what `up` waits for."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._console = Console(stderr=True, quiet=not enabled, highlight=False)
+        self._spinner: Spinner | None = None
+
+    def __enter__(self) -> UpProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def plan(self, name: str, steps: list[Step]) -> None:
+        """Say what will be done; a first start is one line."""
+        if not steps:
+            self._console.print(f"{name}: everything runs as it should")
+        elif all(step.action == "start" for step in steps) and len(steps) > 1:
+            labels = ", ".join(step.label for step in steps)
+            self._console.print(f"{name}: starting {labels}", markup=False)
+        else:
+            for step in steps:
+                self._console.print(step.sentence(), markup=False)
+
+    def status(self, document: Mapping[str, Any]) -> None:
+        """Show what is still on its way."""
+        waiting = [each["label"] for each in document["daemons"] if each["state"] != "running"]
+        waiting += [
+            f"link {each['name']}" for each in document["links"] if each["state"] != "running"
+        ]
+        if self._spinner is None:
+            self._spinner = self._console.status("")
+            self._spinner.start()
+        self._spinner.update(f"waiting for {', '.join(waiting) or 'nothing'}")
+
+    def stop(self) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+
+
+def print_bootstraps(document: Mapping[str, Any]) -> None:
+    """Where clients connect."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("cluster", "kind", "bootstrap"):
+        table.add_column(column)
+    for cluster in document["clusters"]:
+        table.add_row(cluster["name"], cluster["kind"], cluster["bootstrap"])
+    console = _console()
+    console.print(f"{document['name']}: {document['state']}")
+    console.print(table)
+    for aggregator in document["aggregators"]:
+        console.print(f"aggregator of {aggregator['cluster']}: {_text(aggregator['url'])}")
+
+
+def print_status(document: Mapping[str, Any]) -> None:
+    """Clusters with brokers, links, and whatever does not run."""
+    console = _console()
+    supervisor = document["supervisor"]
+    pid = f" (supervisor pid {supervisor['pid']})" if supervisor is not None else ""
+    console.print(f"{document['name']}: {document['state']}{pid}")
+    console.print(_broker_table(document["clusters"]))
+    if document["links"]:
+        console.print(_link_table(document["links"]))
+    for aggregator in document["aggregators"]:
+        url, state = _text(aggregator["url"]), aggregator["state"]
+        console.print(f"aggregator of {aggregator['cluster']}: {url} {state}")
+    for daemon in document["daemons"]:
+        if daemon["state"] != "running" or daemon["restarts"]:
+            console.print(
+                f"{daemon['label']}: {daemon['state']}, {daemon['restarts']} restarts,"
+                f" log {daemon['log']}",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _console() -> Console:
+    return Console(highlight=False)
+
+
+def _broker_table(clusters: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("cluster", "kind", "broker", "address", "pid", "state"):
+        table.add_column(column)
+    for cluster in clusters:
+        brokers = cluster["brokers"]
+        if not brokers:
+            table.add_row(cluster["name"], cluster["kind"], UNKNOWN, cluster["bootstrap"])
+        for broker in brokers or []:
+            table.add_row(
+                cluster["name"],
+                cluster["kind"],
+                _text(broker["id"]),
+                f"{broker['host']}:{broker['port']}",
+                _text(broker["pid"]),
+                broker["state"],
+            )
+    return table
+
+
+def _link_table(links: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("link", "from", "to", "state", "topics", "partitions", "lag", "lag s"):
+        table.add_column(column)
+    for link in links:
+        figures = [link[key] for key in ("topics", "partitions", "lag_records", "lag_seconds")]
+        table.add_row(
+            link["name"], link["source"], link["target"], link["state"], *map(_text, figures)
+        )
+    return table
+
+
+def _text(value: Any) -> str:
+    """A value as text; what is not known is a dash, never 0."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

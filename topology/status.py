@@ -1,0 +1,158 @@
+"""What a deployment looks like now: the document of `heliograph status -o json`.
+
+Guarantees: what is not known is null, never 0; every cluster, broker and link of the topology is
+listed whether it runs or not.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from topology.deployment import ClusterView, Deployment, LinkView
+
+REPORT_TIMEOUT_S = 2.0
+REPORT_BYTES_MAX = 16 * 1024 * 1024
+FETCHES_MAX = 16
+"""Mirror workers asked at the same time."""
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""Daemon key to its row of the supervisor's report."""
+
+LINK_FIGURES = ("topics", "partitions", "lag_records", "lag_seconds")
+
+
+def assemble_status(
+    deployment: Deployment,
+    report: Mapping[str, Any] | None,
+    links: Mapping[str, Mapping[str, Any]],
+    external_brokers: Mapping[str, list[dict[str, Any]]] | None = None,
+) -> dict[str, Any]:
+    """The status document, from what is deployed, the supervisor's report (None where no
+    supervisor lives), what mirror workers said of each link, and what existing clusters said."""
+    rows: Rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    document: dict[str, Any] = {
+        "name": deployment.name,
+        "topology_file": deployment.topology_file,
+        "state": "stopped",
+        "supervisor": {"pid": report["pid"]} if report is not None else None,
+        "clusters": [
+            _cluster(cluster, rows, external_brokers or {}) for cluster in deployment.clusters
+        ],
+        "links": [_link(link, rows, links.get(link.name)) for link in deployment.links],
+        "aggregators": list(_aggregators(deployment, rows)),
+        "daemons": [_daemon(deployment, row) for row in rows.values()],
+    }
+    document["state"] = _overall(deployment, report, document)
+    return document
+
+
+def _daemon(deployment: Deployment, row: Mapping[str, Any]) -> dict[str, Any]:
+    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log")
+    return {**{key: row[key] for key in shown}, "state": row["phase"]}
+
+
+def _cluster(
+    cluster: ClusterView, rows: Rows, external_brokers: Mapping[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    brokers: list[dict[str, Any]] | None
+    if cluster.kind == "external":
+        brokers = external_brokers.get(cluster.name)
+    else:
+        brokers = [
+            {
+                "id": broker.id,
+                "host": broker.host,
+                "port": broker.port,
+                "pid": rows.get(broker.daemon, {}).get("pid"),
+                "state": _state(rows, broker.daemon),
+            }
+            for broker in cluster.brokers
+        ]
+    return {
+        "name": cluster.name,
+        "kind": cluster.kind,
+        "datacenter": cluster.datacenter,
+        "bootstrap": cluster.bootstrap,
+        "brokers": brokers,
+    }
+
+
+def _link(link: LinkView, rows: Rows, said: Mapping[str, Any] | None) -> dict[str, Any]:
+    worker = _state(rows, link.daemon)
+    state = worker if worker != "running" else (said or {}).get("state", "unknown")
+    figures = {key: (said or {}).get(key) for key in LINK_FIGURES}
+    return {
+        "name": link.name,
+        "source": link.source,
+        "target": link.target,
+        "state": state,
+        **figures,
+    }
+
+
+def _aggregators(deployment: Deployment, rows: Rows) -> Iterator[dict[str, Any]]:
+    for cluster in deployment.clusters:
+        if cluster.aggregator is not None:
+            yield {
+                "cluster": cluster.name,
+                "url": _url(rows.get(cluster.aggregator)),
+                "state": _state(rows, cluster.aggregator),
+            }
+
+
+def _state(rows: Rows, key: str) -> str:
+    row = rows.get(key)
+    return str(row["phase"]) if row is not None else "stopped"
+
+
+def _url(row: Mapping[str, Any] | None) -> str | None:
+    ready = row["ready"] if row is not None else None
+    if not ready or not ready.get("http_port"):
+        return None
+    host = ready.get("http_host") or "127.0.0.1"
+    return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{ready['http_port']}"
+
+
+def _overall(
+    deployment: Deployment, report: Mapping[str, Any] | None, document: Mapping[str, Any]
+) -> str:
+    if report is None:
+        return "stopped"
+    if report["stopping"]:
+        return "stopping"
+    phases = [row["phase"] for row in report["daemons"]]
+    missing = {daemon.key for daemon in deployment.daemons} - {r["key"] for r in report["daemons"]}
+    links = [link["state"] for link in document["links"]]
+    if not missing and all(state == "running" for state in (*phases, *links)):
+        return "running"
+    return "degraded" if any(row["restarts"] for row in report["daemons"]) else "starting"
+
+
+def fetch_link_reports(report: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """What every mirror worker says of its links, by link name; silent ones are left out."""
+    rows = report["daemons"] if report is not None else []
+    urls = [_url(row) for row in rows if row["role"] == "mirror"]
+    asked = [f"{url}/status" for url in urls if url is not None]
+    if not asked:
+        return {}
+    with ThreadPoolExecutor(min(len(asked), FETCHES_MAX)) as pool:
+        answers = list(pool.map(_fetch, asked))
+    return {link["name"]: link for answer in answers for link in answer}
+
+
+def _fetch(url: str) -> list[Mapping[str, Any]]:
+    try:
+        with urllib.request.urlopen(url, timeout=REPORT_TIMEOUT_S) as response:
+            document = json.loads(response.read(REPORT_BYTES_MAX))
+    except (OSError, http.client.HTTPException, ValueError):
+        return []
+    links = document.get("links") if isinstance(document, dict) else document
+    if not isinstance(links, list):
+        return []
+    return [link for link in links if isinstance(link, dict) and "name" in link]

@@ -1,0 +1,253 @@
+"""The supervisor: one detached process for each deployment that keeps its daemons running.
+
+Guarantees: at most one supervisor for a state directory (a lock); daemons outlive it, and the
+next supervisor goes on with those that still run; only processes recorded as started here, and
+known by pid and start time, are ever signalled.
+Not here: decisions (reconcile.py), the control API (supervisor_api.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from topology.bounded_logs import bound_logs
+from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.journal import StartedProcess, read_processes, write_processes
+from topology.plan import Running, Step, plan
+from topology.process import OwnProcess, adopt, start
+from topology.readiness import is_ready, read_ready_file
+from topology.reconcile import Order, Row, Table, decide_orders
+from topology.state import StateDir, write_atomically
+
+TICK_BUSY_S = 0.05
+"""Between looks at the table while something is on its way."""
+TICK_SETTLED_S = 0.25
+"""Between looks while everything runs as wanted: how soon a death is noticed."""
+LOG_CHECK_S = 5.0
+
+log = logging.getLogger("heliograph.supervisor")
+
+
+class Supervisor:
+    """The table of daemons and their processes. Runs on one event loop; no locks."""
+
+    def __init__(self, state: StateDir) -> None:
+        self.state = state
+        self.deployment: Deployment | None = None
+        self.started_at_ms = int(time.time() * 1000)
+        self._table = Table()
+        self._processes: dict[str, OwnProcess] = {}
+        self._stopping = False
+        self._wake = asyncio.Event()
+
+    def load(self) -> None:
+        """Take over what runs already and want what `deployment.json` says.
+        Raises OSError or ValueError."""
+        now_s = time.monotonic()
+        for key, record in read_processes(self.state.processes_file).items():
+            process = adopt(record.identity)
+            if process is not None:
+                row = Row(key=key, wanted=None)
+                row.apply_found(record.daemon, now_s)
+                self._table.rows[key] = row
+                self._processes[key] = process
+                log.info("found %s running as pid %d", record.daemon.label, process.pid)
+        self.apply(decode_deployment(self.state.deployment_file.read_bytes()))
+
+    def apply(self, deployment: Deployment) -> list[Step]:
+        """Want this deployment from now on; answers what will be done. Raises OSError."""
+        steps = plan(deployment.daemons, self._running())
+        write_atomically(self.state.deployment_file, encode_deployment(deployment))
+        self.deployment = deployment
+        self._stopping = False
+        self._table.want(deployment.daemons, time.monotonic())
+        self._table.forget_stopped()
+        for step in steps:
+            log.info("%s", step.sentence())
+        self._wake.set()
+        return steps
+
+    def stop(self) -> None:
+        """Want nothing any more; `run` returns when everything has stopped."""
+        log.info("stopping everything")
+        self._stopping = True
+        self._table.want((), time.monotonic())
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep what is wanted running until `stop`."""
+        next_log_check_s = 0.0
+        while not (self._stopping and self._table.is_idle):
+            await self._observe()
+            self._table.forget_stopped()
+            for key, order in decide_orders(self._table.rows, time.monotonic()):
+                self._carry_out(self._table.rows[key], order)
+            if time.monotonic() >= next_log_check_s:
+                next_log_check_s = time.monotonic() + LOG_CHECK_S
+                await asyncio.to_thread(bound_logs, self.state.logs_dir)
+            tick_s = TICK_SETTLED_S if self._table.is_settled else TICK_BUSY_S
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), tick_s)
+            except TimeoutError:
+                continue
+
+    async def _observe(self) -> None:
+        """Bring the table up to date with the processes."""
+        starting: list[tuple[Row, Daemon, OwnProcess]] = []
+        for key, process in list(self._processes.items()):
+            row = self._table.rows[key]
+            assert row.running is not None
+            if process.has_ended():
+                del self._processes[key]
+                label = row.running.label
+                row.apply_ended(time.monotonic(), process.exit_code)
+                log.info("%s ended (%s)", label, _exit_text(process.exit_code))
+            elif row.phase == "starting":
+                starting.append((row, row.running, process))
+        ready = await asyncio.gather(*(is_ready(daemon, p.pid) for _, daemon, p in starting))
+        for (row, daemon, process), yes in zip(starting, ready, strict=True):
+            if yes and self._processes.get(row.key) is process:
+                row.apply_ready()
+                log.info("%s runs as pid %d", daemon.label, process.pid)
+
+    def _carry_out(self, row: Row, order: Order) -> None:
+        if order == "start":
+            self._start(row)
+            return
+        process = self._processes[row.key]
+        row.apply_order(order, time.monotonic())
+        if order == "terminate":
+            process.terminate()
+        else:
+            log.warning("%s did not stop in time; killing pid %d", row.key, process.pid)
+            process.kill()
+
+    def _start(self, row: Row) -> None:
+        daemon = row.wanted
+        assert daemon is not None and row.key not in self._processes
+        try:
+            for directory in daemon.directories:
+                Path(directory).mkdir(parents=True, exist_ok=True)
+            for path, text in daemon.files.items():
+                write_atomically(Path(path), text)
+            if daemon.ready_file is not None:
+                Path(daemon.ready_file).unlink(missing_ok=True)
+            log_file = self.state.log_file(daemon.key)
+            process = start(daemon.argv, log_file=log_file, directory=self.state.path)
+            try:
+                self._record(row.key, StartedProcess(process.identity, daemon))
+            except OSError:
+                process.kill()  # what is not written down would be nobody's
+                raise
+        except OSError as error:
+            row.apply_start_failed(time.monotonic())
+            log.error("%s could not be started: %s", daemon.label, error)
+            return
+        row.apply_started(time.monotonic())
+        self._processes[row.key] = process
+
+    def _record(self, key: str, started: StartedProcess) -> None:
+        """Write down every process that may still run, with one more. Raises OSError."""
+        records: dict[str, StartedProcess] = {}
+        for other, row in self._table.rows.items():
+            if other == key:
+                records[key] = started
+            elif row.running is not None:
+                identity = self._processes[other].identity
+                records[other] = StartedProcess(identity, row.running)
+        write_processes(self.state.processes_file, records)
+
+    def _running(self) -> dict[str, Running]:
+        """Daemons with a process, as the plan compares them."""
+        return {
+            key: Running(
+                digest=row.running.digest, label=row.running.label, files=row.running.files
+            )
+            for key, row in self._table.rows.items()
+            if row.running is not None
+        }
+
+    def report(self) -> dict[str, Any]:
+        """What `GET /status` answers."""
+        name = self.deployment.name if self.deployment is not None else None
+        return {
+            "name": name,
+            "pid": os.getpid(),
+            "started_at_ms": self.started_at_ms,
+            "stopping": self._stopping,
+            "daemons": [self._row_report(row) for row in self._table.rows.values()],
+        }
+
+    def _row_report(self, row: Row) -> dict[str, Any]:
+        daemon = row.running or row.wanted
+        process = self._processes.get(row.key)
+        ready: dict[str, Any] | None = None
+        if process is not None and daemon is not None and daemon.ready_file is not None:
+            ready = read_ready_file(Path(daemon.ready_file), process.pid)
+        return {
+            "key": row.key,
+            "role": daemon.role if daemon is not None else None,
+            "label": daemon.label if daemon is not None else row.key,
+            "phase": "stopping" if row.must_stop else row.phase,
+            "pid": process.pid if process is not None else None,
+            "restarts": row.restarts,
+            "failures": row.failures,
+            "exit_code": row.exit_code,
+            "log": str(self.state.log_file(row.key)),
+            "ready": ready,
+        }
+
+
+def _exit_text(code: int | None) -> str:
+    if code is None:
+        return "exit code unknown"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+async def supervise(state: StateDir) -> None:
+    """Run the supervisor of a state directory until it is told to stop."""
+    supervisor = Supervisor(state)
+    supervisor.load()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, supervisor.stop)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(supervisor.run())
+        await asyncio.sleep(0)  # the first daemons start while the HTTP server is imported
+        from topology.supervisor_api import serve_control
+
+        # The lock is held, so a socket that is left there belongs to nobody.
+        await asyncio.to_thread(state.socket_path.unlink, missing_ok=True)
+        async with serve_control(supervisor, state.socket_path):
+            await running
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m topology.supervisor")
+    parser.add_argument("--state-dir", type=Path, required=True)
+    state = StateDir(parser.parse_args().state_dir)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with state.locked() as held:
+        if not held:
+            log.info("another supervisor keeps %s", state.path)
+            return 0
+        try:
+            asyncio.run(supervise(state))
+        except Exception:
+            log.exception("the supervisor of %s ended; its daemons go on", state.path)
+            return 1
+        finally:
+            state.socket_path.unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

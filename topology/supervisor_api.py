@@ -1,0 +1,55 @@
+"""The supervisor's control API: HTTP over a unix socket in the deployment's own directory.
+
+    GET  /status   the table of daemons
+    POST /apply    body: a deployment; answers the steps that follow
+    POST /stop     stop everything, then the supervisor
+
+Who may open the socket's directory may do all of it; the directory is its owner's only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from topology.deployment import decode_deployment
+
+if TYPE_CHECKING:
+    from topology.supervisor import Supervisor
+
+REQUEST_BYTES_MAX = 64 * 1024 * 1024
+SHUTDOWN_TIMEOUT_S = 1.0
+
+
+@contextlib.asynccontextmanager
+async def serve_control(supervisor: Supervisor, socket_path: Path) -> AsyncIterator[None]:
+    """Serve while the context is open. Raises OSError."""
+
+    async def status(_: web.Request) -> web.Response:
+        return web.json_response(supervisor.report())
+
+    async def apply(request: web.Request) -> web.Response:
+        try:
+            deployment = decode_deployment(await request.read())
+        except ValueError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        steps = supervisor.apply(deployment)
+        return web.json_response({"steps": [step.as_json() for step in steps]})
+
+    async def stop(_: web.Request) -> web.Response:
+        supervisor.stop()
+        return web.json_response({"stopping": True})
+
+    app = web.Application(client_max_size=REQUEST_BYTES_MAX)
+    app.add_routes([web.get("/status", status), web.post("/apply", apply), web.post("/stop", stop)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+    await runner.setup()
+    try:
+        await web.UnixSite(runner, str(socket_path)).start()
+        yield
+    finally:
+        await runner.cleanup()
