@@ -56,15 +56,15 @@ class PartitionAudit:
     """Source records that the aggregate holds, in whatever order."""
     aggregate_records: int
     """Records in the aggregate's log, faults included."""
-    lost: tuple[int, ...]
+    lost: tuple[int, ...] = ()
     """Source offsets that should be in the aggregate and are not."""
-    pending: tuple[int, ...]
+    pending: tuple[int, ...] = ()
     """Source offsets past the mirrored end that are not there yet."""
-    duplicated: tuple[int, ...]
+    duplicated: tuple[int, ...] = ()
     """Aggregate offsets of surplus copies."""
-    foreign: tuple[int, ...]
+    foreign: tuple[int, ...] = ()
     """Aggregate offsets of records that the source does not hold."""
-    reordered: tuple[int, ...]
+    reordered: tuple[int, ...] = ()
     """Aggregate offsets of source records that stand out of the source's order."""
     order_is_exact: bool = True
     """False where too many identical records make `reordered` an upper bound."""

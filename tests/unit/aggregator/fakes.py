@@ -44,6 +44,8 @@ class FakeTopic:
     log_start_offset: int = 0
     next_offset: int = 0
     error: ErrorCode = ErrorCode.none
+    aborted: tuple[tuple[int, int, int], ...] = ()
+    """(producer id, first offset, offset of the abort marker)."""
 
     def append(self, *records: tuple[bytes | None, bytes | None], **options: Any) -> None:
         self.log += encode_batch(
@@ -175,7 +177,12 @@ class FakeCluster:
             if header.next_offset > offset:
                 # One batch at a time, so that a whole map takes several rounds.
                 records = memoryview(bytes(topic.log))[place : place + header.size_bytes]
-                return FetchedPartition(ErrorCode.none, end, end, start, (), records)
+                aborted = tuple(
+                    (producer_id, first)
+                    for producer_id, first, marker in topic.aborted
+                    if first <= header.last_offset and marker >= header.base_offset
+                )
+                return FetchedPartition(ErrorCode.none, end, end, start, aborted, records)
         return FetchedPartition(ErrorCode.none, end, end, start, (), memoryview(b""))
 
     async def close(self) -> None:

@@ -102,7 +102,8 @@ def test_counts_are_those_of_the_multisets(source: list[int], edits: list[tuple[
     assert len(found.duplicated) == sum(
         -count for value, count in surplus.items() if count < 0 and value < 1000
     )
-    assert len(found.reordered) <= sum(kind == "swap" for kind, _ in edits) * 2
+    # Each edit takes at most one record out of the longest common subsequence.
+    assert len(found.reordered) <= len(edits)
 
 
 @given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from aggregator.groups import CommittedOffset, fetch_committed, translate_group
-from aggregator.link_map import LinkMap
-from aggregator.translation import LinkMaps, TranslationState
+from aggregator.link_map import LinkMap, TranslationState
+from aggregator.translation import LinkMaps
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, opening_and_block

@@ -8,8 +8,9 @@ import uuid
 import pytest
 
 from aggregator import map_follower
+from aggregator.link_map import TranslationState
 from aggregator.map_follower import MapFollower
-from aggregator.translation import LinkMaps, MapState, TranslationState
+from aggregator.translation import LinkMaps, MapState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block
 

@@ -1,0 +1,190 @@
+"""Audits a mirrored topic by reading both logs, every record of both, and nothing else.
+
+First pass: fingerprints of whole batches, without opening them. Where a partition has the same
+batches in the same order on both sides (what a mirror that copies bytes leaves behind), that is
+proof enough, at the speed of the network. Any other partition is read again, record by record,
+and `audit.reconcile` names what is wrong.
+
+Order of reading: the aggregate's end is asked before the source's, so that whatever the aggregate
+held by then the source holds as well, however busy the mirror is. Give the mirrored ends that were
+known before the call, then what is still on its way counts as pending.
+
+Limits: both logs are taken from their starts; where one side has deleted old records and the other
+has not, these show as lost or foreign. Records of one partition are held as (offset, fingerprint).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final, NamedTuple
+
+from local_cluster.client.model import FetchPosition, TopicPartition
+from local_cluster.records.batch import decode_batch
+from local_cluster.records.committed import committed_batches
+from local_cluster.records.header import BatchHeader, crc_is_valid
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .audit import AuditReport, LogEntry, PartitionAudit, PartitionKey, reconcile
+from .fingerprint import fingerprint_batch, fingerprint_record
+from .ports import ClusterReader
+
+FETCH_WAIT_MS_MAX: Final = 100
+FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
+FETCHES_WITHOUT_PROGRESS_MAX: Final = 50
+_READ_COMMITTED: Final = 1
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+
+
+class LogRange(NamedTuple):
+    """Offsets [start, end) of one partition, and who leads it."""
+
+    at: TopicPartition
+    leader: int
+    start: int
+    end: int
+
+
+async def audit_topic(
+    source: ClusterReader,
+    aggregate: ClusterReader,
+    *,
+    datacenter: str,
+    topic: str,
+    target_topic: str,
+    mirrored_ends: Mapping[int, int | None] | None = None,
+) -> AuditReport:
+    """Compare a source topic with its copy, partition by partition.
+
+    `mirrored_ends` gives per partition the source offset up to which everything is accounted for
+    (None: nothing is); without it everything missing counts as lost. Raises KafkaError where a
+    side does not answer, CorruptRecordError or CompressionError where a batch is not readable.
+    """
+    targets = await log_ranges(aggregate, target_topic)
+    sources = await log_ranges(source, topic)
+    results = []
+    for partition in sorted(sources.keys() | targets.keys()):
+        end = None if mirrored_ends is None else mirrored_ends.get(partition) or 0
+        results.append(
+            await _audit_partition(
+                source,
+                aggregate,
+                PartitionKey(datacenter, topic, partition),
+                target_topic,
+                sources.get(partition),
+                targets.get(partition),
+                end,
+            )
+        )
+    return AuditReport(tuple(results))
+
+
+async def log_ranges(client: ClusterReader, topic: str) -> dict[int, LogRange]:
+    """What each partition of a topic holds now; empty for a topic that does not exist."""
+    found = (await client.metadata([topic])).topics.get(topic)
+    if found is None or found.error == ErrorCode.unknown_topic_or_partition:
+        return {}
+    if found.error:
+        raise KafkaError(found.error, topic)
+    places = [TopicPartition(topic, partition) for partition in found.partitions]
+    ends = await client.list_offsets(
+        dict.fromkeys(places, _LATEST), isolation_level=_READ_COMMITTED
+    )
+    starts = await client.list_offsets(dict.fromkeys(places, _EARLIEST))
+    ranges = {}
+    for at in places:
+        for listed in (starts[at], ends[at]):
+            if listed.error:
+                raise KafkaError(listed.error, str(at))
+        leader = found.partitions[at.partition].leader
+        ranges[at.partition] = LogRange(at, leader, starts[at].offset, ends[at].offset)
+    return ranges
+
+
+async def read_entries(client: ClusterReader, log: LogRange | None) -> list[LogEntry]:
+    """(offset, fingerprint) of every committed record of the range, in log order."""
+    if log is None:
+        return []
+    entries: list[LogEntry] = []
+    async for records, place, header in _read_batches(client, log):
+        entries.extend(
+            LogEntry(record.offset, fingerprint_record(record))
+            for record in decode_batch(records, place, header)
+            if log.start <= record.offset < log.end
+        )
+    return entries
+
+
+async def _audit_partition(
+    source: ClusterReader,
+    aggregate: ClusterReader,
+    key: PartitionKey,
+    target_topic: str,
+    source_log: LogRange | None,
+    target_log: LogRange | None,
+    mirrored_end: int | None,
+) -> PartitionAudit:
+    source_batches = await _read_fingerprints(source, source_log)
+    if source_batches == await _read_fingerprints(aggregate, target_log):
+        produced = sum(records_count for records_count, _ in source_batches)
+        return PartitionAudit(
+            key=key,
+            target_topic=target_topic,
+            produced=produced,
+            mirrored=produced,
+            aggregate_records=produced,
+        )
+    return reconcile(
+        key,
+        target_topic,
+        await read_entries(source, source_log),
+        await read_entries(aggregate, target_log),
+        mirrored_end=mirrored_end,
+    )
+
+
+async def _read_fingerprints(
+    client: ClusterReader, log: LogRange | None
+) -> list[tuple[int, bytes]]:
+    """(records, fingerprint) of every committed batch of the range, in log order."""
+    if log is None:
+        return []
+    return [
+        (header.records_count, fingerprint_batch(records, place, header))
+        async for records, place, header in _read_batches(client, log)
+    ]
+
+
+async def _read_batches(
+    client: ClusterReader, log: LogRange
+) -> AsyncIterator[tuple[memoryview, int, BatchHeader]]:
+    """(fetched bytes, position, header) of every committed batch; CRCs are checked."""
+    offset, idle = log.start, 0
+    while offset < log.end:
+        fetched = (
+            await client.fetch(
+                log.leader,
+                {log.at: FetchPosition(offset)},
+                wait_ms_max=FETCH_WAIT_MS_MAX,
+                partition_bytes_max=FETCH_PARTITION_BYTES_MAX,
+                isolation_level=_READ_COMMITTED,
+            )
+        )[log.at]
+        if fetched.error:
+            raise KafkaError(fetched.error, f"{log.at} at offset {offset}")
+        before = offset
+        for place, header, is_visible in committed_batches(
+            fetched.records, fetched.aborted_transactions
+        ):
+            if header.base_offset >= log.end:
+                return
+            if not crc_is_valid(fetched.records, place, header):
+                raise KafkaError(ErrorCode.corrupt_message, f"{log.at}: {header.base_offset}")
+            if is_visible:
+                yield fetched.records, place, header
+            offset = max(offset, header.next_offset)
+        idle = idle + 1 if offset == before else 0
+        if idle > FETCHES_WITHOUT_PROGRESS_MAX:
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"{log.at}: nothing comes at offset {offset}"
+            )

@@ -1,0 +1,287 @@
+"""The aggregator as a process, over real brokers and real offset maps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import aiokafka
+import pytest
+
+from aggregator.audit import AuditReport
+from aggregator.audit_reader import audit_topic
+from aggregator.settings import AggregatorSettings, LinkSettings, render_settings
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats import map_topic_name
+from tests.cluster import BrokerProcess, running_broker
+from tests.unit.aggregator.fakes import opening_and_block
+
+pytestmark = pytest.mark.real
+
+START_SECONDS_MAX = 30.0
+LINK = "jfk-nyc"
+OFFSET_SHIFT = 3
+"""The copy begins at this offset, as if others had written before."""
+
+
+@dataclass
+class World:
+    """A source cluster, an aggregate, clients of both, and the files of one aggregator."""
+
+    source: BrokerProcess
+    aggregate: BrokerProcess
+    source_client: KafkaClient
+    client: KafkaClient
+    directory: Path
+
+    def settings(self, *links: str) -> AggregatorSettings:
+        return AggregatorSettings(
+            aggregate="nyc",
+            bootstrap=self.aggregate.bootstrap,
+            links=tuple(
+                LinkSettings(
+                    name=f"{source}-nyc",
+                    datacenter=source,
+                    source=source,
+                    source_bootstrap=self.source.bootstrap,
+                )
+                for source in links
+            ),
+            ready_file=str(self.directory / "ready.json"),
+        )
+
+    async def produce(
+        self, client: KafkaClient, topic: str, records: Sequence[tuple[bytes | None, bytes]]
+    ) -> None:
+        at = TopicPartition(topic, 0)
+        leader = (await client.metadata([topic])).topics[topic].partitions[0].leader
+        batch = encode_batch([NewRecord(1_357_000_000_000, *record) for record in records], codec=3)
+        produced = (await client.produce(leader, {at: batch}))[at]
+        assert not produced.error, produced
+
+    async def create(self, client: KafkaClient, *topics: str, **configs: str) -> None:
+        created = await client.create_topics(
+            [
+                NewTopic(name=name, partitions=1, replication_factor=1, configs=configs)
+                for name in topics
+            ]
+        )
+        assert set(created.values()) == {None}, created
+
+    async def publish_map(self, *runs: tuple[int, int, int]) -> None:
+        """What the link would publish after copying these runs (source, target, count)."""
+        topic = (await self.client.metadata(["jfk.flights"])).topics["jfk.flights"]
+        assert topic.topic_id is not None
+        records = opening_and_block("flights", 0, "jfk.flights", topic.topic_id, runs)
+        await self.produce(self.client, map_topic_name(LINK), records)
+
+    async def audit(self) -> AuditReport:
+        return await audit_topic(
+            self.source_client,
+            self.client,
+            datacenter="jfk",
+            topic="flights",
+            target_topic="jfk.flights",
+        )
+
+
+@pytest.fixture
+async def world(zookeeper: str, tmp_path: Path) -> AsyncIterator[World]:
+    async with contextlib.AsyncExitStack() as stack:
+        source, aggregate = [
+            await stack.enter_async_context(
+                running_broker(zookeeper, tmp_path / cluster, cluster=cluster)
+            )
+            for cluster in ("jfk", "nyc")
+        ]
+        source_client = await stack.enter_async_context(KafkaClient(source.bootstrap))
+        client = await stack.enter_async_context(KafkaClient(aggregate.bootstrap))
+        world = World(source, aggregate, source_client, client, tmp_path)
+        await world.create(source_client, "flights")
+        await world.create(client, "jfk.flights")
+        yield world
+
+
+@contextlib.asynccontextmanager
+async def running_aggregator(
+    world: World, *links: str
+) -> AsyncIterator[tuple[subprocess.Popen[bytes], aiohttp.ClientSession]]:
+    """`python -m aggregator`; yields once its ready file names it."""
+    settings = world.settings(*links)
+    path = world.directory / "aggregator.json"
+    path.write_text(render_settings(settings))
+    ready_file = Path(settings.ready_file)
+    with (world.directory / "aggregator.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aggregator", "--settings", str(path)],
+            stderr=log,
+            cwd=Path(__file__).parents[2],
+        )
+    try:
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not ready_file.exists():
+                assert process.poll() is None, (world.directory / "aggregator.log").read_text()
+                await asyncio.sleep(0.02)
+        ready = json.loads(ready_file.read_text())
+        assert ready["pid"] == process.pid
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{ready['http_port']}") as session:
+            yield process, session
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+async def _get(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
+    async with session.get(path) as response:
+        return response.status, await response.json()
+
+
+async def _translate(session: aiohttp.ClientSession, offset: int) -> tuple[str, int | None]:
+    status, document = await _get(
+        session, f"/api/v1/translate?link={LINK}&topic=flights&partition=0&offset={offset}"
+    )
+    assert status == 200, document
+    return document["state"], document["target_offset"]
+
+
+async def test_translation_follows_the_link_and_survives_its_source(world: World) -> None:
+    async with running_aggregator(world, "jfk", "ewr") as (process, session):
+        # No link has started: nothing is an error, everything is pending.
+        assert await _get(session, "/readyz") == (200, {"ready": True})
+        assert await _translate(session, 0) == ("pending", None)
+
+        await world.create(world.client, map_topic_name(LINK), **{"cleanup.policy": "compact"})
+        await world.publish_map((0, OFFSET_SHIFT, 10))
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while await _translate(session, 5) != ("exact", 5 + OFFSET_SHIFT):
+                await asyncio.sleep(0.02)
+        assert await _translate(session, 11) == ("pending", None)
+
+        await world.publish_map((0, OFFSET_SHIFT, 10), (12, OFFSET_SHIFT + 10, 8))
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while await _translate(session, 15) != ("exact", 15 + OFFSET_SHIFT - 2):
+                await asyncio.sleep(0.02)
+        # 10 and 11 were not copied: whoever stands there reads on with the copy of 12.
+        assert await _translate(session, 11) == ("exact", OFFSET_SHIFT + 10)
+
+        status, document = await _get(
+            session, f"/api/v1/translate/reverse?topic=jfk.flights&partition=0&offset={15}"
+        )
+        assert (status, document["offset"]) == (200, 14)
+
+        await world.source.kill()
+        assert await _translate(session, 15) == ("exact", 15 + OFFSET_SHIFT - 2)
+        assert (await _get(session, "/readyz"))[0] == 200
+        status, document = await _get(session, f"/api/v1/groups/translate?link={LINK}&group=boards")
+        assert status == 502, document
+
+        async with session.get("/metrics") as response:
+            text = await response.text()
+        assert f'heliograph_offset_map_ready{{datacenter="jfk",link="{LINK}"}} 1.0' in text
+
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, START_SECONDS_MAX) == 0
+        assert not Path(world.settings().ready_file).exists()
+
+
+async def test_map_is_read_anew_after_a_restart_of_the_aggregate(world: World) -> None:
+    await world.create(world.client, map_topic_name(LINK), **{"cleanup.policy": "compact"})
+    await world.publish_map((0, OFFSET_SHIFT, 10))
+    async with running_aggregator(world, "jfk") as (_, session):
+        assert await _translate(session, 9) == ("exact", 9 + OFFSET_SHIFT)
+        await world.aggregate.kill()
+        assert await _translate(session, 9) == ("exact", 9 + OFFSET_SHIFT)
+        await world.aggregate.start()
+        await world.publish_map((0, OFFSET_SHIFT, 20))
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while await _translate(session, 19) != ("exact", 19 + OFFSET_SHIFT):
+                await asyncio.sleep(0.05)
+
+
+async def test_group_of_a_real_consumer_is_translated(world: World) -> None:
+    await world.create(world.client, map_topic_name(LINK), **{"cleanup.policy": "compact"})
+    await world.produce(
+        world.source_client, "flights", [(b"UA", str(n).encode()) for n in range(10)]
+    )
+    await world.publish_map((0, OFFSET_SHIFT, 10))
+    consumer = aiokafka.AIOKafkaConsumer(
+        "flights",
+        bootstrap_servers=world.source.bootstrap,
+        group_id="boards",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        for _ in range(4):
+            await consumer.getone()
+        await consumer.commit({aiokafka.TopicPartition("flights", 0): 4})
+    finally:
+        await consumer.stop()
+    async with running_aggregator(world, "jfk") as (_, session):
+        status, document = await _get(session, f"/api/v1/groups/translate?link={LINK}&group=boards")
+    assert status == 200, document
+    assert document["exact"] is True
+    (part,) = document["partitions"]
+    assert (part["offset"], part["target_topic"]) == (4, "jfk.flights")
+    assert part["target_offset"] == 4 + OFFSET_SHIFT
+
+
+async def test_merged_topics_of_the_running_cluster(world: World) -> None:
+    await world.create(world.client, "ewr.flights", "reports")
+    async with running_aggregator(world, "jfk", "ewr") as (_, session):
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not (await _get(session, "/api/v1/topics"))[1]["local"]:
+                await asyncio.sleep(0.05)
+        _, document = await _get(session, "/api/v1/topics")
+        async with session.get("/") as response:
+            page = await response.text()
+    (flights,) = document["topics"]
+    assert [part["topic"] for part in flights["parts"]] == ["ewr.flights", "jfk.flights"]
+    assert document["local"] == [{"name": "reports", "partitions": 1}]
+    assert "ewr.flights" in page
+
+
+async def test_audit_of_real_logs_names_what_is_wrong(world: World) -> None:
+    flights = [(b"UA", f"flight {n}".encode()) for n in range(20)]
+    await world.produce(world.source_client, "flights", flights[:10])
+    await world.produce(world.source_client, "flights", flights[10:])
+    await world.produce(world.client, "jfk.flights", flights[:10])
+    missing = await world.audit()
+    assert missing.faults() == ["jfk: flights-0: 10 lost, source offsets 10-19"]
+    await world.produce(world.client, "jfk.flights", flights[10:])
+    clean = await world.audit()
+    assert clean.is_faultless
+    assert clean.line() == "audit: 20 produced, 20 mirrored, 0 lost, 0 duplicated"
+    await world.produce(world.client, "jfk.flights", [flights[7], (None, b"not ours")])
+    assert (await world.audit()).faults() == [
+        "jfk: flights-0: 1 duplicated, aggregate offset 20 of jfk.flights-0",
+        "jfk: flights-0: 1 foreign, aggregate offset 21 of jfk.flights-0",
+    ]
+
+
+async def test_bad_settings_end_with_code_2(tmp_path: Path) -> None:
+    path = tmp_path / "aggregator.json"
+    path.write_text('{"aggregate": "nyc", "bootsrap": "x"}')
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "aggregator", "--settings", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=START_SECONDS_MAX,
+    )
+    assert done.returncode == 2
+    assert "bootsrap" in done.stderr
