@@ -146,17 +146,24 @@ class MapTopic:
 
 
 def _extend(offset_map: OffsetMap, block: Block) -> None:
-    """Add what the block knows beyond the map's end; blocks that overlap agree."""
+    """Add what the block knows beyond the map's end; blocks that overlap agree.
+
+    Raises MapFormatError where they do not.
+    """
     if block.source_next <= offset_map.source_next:
         return
     if block.source_start > offset_map.source_next:
+        if block.target_start < offset_map.target_next:
+            raise MapFormatError(f"{block.flow}: a block goes back to {block.target_start}")
         offset_map.skip_unknown(block.source_start, block.target_start)
     for run in block.runs:
-        known = offset_map.source_next - run.source_offset
+        known = max(0, offset_map.source_next - run.source_offset)
+        if known < run.records_count and run.target_offset + known < offset_map.target_next:
+            raise MapFormatError(f"{block.flow}: {run} contradicts another block")
         if known < run.records_count:
             offset_map.append(
                 run
-                if known <= 0
+                if known == 0
                 else Run(
                     run.source_offset + known, run.target_offset + known, run.records_count - known
                 )

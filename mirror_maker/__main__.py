@@ -1,0 +1,48 @@
+"""`python -m mirror_maker --settings FILE`: one mirror worker."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from local_cluster.client.group import GroupFencedError
+
+from .service import MirrorService
+from .settings import MirrorSettings, load_settings
+
+FENCED_EXIT_CODE = 3
+"""Another process runs with this worker's id; to start again would throw it out in turn."""
+
+
+async def _run(settings: MirrorSettings) -> None:
+    service = MirrorService(settings)
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, service.stop)
+    await service.run()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m mirror_maker", description=__doc__)
+    parser.add_argument("--settings", type=Path, required=True, help="JSON file of MirrorSettings")
+    parser.add_argument("--log-level", default="INFO")
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=arguments.log_level,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        asyncio.run(_run(load_settings(arguments.settings)))
+    except GroupFencedError as error:
+        logging.getLogger("mirror_maker").error("%s", error)
+        return FENCED_EXIT_CODE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What a link last learned of both clusters: topic ids and leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+from local_cluster.client.model import PartitionMetadata, TopicMetadata, TopicPartition
+
+from .formats.records import NO_TOPIC_ID
+
+Topics = Mapping[str, TopicMetadata]
+
+
+class Directory:
+    """Read model of discovery; `hurry` asks for a fresh one soon."""
+
+    def __init__(self) -> None:
+        self.source: Topics = {}
+        self.target: Topics = {}
+        self.is_loaded = False
+        self.asked = asyncio.Event()
+        """Set when somebody cannot wait for the next round of discovery."""
+        self._changed = asyncio.Event()
+
+    def update(self, source: Topics, target: Topics) -> None:
+        """Take over a round of discovery and wake those who wait for one."""
+        self.source, self.target = source, target
+        self.is_loaded = True
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def hurry(self) -> None:
+        """Something here is out of date."""
+        self.asked.set()
+
+    async def next_round(self) -> None:
+        """Wait until discovery has brought something newer than what is here now."""
+        await self._changed.wait()
+
+    def source_leader(self, at: TopicPartition) -> int | None:
+        return _leader(self.source, at)
+
+    def target_leader(self, at: TopicPartition) -> int | None:
+        return _leader(self.target, at)
+
+    def source_topic_id(self, topic: str) -> UUID | None:
+        """None where the topic is not there, NO_TOPIC_ID where the cluster has no topic ids."""
+        return _topic_id(self.source, topic)
+
+    def target_topic_id(self, topic: str) -> UUID | None:
+        return _topic_id(self.target, topic)
+
+
+def _leader(topics: Topics, at: TopicPartition) -> int | None:
+    partition = _partition(topics, at)
+    return partition.leader if partition is not None and partition.leader >= 0 else None
+
+
+def _partition(topics: Topics, at: TopicPartition) -> PartitionMetadata | None:
+    topic = topics.get(at.topic)
+    return topic.partitions.get(at.partition) if topic is not None and not topic.error else None
+
+
+def _topic_id(topics: Topics, name: str) -> UUID | None:
+    topic = topics.get(name)
+    if topic is None or topic.error:
+        return None
+    return topic.topic_id or NO_TOPIC_ID

@@ -1,0 +1,417 @@
+"""One flow's life: prove where it stands, copy until something is in doubt, prove again.
+
+    STARTING --prove--> copying --any error, lost lease--> drained --> STARTING
+       |                   |
+       +--- FlowFailedError, a refusal that no retry can heal ---> FAILED
+
+The fetcher and the sender drive a copying flow; they hold its replicator and give it back with
+every answer, so that an answer for a replicator that was thrown away is told from one for the
+present replicator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from local_cluster.client.model import (
+    FetchedPartition,
+    FetchPosition,
+    ProducedPartition,
+    TopicPartition,
+)
+from local_cluster.records.header import iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .back_off import BackOff
+from .formats import FlowKey
+from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
+from .map_store import LinkFailedError
+from .model import FlowFailedError, FlowState, UncopyableBatchError
+from .passthrough import CopyPath
+from .replicator import Outgoing, PartitionReplicator
+from .resume import is_same_content
+from .resuming import LinkContext, prove, raise_epoch, start_replicator
+
+RUNNING_LAG_SECONDS_MAX: Final = 5.0
+"""A flow that is later than this is catching up."""
+LEASE_POLL_MS: Final = 100
+HURRIES_MAX: Final = 20
+"""Rounds of discovery that a starting flow asks for at once; then it waits for the regular ones."""
+
+_HOPELESS: Final = frozenset(
+    {
+        ErrorCode.corrupt_message,
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.policy_violation,
+    }
+)
+"""Refusals of the batch itself: the same bytes will be refused again."""
+_EPOCH_REFUSED: Final = frozenset(
+    {
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.invalid_producer_id_mapping,
+    }
+)
+"""Refusals of the producer's state, which only a new epoch heals, if the map has none yet."""
+
+logger = logging.getLogger(__name__)
+
+
+class Flow:
+    """A source partition on its way to its target partition; `run` until cancelled."""
+
+    def __init__(
+        self, context: LinkContext, source: TopicPartition, target: TopicPartition
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.state = FlowState.STARTING
+        self.reason: str | None = None
+        """Why it failed, or what it waits for."""
+        self.replicator: PartitionReplicator | None = None
+        """Present while copying."""
+        self.history = HighWatermarkHistory()
+        self.restarts = 0
+        self.on_ready: Callable[[Flow], None] = lambda flow: None
+        """Called when there may be a batch to take."""
+        self.on_room: Callable[[], None] = lambda: None
+        """Called when there may be room to fetch."""
+        self._context = context
+        self._stopping = False
+        self._key: FlowKey | None = None
+        self._disturbance: Exception | None = None
+        self._disturbed = asyncio.Event()
+        self._in_flight = 0
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._back_off = BackOff(
+            context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
+        )
+        self._finished_records = 0
+        self._finished_bytes = 0
+        self._finished_paths: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
+
+    # -- what others ask ----------------------------------------------------------------------
+
+    @property
+    def source_leader(self) -> int | None:
+        return self._context.directory.source_leader(self.source)
+
+    @property
+    def target_leader(self) -> int | None:
+        return self._context.directory.target_leader(self.target)
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether it copies, has room, and met nothing that it cannot copy."""
+        return (
+            self.replicator is not None
+            and self._disturbance is None
+            and self.replicator.wants_fetch
+        )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it would fetch if it had room."""
+        return self.replicator is not None and not self.replicator.wants_fetch
+
+    @property
+    def pending_bytes(self) -> int:
+        return self.replicator.pending_bytes if self.replicator else 0
+
+    @property
+    def records_copied(self) -> int:
+        """Acknowledged by the target since this process took the flow."""
+        current = self.replicator.records_acknowledged if self.replicator else 0
+        return self._finished_records + current
+
+    @property
+    def bytes_copied(self) -> int:
+        current = self.replicator.bytes_acknowledged if self.replicator else 0
+        return self._finished_bytes + current
+
+    def batches_by_path(self) -> dict[CopyPath, int]:
+        """How many batches went which way."""
+        current = self.replicator.batches_by_path if self.replicator else {}
+        return {path: n + current.get(path, 0) for path, n in self._finished_paths.items()}
+
+    def lag(self) -> Lag:
+        if self.replicator is None:
+            return UNKNOWN_LAG
+        return self.history.lag(
+            self.replicator.source_next,
+            self.replicator.pending_bytes,
+            self.replicator.fetch_position,
+            self._context.clock.monotonic_ms(),
+        )
+
+    def current_state(self) -> FlowState:
+        """The state with the lag taken into account."""
+        if self.state is not FlowState.RUNNING:
+            return self.state
+        lag = self.lag()
+        if lag.seconds is None or lag.seconds > RUNNING_LAG_SECONDS_MAX:
+            return FlowState.CATCHING_UP
+        return FlowState.RUNNING
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Copy until drained, failed or cancelled."""
+        while not self._stopping:
+            try:
+                await self._copy_once()
+            except FlowFailedError as error:
+                self._fail(str(error))
+                return
+            except KafkaError as error:
+                self.reason = str(error)
+                self._context.directory.hurry()
+                if error.code in _EPOCH_REFUSED:
+                    await self._raise_epoch()
+                await self._context.clock.sleep(self._back_off.next_ms())
+            except LinkFailedError:
+                raise
+            except Exception as error:  # a defect must stop this flow, not the others
+                logger.exception("%s: internal error", self._name)
+                self._fail(f"internal error: {error!r}")
+                return
+
+    async def drain(self) -> None:
+        """Take nothing more, and wait until nothing is in flight; the map may then be written."""
+        self._stopping = True
+        self._disturbed.set()
+        await self._drained.wait()
+
+    def disturb(self, error: Exception) -> None:
+        """Something is in doubt: copy no further until the target's log has been read again."""
+        if not self._disturbed.is_set() or isinstance(error, FlowFailedError):
+            self._disturbance = error
+        self._disturbed.set()
+
+    def check_topics(self) -> None:
+        """After a round of discovery: are both topics still the ones that this flow is about?"""
+        if self.replicator is None or self._key is None:
+            return
+        source_topic_id = self._context.directory.source_topic_id(self.source.topic)
+        target_topic_id = self._context.directory.target_topic_id(self.target.topic)
+        if source_topic_id is None:
+            self.state = FlowState.SOURCE_GONE
+            self.reason = f"{self.source.topic} is not there at the source"
+        elif source_topic_id != self._key.source_topic_id:
+            self.disturb(FlowFailedError(f"{self.source.topic} was deleted and made anew"))
+        elif target_topic_id is not None and target_topic_id != self._key.target_topic_id:
+            self.disturb(
+                KafkaError(ErrorCode.unknown_topic_id, f"{self.target.topic} was made anew")
+            )
+        elif self.state is FlowState.SOURCE_GONE:
+            self.state = FlowState.RUNNING
+            self.reason = None
+
+    async def _copy_once(self) -> None:
+        """From proof to doubt. Raises what caused the doubt."""
+        self.state = FlowState.STARTING
+        self._retire_replicator()
+        await self._wait_until_startable()
+        proved = await prove(self._context, self.source, self.target)
+        if self._stopping:
+            return
+        self._key = proved.flow
+        self._disturbance = None
+        self._disturbed.clear()
+        self.replicator = start_replicator(self._context, proved)
+        self.state = FlowState.RUNNING
+        self.reason = None
+        self.on_room()
+        await self._disturbed.wait()
+        await self._drained.wait()
+        self._check_disturbance()
+
+    def _check_disturbance(self) -> None:
+        if self._stopping:
+            return
+        assert self._disturbance is not None and self.replicator is not None
+        logger.info("%s: disturbed: %s", self._name, self._disturbance)
+        self.restarts += 1
+        if self.replicator.records_acknowledged:
+            self._back_off.reset()
+        raise self._disturbance
+
+    async def _wait_until_startable(self) -> None:
+        context = self._context
+        directory = context.directory
+        hurries = HURRIES_MAX
+        while True:
+            if not context.map_store.is_open or directory.target_leader(self.target) is None:
+                self.reason = f"waits for {self.target} on the target"
+                if hurries:
+                    hurries -= 1
+                    directory.hurry()
+                await directory.next_round()
+            elif directory.source_leader(self.source) is None:
+                self.reason = f"waits for {self.source} on the source"
+                await directory.next_round()
+            elif not context.lease.is_valid():
+                self.reason = "waits for the group of workers"
+                await context.clock.sleep(LEASE_POLL_MS)
+            else:
+                return
+
+    async def _raise_epoch(self) -> None:
+        """A new epoch, if nobody has opened one. Errors are left to the next round."""
+        replicator = self.replicator
+        if replicator is None:
+            return
+        self.reason = "the target refuses the producer epoch; waiting to raise it"
+        try:
+            await raise_epoch(self._context, self.source, self.target, replicator.producer_epoch)
+        except KafkaError as error:
+            logger.warning("%s: epoch not raised: %s", self._name, error)
+        except FlowFailedError as error:
+            # The next proof meets the same and fails the flow.
+            logger.warning("%s: epoch not raised: %s", self._name, error)
+
+    def _fail(self, reason: str) -> None:
+        logger.error("%s: stopped: %s", self._name, reason)
+        self._retire_replicator()
+        self.state = FlowState.FAILED
+        self.reason = reason
+
+    def _retire_replicator(self) -> None:
+        if self.replicator is not None:
+            self._finished_records += self.replicator.records_acknowledged
+            self._finished_bytes += self.replicator.bytes_acknowledged
+            for path, count in self.replicator.batches_by_path.items():
+                self._finished_paths[path] += count
+        self.replicator = None
+
+    @property
+    def _name(self) -> str:
+        return f"{self._context.settings.name}: {self.source} -> {self.target}"
+
+    # -- the fetcher's side ---------------------------------------------------------------------
+
+    def on_fetched(
+        self, replicator: PartitionReplicator, position: int, fetched: FetchedPartition
+    ) -> None:
+        """An answer for `position` of this replicator."""
+        if replicator is not self.replicator or replicator.fetch_position != position:
+            return
+        if fetched.error == ErrorCode.offset_out_of_range:
+            self._stop_after_queue(
+                FlowFailedError(
+                    f"source offset {position} is out of range: the source has "
+                    f"{fetched.log_start_offset}..{fetched.high_watermark}"
+                )
+            )
+            return
+        if fetched.error:
+            self.reason = f"source: {fetched.error.name.upper()}"
+            self._context.directory.hurry()
+            return
+        self.reason = None
+        self.history.observe(fetched.high_watermark, self._context.clock.monotonic_ms())
+        try:
+            if replicator.accept(fetched.records, fetched.aborted_transactions):
+                self.on_ready(self)
+            elif len(fetched.records):
+                raise UncopyableBatchError(position, "no whole batch in the fetch answer")
+        except UncopyableBatchError as error:
+            self.on_ready(self)
+            self._stop_after_queue(error)
+
+    def _stop_after_queue(self, error: FlowFailedError) -> None:
+        """Write what came before the trouble, then fail."""
+        self._disturbance = error
+        if self.replicator is None or not self.replicator.has_pending:
+            self._disturbed.set()
+
+    # -- the sender's side ----------------------------------------------------------------------
+
+    def take(self) -> tuple[PartitionReplicator, Outgoing] | None:
+        """The next batch to write, if there is one and it is ours to write."""
+        if self.replicator is None or self._disturbed.is_set():
+            return None
+        if not self._context.lease.is_valid():
+            self.disturb(KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out"))
+            return None
+        outgoing = self.replicator.take()
+        if outgoing is None:
+            return None
+        self._in_flight += 1
+        self._drained.clear()
+        return self.replicator, outgoing
+
+    async def read_back(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        """Disturb the flow unless the target has just this batch at the acknowledged offset."""
+        target, leader = self.target, self.target_leader
+        try:
+            if leader is None:
+                raise KafkaError(ErrorCode.leader_not_available, str(target))
+            found = (
+                await self._context.sink.fetch(
+                    leader,
+                    {target: FetchPosition(answer.base_offset)},
+                    wait_ms_max=0,
+                    partition_bytes_max=outgoing.size_bytes,
+                )
+            )[target]
+            if found.error:
+                raise KafkaError(found.error, str(target))
+            first = next(iter_headers(found.records), None)
+            if first is None:
+                raise KafkaError(ErrorCode.offset_not_available, str(target))
+            batch = found.records[: first[1].size_bytes]
+            if first[1].base_offset != answer.base_offset or not is_same_content(
+                outgoing.data, batch
+            ):
+                raise FlowFailedError(
+                    f"target offset {answer.base_offset} was acknowledged for source offset "
+                    f"{outgoing.prepared.source_first}, but holds other records"
+                )
+        except (KafkaError, FlowFailedError) as error:
+            self.disturb(error)
+
+    def on_acknowledged(
+        self, replicator: PartitionReplicator, outgoing: Outgoing, answer: ProducedPartition
+    ) -> None:
+        """The target has the batch, and where."""
+        self._landed()
+        if replicator is not self.replicator or self._disturbed.is_set():
+            return
+        if answer.log_append_time_ms >= 0:
+            self.disturb(FlowFailedError(f"{self.target.topic} replaces timestamps"))
+            return
+        if answer.base_offset < 0 or not replicator.is_oldest(outgoing):
+            self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
+            return
+        replicator.acknowledge(outgoing, answer.base_offset)
+        if self._disturbance is not None and not replicator.has_pending:
+            self._disturbed.set()
+        if replicator.can_take:
+            self.on_ready(self)
+        self.on_room()
+
+    def on_refused(self, replicator: PartitionReplicator, error: KafkaError) -> None:
+        """The target did not take the batch, or nobody knows whether it did."""
+        self._landed()
+        if replicator is not self.replicator:
+            return
+        if error.code in _HOPELESS:
+            self.disturb(FlowFailedError(f"the target refuses a batch: {error}"))
+        else:
+            self.disturb(error)
+
+    def _landed(self) -> None:
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._drained.set()

@@ -1,0 +1,79 @@
+"""How far a flow is behind: records, bytes, seconds. Pure; unknown is None, never 0.
+
+Seconds are not taken from record timestamps, which producers choose (a backfill of old data would
+look years late). The high watermark is sampled as it moves; a flow that stands at `position` is as
+late as the first sample whose high watermark lies beyond it. A backlog older than the first sample
+has an unknown age until it is worked off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+SAMPLES_MAX: Final = 512
+SAMPLE_INTERVAL_MS_MIN: Final = 100
+STALE_MS: Final = 10_000
+"""After this long without an answer from the source, its end is unknown."""
+
+
+class Lag(NamedTuple):
+    """How far behind; None where it is not known."""
+
+    records: int | None
+    bytes: int | None
+    seconds: float | None
+
+
+UNKNOWN_LAG: Final = Lag(None, None, None)
+
+
+class HighWatermarkHistory:
+    """When the source's end was where, for as long as matters."""
+
+    def __init__(self) -> None:
+        self._times_ms: list[int] = []
+        self._offsets: list[int] = []
+        self._seen_ms: int | None = None
+        self.high_watermark: int | None = None
+
+    def observe(self, high_watermark: int, now_ms: int) -> None:
+        """The source's end, as an answer of `now_ms` (monotonic) gave it."""
+        self._seen_ms = now_ms
+        if self.high_watermark is not None and high_watermark < self.high_watermark:
+            # Truncated or re-created: what was sampled says nothing about the log as it is now.
+            self._times_ms.clear()
+            self._offsets.clear()
+        self.high_watermark = high_watermark
+        if self._offsets and (
+            self._offsets[-1] == high_watermark
+            or now_ms - self._times_ms[-1] < SAMPLE_INTERVAL_MS_MIN
+        ):
+            # Within the interval the earlier time stays with the larger offset: the age given
+            # is then at most an interval too old, never too young.
+            self._offsets[-1] = high_watermark
+            return
+        self._times_ms.append(now_ms)
+        self._offsets.append(high_watermark)
+        if len(self._offsets) > SAMPLES_MAX:
+            # Thin the older half, so that a long backlog keeps its beginning.
+            half = SAMPLES_MAX // 2
+            self._times_ms[1:half] = self._times_ms[1:half:2]
+            self._offsets[1:half] = self._offsets[1:half:2]
+
+    def lag(self, position: int, pending_bytes: int, fetch_position: int, now_ms: int) -> Lag:
+        """Lag of a flow whose next offset to have on the target is `position`."""
+        end = self.high_watermark
+        if end is None or self._seen_ms is None or now_ms - self._seen_ms > STALE_MS:
+            return UNKNOWN_LAG
+        records = max(0, end - position)
+        bytes_behind = pending_bytes if fetch_position >= end else None
+        return Lag(records, 0 if records == 0 else bytes_behind, self._seconds(position, now_ms))
+
+    def _seconds(self, position: int, now_ms: int) -> float | None:
+        index = bisect_right(self._offsets, position)
+        if index == len(self._offsets):
+            return 0.0
+        if index == 0:
+            return None
+        return (now_ms - self._times_ms[index]) / 1000

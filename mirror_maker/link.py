@@ -1,0 +1,320 @@
+"""One link on one worker: discovery, its flows, and the map's writes.
+
+discovery --known flows--> group of workers --assign--> flows
+flows --blocks--> flush --> map topic, at most every `map_flush_ms`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from local_cluster.client.model import TopicMetadata, TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .back_off import BackOff
+from .discovery import grown_topics, missing_topics, new_topic, select_topics
+from .fetcher import Fetcher
+from .flow import Flow
+from .formats import Block
+from .map_store import LinkFailedError
+from .model import FlowState, LinkState
+from .offset_map import OpenBlock
+from .policy import TopicFilter, remote_topic
+from .ports import DataSource
+from .resuming import LinkContext
+
+_DISCOVERY: Final = -1
+"""Stands for discovery among the brokers' ids, as an asker of the source."""
+DISCOVERY_MS_MIN: Final = 100
+"""At least this long between two rounds, however much somebody hurries."""
+
+logger = logging.getLogger(__name__)
+
+
+class LinkWorker:
+    """What this worker does for one link; `run` until cancelled, then `finish`."""
+
+    def __init__(
+        self,
+        context: LinkContext,
+        polls: DataSource,
+        target_alias: str,
+        offer: Callable[[Flow], None],
+        on_known_changed: Callable[[], None],
+    ) -> None:
+        """`polls` is a client of the source for long polls alone; `offer` hands a flow with a
+        batch to the sender of its target broker."""
+        self.context = context
+        self.flows: dict[TopicPartition, Flow] = {}
+        self.known: frozenset[TopicPartition] = frozenset()
+        """Source partitions discovered so far; a topic that goes away stays known."""
+        self.target_failure: str | None = None
+        self.failure: str | None = None
+        """Why the link as a whole has stopped."""
+        self._polls = polls
+        self._filter = TopicFilter(
+            context.settings.topics, context.settings.topics_exclude, target_alias
+        )
+        self._offer = offer
+        self._on_known_changed = on_known_changed
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._fetchers: dict[int, Fetcher] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._assigned: frozenset[TopicPartition] = frozenset()
+        self._leaving: set[TopicPartition] = set()
+        self._source_failures: dict[int, str] = {}
+        self._flushing = asyncio.Lock()
+        self._wanted: dict[str, TopicMetadata] = {}
+
+    @property
+    def name(self) -> str:
+        return self.context.settings.name
+
+    @property
+    def source_failure(self) -> str | None:
+        """Why the source, or one of its brokers, did not answer last time."""
+        return next(iter(self._source_failures.values()), None)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until cancelled; a link that cannot be trusted stops, and says why."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._discover_forever())
+                group.create_task(self._flush_forever())
+                self.assign(self._assigned)
+        except* LinkFailedError as errors:
+            self.failure = str(errors.exceptions[0])
+            logger.error("link %s stopped: %s", self.name, self.failure)
+        finally:
+            self._group = None
+
+    async def finish(self) -> None:
+        """Before a clean stop: nothing more is taken, what is in flight lands, the map is written.
+
+        Bounded by `drain_ms_max`; what does not make it is proved from the target next time.
+        """
+        limit_s = self.context.limits.drain_ms_max / 1000
+        try:
+            async with asyncio.timeout(limit_s):
+                await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
+                await self.flush()
+        except (TimeoutError, KafkaError, LinkFailedError) as error:
+            logger.warning("link %s: stopped without its last map write: %r", self.name, error)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Copy these source partitions, and no others; those kept go on untouched."""
+        self._assigned = frozenset(partitions)
+        if self._group is None:
+            return  # taken over when the link runs
+        for at in self.flows.keys() - self._assigned - self._leaving:
+            self._leaving.add(at)
+            self._group.create_task(self._release(self.flows[at]))
+        for at in sorted(self._assigned - self.flows.keys()):
+            self._take_over(at)
+        self.context.directory.hurry()
+
+    def _take_over(self, at: TopicPartition) -> None:
+        assert self._group is not None
+        target = TopicPartition(
+            remote_topic(self.context.settings.source_alias, at.topic), at.partition
+        )
+        flow = Flow(self.context, at, target)
+        flow.on_ready = self._offer
+        flow.on_room = self._wake_fetchers
+        self.flows[at] = flow
+        self._tasks[at] = self._group.create_task(flow.run())
+
+    async def _release(self, flow: Flow) -> None:
+        """Hand a flow over: what is in flight lands first, and the map says so."""
+        try:
+            async with asyncio.timeout(self.context.limits.drain_ms_max / 1000):
+                await flow.drain()
+                await self.flush()
+        except (TimeoutError, KafkaError) as error:
+            logger.warning("%s: handed over without its last map write: %r", flow.source, error)
+        self._tasks.pop(flow.source).cancel()
+        del self.flows[flow.source]
+        self._leaving.discard(flow.source)
+        if flow.source in self._assigned:
+            self._take_over(flow.source)  # it came back meanwhile
+
+    def _wake_fetchers(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.wake()
+
+    # -- discovery ------------------------------------------------------------------------------
+
+    async def _discover_forever(self) -> None:
+        limits = self.context.limits
+        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self.context.random)
+        directory = self.context.directory
+        while True:
+            directory.asked.clear()
+            try:
+                await self.discover()
+                back_off.reset()
+                pause_ms = limits.discovery_ms
+            except KafkaError as error:
+                logger.info("link %s: discovery: %s", self.name, error)
+                pause_ms = back_off.next_ms()
+            await self.context.clock.sleep(min(DISCOVERY_MS_MIN, pause_ms))
+            try:
+                async with asyncio.timeout(max(0, pause_ms - DISCOVERY_MS_MIN) / 1000):
+                    await directory.asked.wait()
+            except TimeoutError:
+                pass
+
+    async def discover(self) -> None:
+        """One round: learn both clusters, make what is missing. Raises KafkaError."""
+        context = self.context
+        try:
+            source = await context.source.metadata(None)
+            self._note_source_failure(_DISCOVERY, None)
+        except KafkaError as error:
+            self._note_source_failure(_DISCOVERY, str(error))
+            raise
+        self._wanted = select_topics(source, self._filter)
+        copies = [remote_topic(context.settings.source_alias, name) for name in self._wanted]
+        try:
+            if not context.map_store.is_open:
+                await context.map_store.open(source.cluster_id)
+            context.map_store.check_source(source.cluster_id)
+            target = await context.sink.metadata(copies)
+            alias = context.settings.source_alias
+            missing = missing_topics(self._wanted, target, alias)
+            grown = grown_topics(self._wanted, target, alias)
+            if await self._make_targets(missing, grown):
+                target = await context.sink.metadata(copies)
+            self.target_failure = None
+        except KafkaError as error:
+            self.target_failure = str(error)
+            raise
+        context.directory.update(source.topics, target.topics)
+        self._check_flows()
+        self._ensure_fetchers(source.brokers)
+        self._learn(
+            frozenset(
+                TopicPartition(name, partition)
+                for name, topic in self._wanted.items()
+                for partition in topic.partitions
+            )
+        )
+
+    def _learn(self, found: frozenset[TopicPartition]) -> None:
+        if not found <= self.known:
+            self.known |= found
+            self._on_known_changed()
+
+    async def _make_targets(self, missing: list[str], grown: Mapping[str, int]) -> bool:
+        """Create and grow what this worker has flows for; whether anything was changed."""
+        context = self.context
+        ours = {at.topic for at in self.flows}
+        mine = [name for name in missing if name in ours]
+        if mine:
+            configs = await context.source.describe_topic_configs(mine)
+            topics = [
+                new_topic(
+                    self._wanted[name],
+                    configs.get(name, {}),
+                    context.settings.source_alias,
+                    context.settings.replication_factor,
+                )
+                for name in mine
+            ]
+            for name, error in (await context.sink.create_topics(topics)).items():
+                if error is not None and error.code != ErrorCode.topic_already_exists:
+                    logger.error("link %s: %s not created: %s", self.name, name, error)
+        alias = context.settings.source_alias
+        growing = {
+            remote_topic(alias, name): grown[remote_topic(alias, name)]
+            for name in ours
+            if remote_topic(alias, name) in grown
+        }
+        if growing:
+            for name, error in (await context.sink.create_partitions(growing)).items():
+                if error is not None:
+                    logger.error("link %s: %s not grown: %s", self.name, name, error)
+        return bool(mine or growing)
+
+    def _check_flows(self) -> None:
+        """Stop flows whose topic became another one, mark those whose topic is away."""
+        for flow in self.flows.values():
+            flow.check_topics()
+            if flow.replicator is not None and flow.replicator.can_take:
+                self._offer(flow)  # its target partition may have got a leader again
+        self._wake_fetchers()
+
+    def _ensure_fetchers(self, brokers: Iterable[int]) -> None:
+        for node_id in brokers:
+            if node_id not in self._fetchers and self._group is not None:
+                fetcher = Fetcher(
+                    self.context,
+                    self._polls,
+                    node_id,
+                    self.flows.values,
+                    partial(self._note_source_failure, node_id),
+                )
+                self._fetchers[node_id] = fetcher
+                self._group.create_task(fetcher.run())
+
+    def _note_source_failure(self, asker: int, failure: str | None) -> None:
+        if failure is None:
+            self._source_failures.pop(asker, None)
+        else:
+            self._source_failures[asker] = failure
+
+    # -- the map --------------------------------------------------------------------------------
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self.context.clock.sleep(self.context.limits.map_flush_ms)
+            try:
+                await self.flush()
+            except KafkaError as error:
+                logger.info("link %s: map not written: %s", self.name, error)
+
+    async def flush(self) -> None:
+        """Write what the flows' maps have gained. Raises KafkaError; then it is written later."""
+        async with self._flushing:
+            taken: list[tuple[OpenBlock, tuple[list[Block], list[bytes]]]] = []
+            for flow in self.flows.values():
+                if flow.replicator is not None and flow.replicator.block.is_dirty:
+                    block = flow.replicator.block
+                    taken.append((block, block.take_records()))
+            if not taken:
+                return
+            try:
+                await self.context.map_store.append(
+                    [record for _, (records, _) in taken for record in records],
+                    [key for _, (_, keys) in taken for key in keys],
+                )
+            except BaseException:
+                for block, (records, keys) in taken:
+                    block.put_back(records, keys)
+                raise
+
+    # -- what others ask ------------------------------------------------------------------------
+
+    def state(self) -> LinkState:
+        """One word for the whole link."""
+        states = [flow.current_state() for flow in self.flows.values()]
+        if self.failure is not None or (states and all(s is FlowState.FAILED for s in states)):
+            return LinkState.FAILED
+        if self.source_failure is not None:
+            return LinkState.SOURCE_DOWN
+        if self.target_failure is not None:
+            return LinkState.TARGET_DOWN
+        if FlowState.FAILED in states or FlowState.SOURCE_GONE in states:
+            return LinkState.DEGRADED
+        if not self.context.directory.is_loaded or FlowState.STARTING in states:
+            return LinkState.STARTING
+        if FlowState.CATCHING_UP in states:
+            return LinkState.CATCHING_UP
+        return LinkState.RUNNING

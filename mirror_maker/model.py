@@ -1,0 +1,60 @@
+"""The nouns of the mirror: states, and the errors that stop a flow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+SEQUENCE_MASK: Final = 0x7FFF_FFFF
+UNACKED_BATCHES_MAX: Final = 5
+"""Batches of a producer that a broker remembers per partition (ProducerStateEntry's
+NUM_BATCHES_TO_RETAIN): the window in which a repeated write is recognised."""
+
+
+def advance_sequence(sequence: int, records_count: int) -> int:
+    """The sequence `records_count` later; it wraps to 0 after 2**31 - 1, as Kafka's does."""
+    return (sequence + records_count) & SEQUENCE_MASK
+
+
+class FlowState(StrEnum):
+    """What one partition on its way is doing."""
+
+    STARTING = "STARTING"
+    """Finding out from the target where to go on."""
+    CATCHING_UP = "CATCHING_UP"
+    RUNNING = "RUNNING"
+    """Within a moment of the source's end."""
+    SOURCE_GONE = "SOURCE_GONE"
+    """The source topic is not there at the moment."""
+    FAILED = "FAILED"
+    """Stopped with a reason, until an operator decides."""
+
+
+class LinkState(StrEnum):
+    """What a link as a whole is doing; the worst of its parts that matters to an operator."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    CATCHING_UP = "CATCHING_UP"
+    SOURCE_DOWN = "SOURCE_DOWN"
+    TARGET_DOWN = "TARGET_DOWN"
+    DEGRADED = "DEGRADED"
+    """Some partitions failed, the others go on."""
+    FAILED = "FAILED"
+
+
+class FlowFailedError(Exception):
+    """The flow must stop: going on would lose, double or falsify records."""
+
+
+class UncopyableBatchError(FlowFailedError):
+    """A source batch that the mirror cannot copy truthfully."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"source offset {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+class PairingError(FlowFailedError):
+    """What lies on the target cannot be proved to be a copy of the source."""

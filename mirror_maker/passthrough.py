@@ -1,0 +1,215 @@
+"""From fetched bytes to batches ready to be written, without opening a record.
+
+    fetched bytes --select_batches--> SourceBatch... --prepare--> PreparedBatch --stamp--> Produce
+
+Left out whole: control batches, data of aborted transactions (by the aborted list of a
+read_committed fetch), batches emptied by compaction. Of the attributes only the codec bits are
+kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that begins
+before the position, one with LogAppendTime (the target would clear the bit and so change what
+readers see), and one with holes (the target refuses a count that differs from the offset range).
+
+Every batch's CRC is checked before anything else: a fresh CRC over broken bytes would make
+corruption look sound. Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from local_cluster.records import header as h
+from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
+from local_cluster.records.compress import Codec, CompressionError
+
+from .formats import Run
+from .model import UncopyableBatchError
+from .record_path import encode_dense
+
+_ABORT_MARKER_KEY: Final = b"\0\0\0\0"
+"""Key of a control record: version int16 0, type int16 0 = abort (1 = commit)."""
+
+
+class CopyPath(StrEnum):
+    """How a batch is copied, and where it must be opened, why."""
+
+    PASSTHROUGH = "passthrough"
+    STRADDLES_START = "straddles_start"
+    LOG_APPEND_TIME = "log_append_time"
+    HOLES = "holes"
+
+
+@dataclass(slots=True)
+class SourceBatch:
+    """One batch with records to copy, as it lies in the source's log."""
+
+    header: h.BatchHeader
+    view: memoryview
+    """The whole batch; prepared in place where it is writable."""
+    source_first: int
+    """Records below this offset are not to be copied."""
+    path: CopyPath
+
+    @property
+    def source_next(self) -> int:
+        return self.header.next_offset
+
+    @property
+    def payload(self) -> memoryview:
+        """The records' bytes, compressed as they are."""
+        return self.view[h.HEADER_BYTES :]
+
+    def records(self) -> list[Record]:
+        """The records to copy. Raises UncopyableBatchError where the bytes are broken."""
+        try:
+            records = decode_batch(self.view, 0, self.header)
+        except (CompressionError, CorruptRecordError) as error:
+            raise UncopyableBatchError(self.header.base_offset, str(error)) from error
+        return [record for record in records if record.offset >= self.source_first]
+
+
+class Selection(NamedTuple):
+    """What a fetch answer holds for the mirror."""
+
+    batches: list[SourceBatch]
+    source_next: int
+    """The position after everything complete in the answer, copied or left out."""
+    left_out_count: int
+    """Batches left out: control, aborted, empty."""
+    refusal: UncopyableBatchError | None
+    """Why the walk stopped before the end, at a batch that cannot be copied truthfully."""
+
+
+@dataclass(slots=True)
+class PreparedBatch:
+    """One batch for the target, complete but for producer id, epoch, sequence and CRC."""
+
+    data: memoryview
+    records_count: int
+    source_first: int
+    source_next: int
+    segments: tuple[tuple[int, int], ...]
+    """(source offset, count) of contiguous pieces, in order; one where there are no holes."""
+    path: CopyPath
+
+    def runs(self, target_offset: int) -> list[Run]:
+        """Where the records are, once the target has given them offsets."""
+        runs = []
+        for source_offset, count in self.segments:
+            runs.append(Run(source_offset, target_offset, count))
+            target_offset += count
+        return runs
+
+
+def select_batches(
+    fetched: memoryview, position: int, aborted_transactions: Sequence[tuple[int, int]]
+) -> Selection:
+    """Walk the batches of a read_committed fetch from `position`.
+
+    `aborted_transactions` are the answer's (producer id, first offset). A cut-off last batch is
+    left for the next fetch.
+    """
+    batches: list[SourceBatch] = []
+    left_out = 0
+    waiting = sorted(aborted_transactions, key=lambda entry: entry[1], reverse=True)
+    aborted: set[int] = set()
+    for start, header in h.iter_headers(fetched):
+        if header.next_offset <= position:
+            continue
+        view = fetched[start : start + header.size_bytes]
+        refusal = _refusal(header, view)
+        if refusal is not None:
+            return Selection(batches, position, left_out, refusal)
+        while waiting and waiting[-1][1] <= header.last_offset:
+            aborted.add(waiting.pop()[0])
+        if header.is_control:
+            left_out += 1
+            if header.producer_id in aborted and _control_key(header, view) == _ABORT_MARKER_KEY:
+                aborted.discard(header.producer_id)
+        elif header.records_count == 0 or (
+            header.is_transactional and header.producer_id in aborted
+        ):
+            left_out += 1
+        else:
+            source_first = max(position, header.base_offset)
+            batches.append(SourceBatch(header, view, source_first, _path(header, source_first)))
+        position = header.next_offset
+    return Selection(batches, position, left_out, None)
+
+
+def prepare(batch: SourceBatch) -> PreparedBatch | None:
+    """Make the batch ready, in place where its bytes are writable.
+
+    None where no record remains, which happens to a batch with holes that begins before the
+    position. Raises UncopyableBatchError.
+    """
+    if batch.path is not CopyPath.PASSTHROUGH:
+        return _prepare_records(batch)
+    header = batch.header
+    data = memoryview(bytearray(batch.view)) if batch.view.readonly else batch.view
+    # The target checks that the offsets of compressed records count from 0, and sets its own.
+    h.patch_base_offset(data, 0, 0)
+    h.patch_leader_epoch(data, 0, -1)
+    h.patch_attributes(data, 0, header.attributes & h.CODEC_MASK)
+    return PreparedBatch(
+        data,
+        header.records_count,
+        batch.source_first,
+        batch.source_next,
+        ((header.base_offset, header.records_count),),
+        batch.path,
+    )
+
+
+def stamp(prepared: PreparedBatch, producer_id: int, producer_epoch: int, sequence: int) -> None:
+    """Set who writes the batch and at which sequence, and seal it with its CRC."""
+    h.patch_producer(prepared.data, 0, producer_id, producer_epoch, sequence)
+    h.patch_crc(prepared.data, 0)
+
+
+def _prepare_records(batch: SourceBatch) -> PreparedBatch | None:
+    records = batch.records()
+    if not records:
+        return None
+    data, segments = encode_dense(records, batch.header.codec)
+    return PreparedBatch(
+        memoryview(data),
+        len(records),
+        batch.source_first,
+        batch.source_next,
+        segments,
+        batch.path,
+    )
+
+
+def _refusal(header: h.BatchHeader, view: memoryview) -> UncopyableBatchError | None:
+    if header.magic != h.MAGIC:
+        reason = f"message format v{header.magic} is not supported, v2 is"
+    elif not h.crc_is_valid(view, 0, header):
+        reason = "the batch fails its CRC"
+    elif header.codec > max(Codec):
+        reason = f"unknown codec {header.codec}"
+    elif header.is_control and _control_key(header, view) is None:
+        reason = "the control batch cannot be read"
+    else:
+        return None
+    return UncopyableBatchError(header.base_offset, reason)
+
+
+def _path(header: h.BatchHeader, source_first: int) -> CopyPath:
+    if source_first > header.base_offset:
+        return CopyPath.STRADDLES_START
+    if header.is_log_append_time:
+        return CopyPath.LOG_APPEND_TIME
+    if header.records_count != header.last_offset_delta + 1:
+        return CopyPath.HOLES
+    return CopyPath.PASSTHROUGH
+
+
+def _control_key(header: h.BatchHeader, view: memoryview) -> bytes | None:
+    try:
+        records = decode_batch(view, 0, header)
+    except (CompressionError, CorruptRecordError):
+        return None
+    return records[0].key[:4] if records and records[0].key is not None else b""

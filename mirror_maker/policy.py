@@ -1,0 +1,44 @@
+"""Which topics a link copies, and what their copies are called: MirrorMaker 2's defaults. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SEPARATOR = "."
+
+
+def remote_topic(source_alias: str, topic: str) -> str:
+    """Name of the copy, as DefaultReplicationPolicy.formatRemoteTopic gives it."""
+    return f"{source_alias}{SEPARATOR}{topic}"
+
+
+def is_internal_topic(topic: str) -> bool:
+    """Topics of the machinery itself, as ReplicationPolicy.isInternalTopic has them."""
+    return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal"))
+
+
+class TopicFilter:
+    """Selects topics by full-match patterns; internal topics are never selected.
+
+    A topic that came from the target in the first place (`<target alias>.<topic>`) is left out,
+    as MirrorMaker 2 does by default: copying it back would make a loop.
+    """
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str], target_alias: str) -> None:
+        self._include = _any_of(include)
+        self._exclude = _any_of(exclude)
+        self._target_prefix = target_alias + SEPARATOR
+
+    def selects(self, topic: str) -> bool:
+        return (
+            not is_internal_topic(topic)
+            and not topic.startswith(self._target_prefix)
+            and self._include.fullmatch(topic) is not None
+            and self._exclude.fullmatch(topic) is None
+        )
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    # An empty list matches nothing, not even the empty string.
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")

@@ -1,0 +1,105 @@
+"""What the mirror needs from the outside. `KafkaClient` is a source and a sink as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from local_cluster.client.model import (
+    ClusterMetadata,
+    FetchedPartition,
+    FetchPosition,
+    ListedOffset,
+    NewTopic,
+    ProducedPartition,
+    TopicPartition,
+)
+from local_cluster.wire.errors import KafkaError
+
+
+class DataSource(Protocol):
+    """A cluster to read from. Every method raises KafkaError."""
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata: ...
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    ) -> dict[TopicPartition, ListedOffset]: ...
+
+    async def fetch(
+        self,
+        node_id: int,
+        positions: Mapping[TopicPartition, FetchPosition],
+        *,
+        wait_ms_max: int = 500,
+        bytes_min: int = 1,
+        bytes_max: int = 52_428_800,
+        partition_bytes_max: int = 1_048_576,
+        isolation_level: int = 0,
+    ) -> dict[TopicPartition, FetchedPartition]: ...
+
+    async def describe_topic_configs(
+        self, names: Sequence[str]
+    ) -> dict[str, dict[str, tuple[str | None, bool]]]: ...
+
+    async def close(self) -> None: ...
+
+
+class DataSink(DataSource, Protocol):
+    """A cluster to write to; it is read as well, to see what was written."""
+
+    async def produce(
+        self,
+        node_id: int,
+        batches: Mapping[TopicPartition, bytes | bytearray | memoryview],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+    ) -> dict[TopicPartition, ProducedPartition]: ...
+
+    async def init_producer_id(self) -> tuple[int, int]: ...
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000
+    ) -> dict[str, KafkaError | None]: ...
+
+    async def create_partitions(
+        self, counts: Mapping[str, int], *, timeout_ms: int = 30_000
+    ) -> dict[str, KafkaError | None]: ...
+
+
+class Lease(Protocol):
+    """Whether this worker may still believe that its partitions are its own."""
+
+    def is_valid(self) -> bool: ...
+
+
+class Clock(Protocol):
+    """Where the shells read the time and wait."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch; may jump."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back."""
+        ...
+
+    async def sleep(self, duration_ms: int) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    async def sleep(self, duration_ms: int) -> None:
+        await asyncio.sleep(duration_ms / 1000)

@@ -1,0 +1,157 @@
+"""One flow between its source and its target, as a pure step: no I/O, no clock.
+
+      fetched bytes            take()               acknowledge()
+    accept() ----> queue ----------------> in flight -------------> open block of the map
+       |             bounded by bytes       <= 5 batches             source_next, next_sequence
+       +-- fetch_position
+
+1. `accept` selects and prepares what a fetch brought, and moves the fetch position.
+2. `take` gives the next batch with its (producer id, epoch, sequence), while fewer than
+   `UNACKED_BATCHES_MAX` are unacknowledged: the broker recognises a repeated write among the
+   producer's last five batches of a partition, no further back.
+3. `acknowledge` takes the target's base offset of the oldest batch in flight into the map.
+4. On any error the replicator is thrown away and a new one is made from what `resume` proves.
+   It never steps back and never retries by itself.
+
+While `is_on_probation`, one batch is in flight at a time and the shell reads each acknowledged
+batch back before it acknowledges it here. Why: a leader that has no state for our producer id
+accepts any sequence, so the second batch must not race the first; and a batch of a dead worker
+that landed before ours at the same sequence is answered as if it were ours.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .model import UNACKED_BATCHES_MAX, advance_sequence
+from .offset_map import OpenBlock
+from .passthrough import CopyPath, PreparedBatch, prepare, select_batches, stamp
+
+PROBATION_BATCHES = UNACKED_BATCHES_MAX
+"""As many as a predecessor can have had in flight."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """A batch on its way, sealed."""
+
+    prepared: PreparedBatch
+    sequence: int
+
+    @property
+    def data(self) -> memoryview:
+        return self.prepared.data
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.prepared.data)
+
+
+class PartitionReplicator:
+    """The copying state of one flow from a proved starting point on."""
+
+    def __init__(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        source_next: int,
+        next_sequence: int,
+        block: OpenBlock,
+        pending_bytes_max: int,
+    ) -> None:
+        self.fetch_position = source_next
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.block = block
+        self.pending_bytes = 0
+        """Bytes fetched and not acknowledged."""
+        self.records_acknowledged = 0
+        self.bytes_acknowledged = 0
+        self.batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
+        self.batches_left_out = 0
+        self._pending_bytes_max = pending_bytes_max
+        self._next_sequence = next_sequence
+        self._acked_sequence = next_sequence
+        self._queue: deque[PreparedBatch] = deque()
+        self._in_flight: deque[Outgoing] = deque()
+        self._proved = 0
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether there is room for more fetched bytes."""
+        return self.pending_bytes < self._pending_bytes_max
+
+    @property
+    def is_on_probation(self) -> bool:
+        return self._proved < PROBATION_BATCHES
+
+    @property
+    def can_take(self) -> bool:
+        limit = 1 if self.is_on_probation else UNACKED_BATCHES_MAX
+        return bool(self._queue) and len(self._in_flight) < limit
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether something accepted is not acknowledged yet."""
+        return bool(self._queue or self._in_flight)
+
+    def is_oldest(self, outgoing: Outgoing) -> bool:
+        """Whether this batch is the next one to be acknowledged."""
+        return bool(self._in_flight) and self._in_flight[0] is outgoing
+
+    @property
+    def source_next(self) -> int:
+        """Everything of the source before this offset is on the target or left out."""
+        if self._in_flight:
+            return self._in_flight[0].prepared.source_first
+        return self._queue[0].source_first if self._queue else self.fetch_position
+
+    def accept(self, fetched: memoryview, aborted_transactions: Sequence[tuple[int, int]]) -> bool:
+        """Take in a fetch answer from `fetch_position`; whether anything was in it.
+
+        Raises UncopyableBatchError; what precedes that batch was taken in, and must be written
+        before the flow stops.
+        """
+        before = self.fetch_position
+        selection = select_batches(fetched, before, aborted_transactions)
+        for batch in selection.batches:
+            prepared = prepare(batch)
+            self.fetch_position = batch.source_next
+            if prepared is not None:
+                self._queue.append(prepared)
+                self.pending_bytes += len(prepared.data)
+                self.batches_by_path[prepared.path] += 1
+        self.fetch_position = selection.source_next
+        self.batches_left_out += selection.left_out_count
+        if not self._queue and not self._in_flight:
+            self.block.advance(self.fetch_position)
+        if selection.refusal is not None:
+            raise selection.refusal
+        return self.fetch_position > before
+
+    def take(self) -> Outgoing | None:
+        """The next batch to write, or None while the window is full or nothing is queued."""
+        if not self.can_take:
+            return None
+        prepared = self._queue.popleft()
+        outgoing = Outgoing(prepared, self._next_sequence)
+        stamp(prepared, self.producer_id, self.producer_epoch, self._next_sequence)
+        self._next_sequence = advance_sequence(self._next_sequence, prepared.records_count)
+        self._in_flight.append(outgoing)
+        return outgoing
+
+    def acknowledge(self, outgoing: Outgoing, base_offset: int) -> None:
+        """The target has the batch, committed, at `base_offset`; it is the oldest in flight."""
+        assert self._in_flight and self._in_flight[0] is outgoing, "acknowledged out of order"
+        assert base_offset >= 0, base_offset
+        self._in_flight.popleft()
+        prepared = outgoing.prepared
+        self._proved += 1
+        self.pending_bytes -= len(prepared.data)
+        self.records_acknowledged += prepared.records_count
+        self.bytes_acknowledged += len(prepared.data)
+        self._acked_sequence = advance_sequence(self._acked_sequence, prepared.records_count)
+        self.block.append(prepared.runs(base_offset), self.source_next, self._acked_sequence)

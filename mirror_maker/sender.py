@@ -1,0 +1,110 @@
+"""Writes batches to one target broker: many partitions per request, several requests in flight.
+
+One batch per partition and request, as Kafka demands; a partition has at most five batches
+unacknowledged, which its replicator sees to. Requests leave in the order of their making, on one
+connection, so that a partition's batches arrive in sequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from local_cluster.client.model import ProducedPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .flow import Flow
+from .ports import DataSink
+from .replicator import Outgoing, PartitionReplicator
+from .settings import Limits
+
+
+class _Sent(NamedTuple):
+    flow: Flow
+    replicator: PartitionReplicator
+    outgoing: Outgoing
+
+
+class Sender:
+    """The flows whose target partitions one broker leads, in turn."""
+
+    def __init__(self, sink: DataSink, node_id: int, limits: Limits) -> None:
+        """`sink` carries nothing but produced data."""
+        self._sink = sink
+        self._node_id = node_id
+        self._limits = limits
+        self._ready: dict[Flow, None] = {}
+        self._wake = asyncio.Event()
+        self._requests_in_flight = 0
+
+    def offer(self, flow: Flow) -> None:
+        """The flow may have a batch to take."""
+        self._ready[flow] = None
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send until cancelled; what is in flight then is lost sight of."""
+        async with asyncio.TaskGroup() as deliveries:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._requests_in_flight < self._limits.produce_requests_in_flight_max:
+                    sent = self._take()
+                    if not sent:
+                        break
+                    self._requests_in_flight += 1
+                    deliveries.create_task(self._deliver(sent))
+                    # The task writes its request in its first step; let it, before the next.
+                    await asyncio.sleep(0)
+
+    def _take(self) -> list[_Sent]:
+        sent: list[_Sent] = []
+        size_bytes = 0
+        for flow in list(self._ready):
+            if size_bytes >= self._limits.produce_request_bytes_max:
+                break
+            del self._ready[flow]
+            if flow.target_leader != self._node_id:
+                continue  # discovery offers it to the right sender
+            taken = flow.take()
+            if taken is None:
+                continue
+            replicator, outgoing = taken
+            sent.append(_Sent(flow, replicator, outgoing))
+            size_bytes += outgoing.size_bytes
+            if replicator.can_take:
+                self._ready[flow] = None  # behind the others
+        return sent
+
+    async def _deliver(self, sent: list[_Sent]) -> None:
+        try:
+            answers = await self._sink.produce(
+                self._node_id,
+                {entry.flow.target: entry.outgoing.data for entry in sent},
+                timeout_ms=self._limits.produce_timeout_ms,
+            )
+        except KafkaError as error:
+            for entry in sent:
+                entry.flow.on_refused(entry.replicator, error)
+            return
+        finally:
+            self._requests_in_flight -= 1
+            self._wake.set()
+        probation: list[tuple[_Sent, ProducedPartition]] = []
+        for entry in sent:
+            answer = answers.get(entry.flow.target)
+            if answer is None or answer.error:
+                code = ErrorCode.unknown_server_error if answer is None else answer.error
+                message = "no answer" if answer is None else answer.error_message or ""
+                entry.flow.on_refused(entry.replicator, KafkaError(code, message))
+            elif entry.replicator.is_on_probation and answer.base_offset >= 0:
+                probation.append((entry, answer))
+            else:
+                # Without an await in between: answers of later requests must not overtake.
+                entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)
+        if probation:
+            await asyncio.gather(*(self._read_back(entry, answer) for entry, answer in probation))
+
+    async def _read_back(self, entry: _Sent, answer: ProducedPartition) -> None:
+        await entry.flow.read_back(entry.outgoing, answer)
+        entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)

@@ -1,0 +1,191 @@
+"""One worker process: clients, links, senders, group, HTTP port, and the clean stop.
+
+Connections: a broker answers the requests of one connection in order, so whatever may be answered
+late has a client of its own: long polls (per source), produced data, and the group's joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.group import GroupFencedError
+
+from .directory import Directory
+from .flow import Flow
+from .http import StatusServer
+from .link import LinkWorker
+from .map_store import MapStore
+from .ports import Clock, SystemClock
+from .resuming import LinkContext
+from .sender import Sender
+from .settings import LinkSettings, MirrorSettings
+from .sharing import WorkerGroup
+from .status import link_status
+
+FIRST_DISCOVERY_MS_MAX: Final = 2_000
+"""How long the first join waits for the links to find their topics, to save a rebalance."""
+FIRST_DISCOVERY_POLL_MS: Final = 20
+LOOP_CLIENT_TIMEOUT_MS: Final = 30_000
+
+logger = logging.getLogger(__name__)
+
+
+class MirrorService:
+    """A mirror worker; `run` until `stop` is called or another process takes its place."""
+
+    def __init__(self, settings: MirrorSettings) -> None:
+        self._settings = settings
+        self._clock: Clock = SystemClock()
+        self._random = Random()
+        self._clients: list[KafkaClient] = []
+        self._sink = self._client(settings.target_bootstrap, "ask")
+        self._sink_data = self._client(settings.target_bootstrap, "produce")
+        self._group = WorkerGroup(settings, self._client(settings.target_bootstrap, "group"))
+        self._links = [self._link(link) for link in settings.links]
+        self._group.attach(self._links)
+        self._senders: dict[int, Sender] = {}
+        self._sender_tasks: list[asyncio.Task[None]] = []
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stop = asyncio.Event()
+        self._http = StatusServer(self.status, lambda: self._group.is_joined)
+
+    def stop(self) -> None:
+        """Begin the clean stop."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Work until stopped. Raises GroupFencedError where another process is this worker."""
+        settings = self._settings
+        port = await self._http.start(settings.http_host, settings.http_port)
+        ready_file = Path(settings.ready_file)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                background = [
+                    tasks.create_task(self._take_part()),
+                    tasks.create_task(self._announce(ready_file, port)),
+                    *(tasks.create_task(link.run()) for link in self._links),
+                ]
+                await self._stop.wait()
+                logger.info("stopping")
+                await asyncio.gather(*(link.finish() for link in self._links))
+                background[0].cancel()
+                with suppress(asyncio.CancelledError):
+                    await background[0]
+                await self._group.membership.leave()
+                for task in (*background[1:], *self._sender_tasks):
+                    task.cancel()
+        except* GroupFencedError as errors:
+            raise GroupFencedError(str(errors.exceptions[0])) from None
+        finally:
+            _remove(ready_file)
+            await self._http.stop()
+            await asyncio.gather(*(client.close() for client in self._clients))
+
+    def status(self) -> dict[str, Any]:
+        """What `/status` answers."""
+        membership = self._group.membership
+        return {
+            "worker_id": self._settings.worker_id,
+            "target": self._settings.target_alias,
+            "group": {
+                "joined": self._group.is_joined,
+                "member_id": membership.member_id or None,
+                "generation_id": membership.generation_id,
+                "is_leader": membership.is_leader,
+                "failure": membership.failure,
+            },
+            "links": [link_status(link) for link in self._links],
+        }
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _client(self, bootstrap: str, role: str) -> KafkaClient:
+        client = KafkaClient(
+            bootstrap,
+            client_id=f"heliograph-mirror-{self._settings.worker_id}-{role}",
+            request_timeout_ms=LOOP_CLIENT_TIMEOUT_MS,
+        )
+        self._clients.append(client)
+        return client
+
+    def _link(self, link: LinkSettings) -> LinkWorker:
+        settings = self._settings
+        map_store = MapStore(
+            self._sink,
+            link=link.name,
+            worker_id=settings.worker_id,
+            replication_factor=link.replication_factor,
+            clock=self._clock,
+            random=self._random,
+        )
+        context = LinkContext(
+            settings=link,
+            limits=settings.limits,
+            worker_id=settings.worker_id,
+            source=self._client(link.source_bootstrap, f"{link.name}-ask"),
+            sink=self._sink,
+            directory=Directory(),
+            map_store=map_store,
+            lease=self._group,
+            clock=self._clock,
+            random=self._random,
+        )
+        return LinkWorker(
+            context,
+            self._client(link.source_bootstrap, f"{link.name}-poll"),
+            settings.target_alias,
+            self._offer,
+            self._group.on_known_changed,
+        )
+
+    def _offer(self, flow: Flow) -> None:
+        """Hand a flow to the sender of its target broker."""
+        node_id = flow.target_leader
+        if node_id is None or self._tasks is None:
+            return
+        if node_id not in self._senders:
+            sender = Sender(self._sink_data, node_id, self._settings.limits)
+            self._senders[node_id] = sender
+            self._sender_tasks.append(self._tasks.create_task(sender.run()))
+        self._senders[node_id].offer(flow)
+
+    async def _take_part(self) -> None:
+        waited_ms = 0
+        while waited_ms < FIRST_DISCOVERY_MS_MAX and not all(
+            link.context.directory.is_loaded or link.failure for link in self._links
+        ):
+            await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
+            waited_ms += FIRST_DISCOVERY_POLL_MS
+        await self._group.membership.run()
+
+    async def _announce(self, ready_file: Path, port: int) -> None:
+        while not self._group.is_joined:
+            await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
+        document = {
+            "pid": os.getpid(),
+            "state": "running",
+            "http_host": self._settings.http_host,
+            "http_port": port,
+        }
+        _replace(ready_file, json.dumps(document))
+        logger.info("running, http on %s:%d", self._settings.http_host, port)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a reader sees all of it or nothing."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""What one mirror worker is told when it starts: a frozen object in a JSON file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+
+TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
+"""MirrorMaker 2's own default."""
+
+
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+Positive = Annotated[int, Field(gt=0)]
+# A name becomes part of a topic name, so Kafka's rule for topic names holds for it.
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """One direction of mirroring: everything selected from one source into the target."""
+
+    __pydantic_config__ = _STRICT
+
+    name: Name
+    source_alias: Name
+    source_bootstrap: str
+    topics: tuple[Pattern, ...] = (".*",)
+    """Full-match regular expressions; an empty list selects nothing."""
+    topics_exclude: tuple[Pattern, ...] = TOPICS_EXCLUDE_DEFAULT
+    replication_factor: int = -1
+    """Of the topics created on the target; -1 takes the target's default."""
+    on_unmapped_target: Literal["fail", "append"] = "fail"
+    """What to do where the target partition has records that no map explains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every bound of a worker, with its unit."""
+
+    __pydantic_config__ = _STRICT
+
+    fetch_wait_ms_max: Positive = 500
+    fetch_bytes_max: Positive = 32 * 1024 * 1024
+    fetch_partition_bytes_max: Positive = 2 * 1024 * 1024
+    partition_pending_bytes_max: Positive = 8 * 1024 * 1024
+    """Fetched and not acknowledged, of one partition; above it, it is not fetched."""
+    pending_bytes_max: Positive = 256 * 1024 * 1024
+    """The same over all partitions of a link."""
+    produce_request_bytes_max: Positive = 8 * 1024 * 1024
+    """A request is closed when it has reached this; a single larger batch goes alone."""
+    produce_requests_in_flight_max: Positive = 5
+    """Per target broker."""
+    produce_timeout_ms: Positive = 30_000
+    map_flush_ms: Positive = 500
+    discovery_ms: Positive = 1_000
+    back_off_ms_min: Positive = 100
+    back_off_ms_max: Positive = 5_000
+    drain_ms_max: Positive = 10_000
+    """How long a clean stop waits for batches in flight."""
+    epoch_quiet_ms: Positive = 60_000
+    """How long nothing of ours may arrive before the producer epoch is raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings:
+    """Everything a mirror worker needs to run."""
+
+    __pydantic_config__ = _STRICT
+
+    worker_id: Name
+    """Unique among the workers of a target, and the same after a restart."""
+    target_alias: Name
+    target_bootstrap: str
+    links: tuple[LinkSettings, ...]
+    ready_file: str
+    """JSON {"pid", "state", "http_host", "http_port"}, there once the worker takes part."""
+    http_host: str = "127.0.0.1"
+    http_port: int = 0
+    """0 picks a free port; the ready file tells which."""
+    session_timeout_ms: Positive = 10_000
+    heartbeat_ms: Positive = 1_000
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        names = [link.name for link in self.links]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two links have the same name: {sorted(names)}")
+        aliases = [link.source_alias for link in self.links]
+        if self.target_alias in aliases:
+            raise ValueError(f"a link copies {self.target_alias} into itself")
+        if self.heartbeat_ms * 3 > self.session_timeout_ms:
+            raise ValueError("three heartbeats must fit into the session timeout")
+
+
+_ADAPTER = TypeAdapter(MirrorSettings)
+
+
+def load_settings(path: Path) -> MirrorSettings:
+    """Read a settings file. Raises pydantic.ValidationError or OSError."""
+    return _ADAPTER.validate_json(path.read_bytes())
+
+
+def dump_settings(settings: MirrorSettings) -> bytes:
+    """The JSON that `load_settings` reads."""
+    return _ADAPTER.dump_json(settings, indent=2)

@@ -1,0 +1,141 @@
+"""What a worker says about itself, as plain JSON values and as Prometheus text. Pure.
+
+Unknown is null in JSON and absent in the metrics: a 0 that means "unknown" hides an outage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .flow import Flow
+from .lag import Lag
+from .link import LinkWorker
+from .model import FlowState
+
+JsonObject = dict[str, Any]
+
+
+def flow_status(flow: Flow) -> JsonObject:
+    """One partition."""
+    lag = flow.lag()
+    replicator = flow.replicator
+    return {
+        "topic": flow.source.topic,
+        "partition": flow.source.partition,
+        "target_topic": flow.target.topic,
+        "state": flow.current_state().value,
+        "reason": flow.reason,
+        "source_high_watermark": flow.history.high_watermark,
+        "source_next": replicator.source_next if replicator else None,
+        "lag_records": lag.records,
+        "lag_bytes": lag.bytes,
+        "lag_seconds": lag.seconds,
+        "records_copied": flow.records_copied,
+        "bytes_copied": flow.bytes_copied,
+        "batches": {path.value: count for path, count in flow.batches_by_path().items()},
+        "restarts": flow.restarts,
+    }
+
+
+def link_status(link: LinkWorker) -> JsonObject:
+    """One link: totals over the flows that this worker has, and each of them."""
+    flows = sorted(link.flows.values(), key=lambda flow: flow.source)
+    lag = total_lag([flow.lag() for flow in flows])
+    return {
+        "name": link.name,
+        "source": link.context.settings.source_alias,
+        "state": link.state().value,
+        "reason": link.failure or link.source_failure or link.target_failure,
+        "topics": len({flow.source.topic for flow in flows}),
+        "partitions": len(flows),
+        "partitions_known": len(link.known),
+        "partitions_failed": sum(flow.state is FlowState.FAILED for flow in flows),
+        "lag_records": lag.records,
+        "lag_bytes": lag.bytes,
+        "lag_seconds": lag.seconds,
+        "records_copied": sum(flow.records_copied for flow in flows),
+        "bytes_copied": sum(flow.bytes_copied for flow in flows),
+        "flows": [flow_status(flow) for flow in flows],
+    }
+
+
+def total_lag(lags: Sequence[Lag]) -> Lag:
+    """Sums of records and bytes, the worst of the seconds; unknown where any part is unknown."""
+    if not lags:
+        return Lag(None, None, None)
+    return Lag(
+        _total([lag.records for lag in lags]),
+        _total([lag.bytes for lag in lags]),
+        None if any(lag.seconds is None for lag in lags) else max(lag.seconds or 0 for lag in lags),
+    )
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+_GAUGES = {
+    "lag_records": "Source records not yet on the target.",
+    "lag_bytes": "Source bytes not yet on the target.",
+    "lag_seconds": "Age of the oldest source record not yet on the target.",
+}
+_COUNTERS = {
+    "records_copied": "Records acknowledged by the target.",
+    "bytes_copied": "Bytes of batches acknowledged by the target, as compressed.",
+    "restarts": "How often the flow had to prove its position again.",
+}
+
+
+def render_metrics(status: Mapping[str, Any]) -> str:
+    """The Prometheus exposition of a worker's status."""
+    return "\n".join(_metric_lines(status)) + "\n"
+
+
+def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    links = status["links"]
+    yield "# HELP heliograph_mirror_link_state 1 for the state that the link is in."
+    yield "# TYPE heliograph_mirror_link_state gauge"
+    for link in links:
+        yield f"heliograph_mirror_link_state{_labels(link=link['name'], state=link['state'])} 1"
+    yield "# HELP heliograph_mirror_partitions Partitions that this worker copies."
+    yield "# TYPE heliograph_mirror_partitions gauge"
+    for link in links:
+        yield f"heliograph_mirror_partitions{_labels(link=link['name'])} {link['partitions']}"
+    for kind, metrics in (("gauge", _GAUGES), ("counter", _COUNTERS)):
+        for name, text in metrics.items():
+            full = f"heliograph_mirror_{name}{'_total' if kind == 'counter' else ''}"
+            yield f"# HELP {full} {text}"
+            yield f"# TYPE {full} {kind}"
+            for link, flow in _flows(links):
+                if flow[name] is not None:
+                    yield f"{full}{_flow_labels(link, flow)} {flow[name]}"
+    yield "# HELP heliograph_mirror_batches_total Batches copied, by path."
+    yield "# TYPE heliograph_mirror_batches_total counter"
+    for link, flow in _flows(links):
+        for path, count in flow["batches"].items():
+            yield f"heliograph_mirror_batches_total{_flow_labels(link, flow, path=path)} {count}"
+    yield "# HELP heliograph_mirror_failed 1 where a partition has stopped."
+    yield "# TYPE heliograph_mirror_failed gauge"
+    for link, flow in _flows(links):
+        failed = int(flow["state"] == FlowState.FAILED.value)
+        yield f"heliograph_mirror_failed{_flow_labels(link, flow)} {failed}"
+
+
+def _flows(links: Sequence[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
+    for link in links:
+        for flow in link["flows"]:
+            yield link, flow
+
+
+def _flow_labels(link: JsonObject, flow: JsonObject, **more: str) -> str:
+    return _labels(link=link["name"], topic=flow["topic"], partition=str(flow["partition"]), **more)
+
+
+def _labels(**labels: str) -> str:
+    escaped = {
+        name: value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        for name, value in labels.items()
+    }
+    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
