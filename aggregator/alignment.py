@@ -5,7 +5,8 @@ subsequence is found (Hunt and Szymanski: a longest strictly increasing run thro
 equal fingerprints). Both steps are optimal, so the number of pairs matched in order is the largest
 possible, and what stays unmatched is the smallest honest accusation.
 
-Guarantees: pairs are strictly increasing on both sides; equal fingerprints only.
+Guarantees: pairs are strictly increasing on both sides; equal fingerprints only; of records that
+are equal the earlier ones are matched, since a copy made twice is surplus the second time.
 Limits: a fingerprint that occurs so often that it makes more than `PAIRS_PER_FINGERPRINT_MAX` pairs
 is matched by its occurrence counted from both ends only; the result then says `is_longest = False`.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 PAIRS_PER_FINGERPRINT_MAX: Final = 10_000
@@ -44,7 +45,17 @@ def align(source: Sequence[int], aggregate: Sequence[int]) -> Alignment:
     pairs.extend(
         (len(source) - tail + index, len(aggregate) - tail + index) for index in range(tail)
     )
+    if len(pairs) < max(len(source), len(aggregate)):
+        common = [source[index] for index, _ in pairs]
+        pairs = list(zip(_leftmost(common, source), _leftmost(common, aggregate), strict=True))
     return Alignment(pairs, is_longest)
+
+
+def _leftmost(common: Sequence[int], whole: Sequence[int]) -> Iterator[int]:
+    """Where a subsequence lies earliest in the whole: of equal records the late ones are left."""
+    places = iter(enumerate(whole))
+    for value in common:
+        yield next(index for index, found in places if found == value)
 
 
 def _align_middle(

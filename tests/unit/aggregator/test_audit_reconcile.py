@@ -43,6 +43,8 @@ def _audit(source: str, aggregate: str, mirrored_end: int | None = None) -> Part
         ("xyxz", "yxz", [0], [], [], []),
         ("xxxx", "xxx", [3], [], [], []),
         ("xyxz", "xyxz", [], [], [], []),
+        # Of two copies the second is the surplus, with other faults before it as well.
+        ("abcdefgh", "acdefdefgh", [1], [105, 106, 107], [], []),
         # Several faults at once.
         ("abcdefgh", "abdeefqhg", [2], [104], [106], [108]),
     ],
