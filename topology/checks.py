@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from topology.kafka_configs import check_configs
-from topology.loops import find_copy_loops
+from topology.loops import copy_rule, find_copy_loops
 from topology.model import (
     Broker,
     BrokerCount,
@@ -153,13 +153,12 @@ def _check_zookeeper_places(parts: Parts) -> Iterator[Finding]:
                 expected = f"the name of an entry of zookeepers, not {place.embedded!r}"
                 near = nearest_name(place.embedded, known)
                 yield Finding((*here, "embedded"), expected, near)
-            places.append((here, (place.embedded, place.chroot or f"/{cluster.name}")))
+            places.append((here, f"{place.embedded}{place.chroot or f'/{cluster.name}'}"))
         elif place == "embedded":
             first = parts.zookeepers[0].name if 0 in parts.zookeepers else "zookeeper"
-            places.append((here, (first, f"/{cluster.name}")))
+            places.append((here, f"{first}/{cluster.name}"))
         else:
-            hosts, slash, chroot = place.partition("/")
-            places.append((here, (hosts, slash + chroot)))
+            places.append((here, place))
     yield from _duplicates(places, "a chroot that no other cluster uses")
 
 
@@ -228,6 +227,6 @@ def _check_links(parts: Parts) -> Iterator[Finding]:
             yield Finding((*here, "target"), "a cluster other than the source")
         pairs.append((here, f"{link.source} to {link.target}"))
     yield from _duplicates(pairs, "one link for each source and target, with all its topics")
-    for loop in find_copy_loops(list(parts.links.values())):
+    for loop in find_copy_loops(list(parts.links.values()), copy_rule):
         index = next(i for i, link in parts.links.items() if link is loop.links[-1])
         yield Finding(("links", index, "topics"), loop.sentence(), at_key=True)

@@ -267,9 +267,9 @@ def sql(
         _fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
     cluster = _aggregate(running, aggregate)
     from spark_global.sql import run_sql
-    from topology.aggregate_view import aggregate_view
+    from topology.global_views import aggregate_of
 
-    code = run_sql(query, aggregate=aggregate_view(running, cluster), output=output.value)
+    code = run_sql(query, aggregate=aggregate_of(running, cluster), output=output.value)
     raise typer.Exit(code)
 
 

@@ -20,11 +20,15 @@ BROKER_CONFIGS = frozenset(
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "log.retention.check.interval.ms",
         "num.partitions",
         "offset.metadata.max.bytes",
         "offsets.retention.check.interval.ms",
         "offsets.retention.minutes",
         "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        "producer.id.expiration.ms",
         "socket.request.max.bytes",
     }
 )

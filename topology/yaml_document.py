@@ -43,14 +43,15 @@ class YamlDocument:
         except (YAMLError, ValueError) as error:
             expected = f"a YAML document; {str(error).splitlines()[0]}"
             raise NotYaml(Problem(1, 1, "topology", expected)) from error
+        except RecursionError:
+            raise _too_large() from None
         self._nodes_left = NODES_MAX
         self.value: Any = self._plain(self._root, 0)
 
     def _plain(self, node: Any, depth: int) -> Any:
         self._nodes_left -= 1
         if depth > DEPTH_MAX or self._nodes_left < 0:
-            limits = f"at most {NODES_MAX} values, nested at most {DEPTH_MAX} deep"
-            raise NotYaml(Problem(1, 1, "topology", limits))
+            raise _too_large()
         if isinstance(node, Mapping):
             return {key: self._plain(value, depth + 1) for key, value in node.items()}
         if isinstance(node, list):
@@ -86,6 +87,11 @@ def _entry_position(node: Any, item: str | int, *, at_key: bool) -> tuple[int, i
     except (KeyError, TypeError):  # an entry that came in by a merge key has no position here
         return None
     return None
+
+
+def _too_large() -> NotYaml:
+    limits = f"at most {NODES_MAX} values, nested at most {DEPTH_MAX} deep"
+    return NotYaml(Problem(1, 1, "topology", limits))
 
 
 def _yaml_problem(error: MarkedYAMLError) -> Problem:

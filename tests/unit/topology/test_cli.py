@@ -1,0 +1,174 @@
+"""The command: exit codes, forms of output, words for people; nothing is started here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from topology.cli import app
+from topology.schema import schema_text
+from topology.state import StateDir, default_state_root
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+COMMANDS = ("validate", "plan", "up", "status", "down", "demo", "sql", "schema")
+
+
+@pytest.fixture(autouse=True)
+def own_state_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    assert default_state_root().is_relative_to(tmp_path)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.yaml"
+    path.write_text("name: bad\nclusterz: []\n")
+    return path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+def test_validate_a_good_file() -> None:
+    result = run("validate", CONFIGS / "quickstart.yaml")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("valid; 4 clusters, 3 links\n")
+    document = json.loads(run("validate", CONFIGS / "quickstart.yaml", "-o", "json").stdout)
+    assert (document["valid"], document["problems"]) == (True, [])
+
+
+def test_validate_a_bad_file(bad: Path) -> None:
+    result = run("validate", bad)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"{bad}:1:1: clusters: this key is required",
+        f"{bad}:2:1: clusterz: unknown key; expected one of clusters, links, name, zookeepers;"
+        " did you mean 'clusters'?",
+    ]
+
+
+def test_validate_a_bad_file_as_json(bad: Path) -> None:
+    result = run("validate", bad, "--output", "json")
+    assert result.exit_code == 2
+    document = json.loads(result.stdout)
+    assert document["valid"] is False
+    assert document["problems"][1] == {
+        "file": str(bad),
+        "line": 2,
+        "column": 1,
+        "key": "clusterz",
+        "expected": "unknown key; expected one of clusters, links, name, zookeepers",
+        "nearest": "clusters",
+    }
+
+
+@pytest.mark.parametrize("command", ["plan", "up"])
+def test_bad_yaml_starts_nothing(command: str, bad: Path, tmp_path: Path) -> None:
+    result = run(command, bad, "--state-dir", tmp_path / "state")
+    assert result.exit_code == 2
+    assert "clusterz: unknown key" in result.stderr
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "up"])
+def test_a_missing_file_is_said_in_one_line(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "none.yaml"
+    result = run(command, path)
+    assert result.exit_code == 2
+    assert result.stderr == f"heliograph: cannot read {path}: No such file or directory\n"
+
+
+def test_plan_says_what_up_would_do_and_may_say_it_by_its_exit_code() -> None:
+    result = run("plan", CONFIGS / "one-broker.yaml")
+    assert result.exit_code == 0
+    assert result.stdout == "start ZooKeeper zookeeper\nstart broker 1 of local\n"
+    result = run("plan", CONFIGS / "one-broker.yaml", "--exit-code", "-o", "json")
+    assert result.exit_code == 3
+    steps = json.loads(result.stdout)["steps"]
+    assert [(each["action"], each["key"]) for each in steps] == [
+        ("start", "zookeeper-zookeeper"),
+        ("start", "broker-local-1"),
+    ]
+    assert not default_state_root().exists()
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+def test_without_any_deployment(command: str) -> None:
+    result = run(command)
+    assert result.exit_code == 1
+    assert result.stderr == "heliograph: nothing is deployed\n"
+
+
+def deployed(*names: str) -> None:
+    for name in names:
+        state = StateDir.for_name(name)
+        state.path.mkdir(parents=True)
+        text = '{"version": 1, "name": "%s", "topology_file": "", "daemons": [],'
+        state.deployment_file.write_text(text % name + ' "clusters": [], "links": []}')
+
+
+def test_the_only_deployment_needs_no_name() -> None:
+    deployed("quickstart")
+    result = run("status")
+    assert result.exit_code == 4
+    assert result.stdout.startswith("quickstart: stopped")
+    document = json.loads(run("status", "-o", "json").stdout)
+    assert document["state"] == "stopped"
+
+
+def test_one_of_several_deployments_is_named_or_given_by_its_file() -> None:
+    deployed("quickstart", "other")
+    result = run("down")
+    assert result.exit_code == 2
+    assert result.stderr == "heliograph: say which deployment; there are: other, quickstart\n"
+    result = run("status", "quickstrat")
+    assert result.exit_code == 1
+    assert "did you mean 'quickstart'?" in result.stderr
+    assert run("status", "other").stdout.startswith("other: stopped")
+    result = run("status", CONFIGS / "quickstart.yaml")
+    assert result.stdout.startswith("quickstart: stopped")
+
+
+def test_down_where_nothing_runs_is_well() -> None:
+    deployed("quickstart")
+    result = run("down")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("nothing was running\ndata is kept in ")
+    state = StateDir.for_name("quickstart")
+    assert json.loads(run("down", "--purge", "-o", "json").stdout)["purged"] is True
+    assert not state.path.exists()
+
+
+def test_schema_is_printed() -> None:
+    assert run("schema").stdout == schema_text()
+
+
+def test_an_unknown_option_is_wrong_usage() -> None:
+    assert run("plan", CONFIGS / "one-broker.yaml", "--colour").exit_code == 2
+
+
+def test_the_command_imports_little() -> None:
+    """What only some commands need is not loaded by all of them."""
+    program = (
+        "import sys, topology.cli\n"
+        "heavy = {'pydantic', 'pyspark', 'aiohttp', 'pandas', 'pyarrow', 'kazoo', 'kio'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

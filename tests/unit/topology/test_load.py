@@ -1,0 +1,283 @@
+"""Topology files: what is accepted, and every problem with its position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topology.load import load_topology, parse_topology
+from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
+from topology.problems import InvalidTopology
+from topology.yaml_document import DOCUMENT_BYTES_MAX
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
+SMALL = """\
+name: small
+clusters:
+  - name: ewr
+    brokers: [{id: 1, port: 9092}]
+"""
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(text, file="t.yaml")
+    return caught.value.lines()
+
+
+def test_the_quickstart_is_three_datacenters_and_an_aggregate() -> None:
+    topology = load_topology(CONFIGS / "quickstart.yaml")
+    assert topology.name == "quickstart"
+    kinds = {each.name: each.effective_kind for each in topology.clusters}
+    assert kinds == {"ewr": "local", "jfk": "local", "lga": "local", "nyc": "aggregate"}
+    assert [link.effective_name for link in topology.links] == ["ewr-nyc", "jfk-nyc", "lga-nyc"]
+    places = [each.zookeeper for each in topology.clusters]
+    assert places == [
+        ZooKeeperChroot(embedded="zookeeper", chroot=f"/{name}")
+        for name in ("ewr", "jfk", "lga", "nyc")
+    ]
+    for cluster in topology.clusters:
+        assert cluster.topic_defaults.config["retention.ms"] == "-1"
+
+
+def test_one_broker_is_where_clients_look_first_and_set_for_development() -> None:
+    topology = load_topology(CONFIGS / "one-broker.yaml")
+    (cluster,) = topology.clusters
+    (broker,) = cluster.broker_list
+    assert (broker.host, broker.ports) == ("127.0.0.1", {"PLAINTEXT": 9092})
+    assert cluster.topic_defaults.partitions == 4
+    assert cluster.config == {
+        "auto.create.topics.enable": "true",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def test_defaults_of_a_small_topology() -> None:
+    topology = parse_topology(SMALL)
+    (cluster,) = topology.clusters
+    assert cluster.effective_datacenter == "ewr"
+    assert cluster.zookeeper == "embedded"
+    assert cluster.broker_list[0].rack == "127.0.0.1"
+    assert topology.effective_zookeepers[0].port == 2181
+
+
+def test_a_count_of_brokers_takes_consecutive_ports_for_every_listener() -> None:
+    topology = parse_topology(
+        """\
+name: counted
+clusters:
+  - name: ewr
+    listeners: [{name: CLIENT}, {name: INTERNAL, inter_broker: true}]
+    brokers: {count: 2, base_port: 9100, host: b1.example, rack: r1}
+"""
+    )
+    cluster = topology.clusters[0]
+    assert isinstance(cluster.brokers, BrokerCount)
+    assert [tuple(each) for each in cluster.broker_list] == [
+        (1, "b1.example", "r1", {"CLIENT": 9100, "INTERNAL": 9101}),
+        (2, "b1.example", "r1", {"CLIENT": 9102, "INTERNAL": 9103}),
+    ]
+
+
+def test_topics_of_a_link_are_a_list_or_includes_and_excludes() -> None:
+    topology = parse_topology(
+        SMALL
+        + """\
+  - {name: nyc, kind: aggregate, external: "k1:9092,[::1]:9093"}
+links:
+  - {source: ewr, target: nyc, topics: {include: ["orders.*"], exclude: [".*-dlq"]}}
+""".replace("kind: aggregate, ", "")
+    )
+    expected = TopicFilter(include=["orders.*"], exclude=[".*-dlq"])
+    assert topology.links[0].topic_filter == expected
+    assert topology.links[0].effective_name == "ewr-nyc"
+    assert topology.cluster("nyc").effective_kind == "external"
+
+
+def test_every_problem_is_reported_at_once_with_its_position() -> None:
+    text = """\
+name: x y
+zookeper: 1
+zookeepers: [{name: zk, port: 9092}]
+clusters:
+  - name: ewr
+    broker: []
+    brokers: [{id: 1, port: "9092"}, {id: 1, port: 9092, hots: a}]
+  - name: jfk
+    kind: agregate
+    brokers: {count: 2, base_port: 9092, rak: 1}
+    zookeeper: foo bar
+links:
+  - {source: ewr, target: jfkk, topics: [f, "("], setings: {}}
+  - 7
+"""
+    assert problems(text) == [
+        "t.yaml:1:7: name: a name of letters, digits, - and _, at most 63 of them, not 'x y'",
+        "t.yaml:2:1: zookeper: unknown key; expected one of clusters, links, name, zookeepers;"
+        " did you mean 'zookeepers'?",
+        "t.yaml:6:5: clusters[0].broker: unknown key; expected one of aggregator, brokers,"
+        " config, datacenter, external, flush, kind, listeners, mirror, name, topic_defaults,"
+        " zookeeper; did you mean 'brokers'?",
+        "t.yaml:7:29: clusters[0].brokers[0].port: a whole number, not '9092'",
+        "t.yaml:7:43: clusters[0].brokers[1].id: a unique broker id; 1 is taken by"
+        " clusters[0].brokers[0].id",
+        "t.yaml:7:52: clusters[0].brokers[1].port: a port of its own; 9092 is taken by"
+        " zookeepers[0].port",
+        "t.yaml:7:58: clusters[0].brokers[1].hots: unknown key; expected one of host, id, port,"
+        " ports, rack; did you mean 'host'?",
+        "t.yaml:9:11: clusters[1].kind: one of local, aggregate, external;"
+        " did you mean 'aggregate'?",
+        "t.yaml:10:36: clusters[1].brokers.base_port: a port of its own; 9092 is taken by"
+        " zookeepers[0].port",
+        "t.yaml:10:42: clusters[1].brokers.rak: unknown key; expected one of base_port, count,"
+        " first_id, host, rack; did you mean 'rack'?",
+        "t.yaml:11:16: clusters[1].zookeeper: 'embedded' or a connect string such as"
+        " zk1:2181,zk2:2181/chroot, not 'foo bar'",
+        "t.yaml:13:27: links[0].target: the name of a cluster, not 'jfkk'; did you mean 'jfk'?",
+        "t.yaml:13:45: links[0].topics[1]: a topic name or a regular expression; missing ),"
+        " unterminated subpattern at position 0, not '('",
+        "t.yaml:13:51: links[0].setings: unknown key; expected one of name, settings, source,"
+        " target, topics; did you mean 'settings'?",
+        "t.yaml:14:5: links[1]: a mapping, not 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (
+            "  - {name: ewr, brokers: [{id: 1, port: 9093}]}\n",
+            [
+                "t.yaml:5:12: clusters[1].name: a unique cluster name; ewr is taken by"
+                " clusters[0].name",
+                "t.yaml:5:5: clusters[1].zookeeper: a chroot that no other cluster uses;"
+                " zookeeper/ewr is taken by clusters[0].zookeeper",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 9092, host: localhost}]}\n",
+            [
+                "t.yaml:5:41: clusters[1].brokers[0].port: a port of its own; 9092 is taken by"
+                " clusters[0].brokers[0].port"
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 9092, host: b2.example}]}\n",
+            [],
+        ),
+        ("  - {name: jfk}\n", ["t.yaml:5:5: clusters[1].brokers: a list of brokers or a count"]),
+        (
+            "  - {name: jfk, kind: external}\n",
+            [
+                "t.yaml:5:23: clusters[1].kind: `external: host:port`, the bootstrap address of"
+                " the existing Kafka"
+            ],
+        ),
+        (
+            "  - {name: jfk, external: 'h:1', flush: fsync}\n",
+            ["t.yaml:5:34: clusters[1].flush: absent: nothing is started for an external cluster"],
+        ),
+        (
+            "  - {name: jfk, zookeeper: {embedded: zokeeper}, brokers: [{id: 1, port: 9}]}\n",
+            [
+                "t.yaml:5:39: clusters[1].zookeeper.embedded: the name of an entry of zookeepers,"
+                " not 'zokeeper'; did you mean 'zookeeper'?"
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 9}], topic_defaults: {config:"
+            " {retention.mss: 1, segment.bytes: few}}, config: {num.partition: 2}}\n",
+            [
+                "t.yaml:5:72: clusters[1].topic_defaults.config.retention.mss: the name of a"
+                " topic config; did you mean 'retention.ms'?",
+                "t.yaml:5:105: clusters[1].topic_defaults.config.segment.bytes: expected a whole"
+                " number, not 'few'",
+                "t.yaml:5:121: clusters[1].config.num.partition: the name of a broker config;"
+                " did you mean 'num.partitions'?",
+            ],
+        ),
+        (
+            "  - {name: jfk, listeners: [{name: A}, {name: B}], brokers: [{id: 1, port: 9}]}\n",
+            [
+                "t.yaml:5:17: clusters[1].listeners: one listener with inter_broker: true, not 0",
+                "t.yaml:5:70: clusters[1].brokers[0].port: `ports`, with a port for each listener:"
+                " A, B",
+            ],
+        ),
+        (
+            "links:\n  - {source: ewr, target: ewr, topics: [a]}\n",
+            ["t.yaml:6:27: links[0].target: a cluster other than the source"],
+        ),
+    ],
+)
+def test_rules_between_entries(more: str, expected: list[str]) -> None:
+    if expected:
+        assert problems(SMALL + more) == sorted(expected, key=_position)
+    else:
+        parse_topology(SMALL + more)
+
+
+def _position(line: str) -> list[int]:
+    return [int(number) for number in line.split(":")[1:3]]
+
+
+def test_two_links_need_two_names() -> None:
+    text = (
+        SMALL
+        + """\
+  - {name: jfk, brokers: [{id: 1, port: 9093}]}
+  - {name: nyc, brokers: [{id: 1, port: 9094}]}
+links:
+  - {name: both, source: ewr, target: nyc, topics: [a]}
+  - {name: both, source: jfk, target: nyc, topics: [a]}
+  - {source: ewr, target: nyc, topics: [b]}
+"""
+    )
+    assert problems(text) == [
+        "t.yaml:9:12: links[1].name: a unique link name; both is taken by links[0].name",
+        "t.yaml:10:5: links[2]: one link for each source and target, with all its topics;"
+        " ewr to nyc is taken by links[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "t.yaml:1:1: topology: a mapping with name and clusters"),
+        ("- 1", "t.yaml:1:1: topology: a mapping with name and clusters"),
+        ("a: [1", "t.yaml:1:6: topology: valid YAML; expected ',' or ']', but got '<stream end>'"),
+        ("a: 1\na: 2", 't.yaml:2:1: topology: each key once; found duplicate key "a"'),
+        ("#" * (DOCUMENT_BYTES_MAX + 1), "t.yaml:1:1: topology: at most 1048576 bytes"),
+        (
+            "a: " + "[" * 40 + "]" * 40,
+            "t.yaml:1:1: topology: at most 100000 values, nested at most 30 deep",
+        ),
+        (
+            "a: " + "[" * 1500 + "]" * 1500,
+            "t.yaml:1:1: topology: at most 100000 values, nested at most 30 deep",
+        ),
+        (
+            "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
+            "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+            "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]",
+            "t.yaml:1:1: topology: at most 100000 values, nested at most 30 deep",
+        ),
+    ],
+)
+def test_what_is_no_usable_yaml(text: str, expected: str) -> None:
+    assert problems(text) == [expected]
+
+
+def test_tags_make_no_objects() -> None:
+    lines = problems(SMALL.replace("small", "!!python/object/apply:os.getcwd []"))
+    assert lines == ["t.yaml:1:7: name: text"]
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(b"name: a\nclusters: \xff\n")
+    with pytest.raises(InvalidTopology) as caught:
+        load_topology(path)
+    assert caught.value.lines() == [f"{path}:2:1: topology: UTF-8 text"]

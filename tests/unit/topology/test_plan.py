@@ -1,0 +1,94 @@
+"""The difference between what runs and what should."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.plan import REASONS_MAX, Running, Step, plan
+
+
+def daemon(key: str, **settings: object) -> Daemon:
+    return Daemon(
+        key=key,
+        role="broker",
+        label=f"broker {key}",
+        argv=("python", "-m", "x", key),
+        files={f"/{key}.json": json.dumps(settings)},
+    )
+
+
+def running(*daemons: Daemon) -> dict[str, Running]:
+    return {
+        each.key: Running(digest=each.digest, label=each.label, files=each.files)
+        for each in daemons
+    }
+
+
+def test_nothing_runs_everything_starts_in_order() -> None:
+    steps = plan([daemon("b"), daemon("a")], {})
+    assert [(step.action, step.key) for step in steps] == [("start", "b"), ("start", "a")]
+
+
+def test_what_runs_as_wanted_is_in_no_step() -> None:
+    assert plan([daemon("a", x=1)], running(daemon("a", x=1))) == []
+
+
+def test_what_is_gone_is_stopped_and_what_changed_says_what() -> None:
+    before = daemon("a", config={"num.partitions": "1", "k": True}, list=[1, 2])
+    after = daemon("a", config={"num.partitions": "4"}, list=[1, 3])
+    assert plan([after], running(before, daemon("z"))) == [
+        Step(action="stop", key="z", label="broker z", reasons=("no longer in the topology",)),
+        Step(
+            action="restart",
+            key="a",
+            label="broker a",
+            reasons=(
+                "config.k: true -> not set",
+                "config.num.partitions: 1 -> 4",
+                "list[1]: 2 -> 3",
+            ),
+        ),
+    ]
+
+
+def test_many_changes_are_cut_short() -> None:
+    before, after = daemon("a"), daemon("a", **{f"k{i:02}": i for i in range(REASONS_MAX + 3)})
+    (step,) = plan([after], running(before))
+    assert len(step.reasons) == REASONS_MAX + 1
+    assert step.reasons[-1] == "and 3 more"
+    assert step.sentence().startswith("restart broker a (k00: not set -> 0; ")
+
+
+def test_a_changed_command_is_a_restart() -> None:
+    before = daemon("a")
+    after = replace(before, argv=("other",))
+    (step,) = plan([after], running(before))
+    assert (step.action, step.reasons) == ("restart", ("command changed",))
+
+
+def test_a_label_or_an_order_is_no_reason_to_restart() -> None:
+    before = daemon("a")
+    after = replace(before, label="renamed", after=("z",))
+    assert plan([after], running(before)) == []
+
+
+def test_a_deployment_reads_back_as_it_was_written() -> None:
+    original = Deployment(
+        name="d",
+        topology_file="/d.yaml",
+        daemons=(
+            daemon("a", x=1),
+            Daemon(
+                key="zk",
+                role="zookeeper",
+                label="ZooKeeper",
+                argv=("java",),
+                ready_zookeeper=("127.0.0.1", 2181),
+                ports=(("127.0.0.1", 2181),),
+                after=("a",),
+            ),
+        ),
+    )
+    assert decode_deployment(encode_deployment(original)) == original

@@ -1,0 +1,166 @@
+"""What each daemon is given; the daemons' own parsers read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import aggregator.settings
+import local_cluster.settings
+import mirror_maker.settings
+from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.load import load_topology, parse_topology
+from topology.render import render
+from topology.state import StateDir
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDir:
+    return StateDir(tmp_path / "state")
+
+
+def deployed(text: str, state: StateDir) -> Deployment:
+    return render(parse_topology(text), state, topology_file=Path("t.yaml"))
+
+
+def settings_file(daemon: Daemon) -> Path:
+    assert daemon.argv[-2] == "--settings"
+    path = Path(daemon.argv[-1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(daemon.files[str(path)])
+    return path
+
+
+def quickstart(state: StateDir) -> Deployment:
+    file = CONFIGS / "quickstart.yaml"
+    return render(load_topology(file), state, topology_file=file)
+
+
+def test_the_quickstart_is_seven_processes(state: StateDir) -> None:
+    deployment = quickstart(state)
+    assert {each.key: each.after for each in deployment.daemons} == {
+        "zookeeper-zookeeper": (),
+        "broker-ewr-1": ("zookeeper-zookeeper",),
+        "broker-jfk-1": ("zookeeper-zookeeper",),
+        "broker-lga-1": ("zookeeper-zookeeper",),
+        "broker-nyc-1": ("zookeeper-zookeeper",),
+        "mirror-nyc": ("broker-nyc-1",),
+        "aggregator-nyc": ("broker-nyc-1",),
+    }
+    bootstraps = {each.name: each.bootstrap for each in deployment.clusters}
+    assert bootstraps["ewr"] == "127.0.0.1:19091"
+    assert bootstraps["nyc"] == "127.0.0.1:19094"
+    assert decode_deployment(encode_deployment(deployment)) == deployment
+
+
+def test_the_quickstart_keeps_to_its_documented_ports(state: StateDir) -> None:
+    ports = sorted(port for each in quickstart(state).daemons for _, port in each.ports)
+    assert ports == list(range(19090, 19096))
+
+
+def test_a_broker_reads_its_settings(state: StateDir) -> None:
+    daemon = quickstart(state).daemon("broker-jfk-1")
+    settings = local_cluster.settings.load_settings(settings_file(daemon))
+    assert (settings.cluster, settings.broker_id, settings.rack) == ("jfk", 1, "127.0.0.1")
+    assert settings.zookeeper_connect == "127.0.0.1:19090/jfk"
+    assert settings.inter_broker_listener == "PLAINTEXT"
+    assert settings.config == {"num.partitions": "3", "log.retention.ms": "-1"}
+    assert settings.ready_file == daemon.ready_file
+    assert Path(settings.log_dir).is_relative_to(state.data_dir)
+
+
+def test_a_mirror_worker_reads_its_settings(state: StateDir) -> None:
+    daemon = quickstart(state).daemon("mirror-nyc")
+    settings = mirror_maker.settings.load_settings(settings_file(daemon))
+    assert (settings.target_alias, settings.target_bootstrap) == ("nyc", "127.0.0.1:19094")
+    assert [(each.name, each.source_alias, each.topics) for each in settings.links] == [
+        ("ewr-nyc", "ewr", ("flights",)),
+        ("jfk-nyc", "jfk", ("flights",)),
+        ("lga-nyc", "lga", ("flights",)),
+    ]
+    assert settings.ready_file == daemon.ready_file
+
+
+def test_an_aggregator_reads_its_settings(state: StateDir) -> None:
+    daemon = quickstart(state).daemon("aggregator-nyc")
+    settings = aggregator.settings.load_settings(settings_file(daemon))
+    assert (settings.aggregate, settings.http_port) == ("nyc", 19095)
+    assert [(each.name, each.datacenter) for each in settings.links] == [
+        ("ewr-nyc", "ewr"),
+        ("jfk-nyc", "jfk"),
+        ("lga-nyc", "lga"),
+    ]
+    assert settings.ready_file == daemon.ready_file
+
+
+def test_the_embedded_zookeeper_gets_its_files(state: StateDir) -> None:
+    daemon = quickstart(state).daemon("zookeeper-zookeeper")
+    assert daemon.ready_zookeeper == ("127.0.0.1", 19090)
+    (config,) = (text for path, text in daemon.files.items() if path.endswith(".cfg"))
+    assert "clientPort=19090" in config
+    assert f"dataDir={state.data_dir}" in config
+    assert daemon.argv[-1] in daemon.files
+
+
+def test_listeners_racks_and_an_outside_zookeeper(state: StateDir) -> None:
+    deployment = deployed(
+        """\
+name: t
+clusters:
+  - name: ewr
+    zookeeper: zk1:2181,zk2:2181/ewr
+    flush: page_cache
+    listeners:
+      - {name: CLIENT, bind: 0.0.0.0, advertised_host: kafka.example}
+      - {name: INTERNAL, inter_broker: true}
+    brokers: [{id: 7, host: 10.0.0.1, ports: {CLIENT: 9092, INTERNAL: 9093}}]
+    topic_defaults: {partitions: 6, replication_factor: 1, config: {max.message.bytes: 100}}
+    config: {auto.create.topics.enable: false}
+""",
+        state,
+    )
+    (daemon,) = deployment.daemons
+    assert daemon.after == ()
+    assert daemon.ports == (("0.0.0.0", 9092), ("10.0.0.1", 9093))
+    settings = local_cluster.settings.load_settings(settings_file(daemon))
+    assert settings.zookeeper_connect == "zk1:2181,zk2:2181/ewr"
+    assert (settings.flush, settings.rack) == ("page_cache", "10.0.0.1")
+    assert settings.inter_broker_listener == "INTERNAL"
+    addresses = [(each.host, each.advertised_host) for each in settings.listeners]
+    assert addresses == [("0.0.0.0", "kafka.example"), ("10.0.0.1", "10.0.0.1")]
+    assert settings.config == {
+        "num.partitions": "6",
+        "default.replication.factor": "1",
+        "message.max.bytes": "100",
+        "auto.create.topics.enable": "false",
+    }
+    assert deployment.clusters[0].bootstrap == "kafka.example:9092"
+
+
+def test_nothing_is_started_for_an_external_cluster(state: StateDir) -> None:
+    deployment = deployed(
+        """\
+name: t
+clusters:
+  - {name: theirs, external: "k1:9092,k2:9092", aggregator: {port: 8080}}
+  - {name: ewr, brokers: [{id: 1, port: 9092}]}
+links:
+  - {source: ewr, target: theirs, topics: [a]}
+  - {source: theirs, target: ewr, topics: [b]}
+""",
+        state,
+    )
+    keys = [each.key for each in deployment.daemons]
+    assert keys == [
+        "zookeeper-zookeeper",
+        "broker-ewr-1",
+        "mirror-theirs",
+        "mirror-ewr",
+        "aggregator-theirs",
+    ]
+    settings = mirror_maker.settings.load_settings(settings_file(deployment.daemon("mirror-ewr")))
+    assert settings.links[0].source_bootstrap == "k1:9092,k2:9092"
+    assert deployment.daemon("mirror-theirs").after == ()

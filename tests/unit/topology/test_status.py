@@ -1,0 +1,152 @@
+"""The status document: everything of the topology is there, and unknown is null."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from typing import Any
+
+from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.status import assemble_status, fetch_link_reports
+
+DEPLOYMENT = Deployment(
+    name="d",
+    topology_file="/d.yaml",
+    daemons=(
+        Daemon(key="b", role="broker", label="b", argv=("b",)),
+        Daemon(key="m", role="mirror", label="m", argv=("m",)),
+        Daemon(key="g", role="aggregator", label="g", argv=("g",)),
+    ),
+    clusters=(
+        ClusterView(
+            name="ewr",
+            kind="aggregate",
+            datacenter="Newark",
+            bootstrap="h:1",
+            brokers=(BrokerView(id=1, host="h", port=1, daemon="b"),),
+            aggregator="g",
+        ),
+        ClusterView(name="theirs", kind="external", datacenter="theirs", bootstrap="k:2"),
+    ),
+    links=(LinkView(name="l", source="theirs", target="ewr", daemon="m"),),
+)
+
+
+def row(key: str, role: str, phase: str = "running", **more: Any) -> dict[str, Any]:
+    return {
+        "key": key,
+        "role": role,
+        "label": key,
+        "phase": phase,
+        "pid": 7 if phase == "running" else None,
+        "restarts": 0,
+        "failures": 0,
+        "exit_code": None,
+        "log": f"/{key}.log",
+        "ready": None,
+        **more,
+    }
+
+
+def report(*rows: dict[str, Any], stopping: bool = False) -> dict[str, Any]:
+    return {"name": "d", "pid": 1, "stopping": stopping, "daemons": list(rows)}
+
+
+ALL = (
+    row("b", "broker"),
+    row("m", "mirror"),
+    row("g", "aggregator", ready={"http_port": 8080}),
+)
+
+
+def test_nothing_runs() -> None:
+    status = assemble_status(DEPLOYMENT, None, {})
+    assert (status["state"], status["supervisor"]) == ("stopped", None)
+    assert status["clusters"][0]["brokers"] == [
+        {"id": 1, "host": "h", "port": 1, "pid": None, "state": "stopped"}
+    ]
+    assert status["links"] == [
+        {
+            "name": "l",
+            "source": "theirs",
+            "target": "ewr",
+            "state": "stopped",
+            "topics": None,
+            "partitions": None,
+            "lag_records": None,
+            "lag_seconds": None,
+        }
+    ]
+
+
+def test_everything_runs() -> None:
+    said = {
+        "name": "l",
+        "state": "running",
+        "topics": 1,
+        "partitions": 3,
+        "lag_records": 0,
+        "lag_seconds": None,
+    }
+    status = assemble_status(DEPLOYMENT, report(*ALL), {"l": said})
+    assert status["state"] == "running"
+    assert status["clusters"][0]["brokers"][0]["pid"] == 7
+    assert status["links"][0] == {"source": "theirs", "target": "ewr", **said}
+    assert status["aggregators"] == [
+        {"cluster": "ewr", "url": "http://127.0.0.1:8080", "state": "running"}
+    ]
+
+
+def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> None:
+    status = assemble_status(DEPLOYMENT, report(*ALL), {})
+    assert status["clusters"][1]["brokers"] is None
+    broker = {"id": 5, "host": "k", "port": 2, "pid": None, "state": "registered"}
+    status = assemble_status(DEPLOYMENT, report(*ALL), {}, {"theirs": [broker]})
+    assert status["clusters"][1]["brokers"] == [broker]
+
+
+def test_a_silent_mirror_worker_leaves_its_links_unknown() -> None:
+    status = assemble_status(DEPLOYMENT, report(*ALL), {})
+    link = status["links"][0]
+    assert (link["state"], link["lag_records"]) == ("unknown", None)
+    assert status["state"] == "starting"
+
+
+def test_old_figures_of_a_worker_that_is_gone_are_not_its_state() -> None:
+    rows = (row("b", "broker"), row("m", "mirror", "restarting", restarts=1), ALL[2])
+    status = assemble_status(DEPLOYMENT, report(*rows), {})
+    assert status["links"][0]["state"] == "restarting"
+    assert status["state"] == "degraded"
+
+
+def test_a_daemon_the_supervisor_does_not_know_is_not_running() -> None:
+    said = {"l": {"name": "l", "state": "running"}}
+    assert assemble_status(DEPLOYMENT, report(*ALL[:2]), said)["state"] == "starting"
+    stopping = report(*ALL, stopping=True)
+    assert assemble_status(DEPLOYMENT, stopping, said)["state"] == "stopping"
+
+
+def test_mirror_workers_are_asked_over_http() -> None:
+    class Worker(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"links": [{"name": "l", "state": "running"}]}).encode()
+            self.send_response(200 if self.path == "/status" else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Worker)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        port = server.server_address[1]
+        rows = report(row("m", "mirror", ready={"http_port": port}))
+        assert fetch_link_reports(rows) == {"l": {"name": "l", "state": "running"}}
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert fetch_link_reports(rows) == {}
+    assert fetch_link_reports(None) == {}
