@@ -274,6 +274,9 @@ class ClassicGroup:
         assert +self.supported_protocols == counted, (self.supported_protocols, counted)
         if self.state is GroupState.EMPTY:
             assert not self.members
+        if self.state is GroupState.PREPARING_REBALANCE:
+            assert not self.pending_sync
+            assert not self.awaiting_sync
         if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             # The last member's departure moves the group on within the same step.
             assert self.members
