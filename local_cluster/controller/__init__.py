@@ -1,0 +1,1 @@
+"""Membership, topics and leaders: ZooKeeper under Kafka's layout, and who decides."""

@@ -1,0 +1,184 @@
+"""Reads the cluster's znodes into the controller's nouns, leaving watches behind.
+
+Guarantees: a payload that is not Kafka's is logged and left out, never guessed at; a topic that an
+old tool wrote without an id gets one, conditional on the znode's version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from local_cluster.controller import znodes
+from local_cluster.controller.coordination import (
+    CommitConflict,
+    Coordination,
+    SetPayload,
+    Znode,
+)
+from local_cluster.controller.fsm import Loaded, SeenTopic, new_partition
+from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
+from local_cluster.controller.term import Term
+
+log = logging.getLogger(__name__)
+
+CALLS_IN_FLIGHT_MAX: Final = 512
+TOPIC_ID_ATTEMPTS_MAX: Final = 5
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class ReadState(NamedTuple):
+    """A state znode, and when it was last written."""
+
+    state: PartitionState
+    modified_zxid: int
+
+
+class ClusterReader:
+    """Reads for one term of one controller."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        term: Term,
+        new_uuid: Callable[[], uuid.UUID],
+    ) -> None:
+        self._coordination = coordination
+        self._term = term
+        self._new_uuid = new_uuid
+
+    async def everything(self) -> Loaded:
+        """All that a controller needs; every watched path has its watch set before its read."""
+        brokers = await self.brokers()
+        marked = frozenset(await self._coordination.children(znodes.DELETE_TOPICS, watch=True))
+        names = await self._coordination.children(znodes.TOPICS, watch=True)
+        seen = {n: t for n, t in (await self.topics(names)).items() if t is not None}
+        keys = [(name, partition) for name, topic in seen.items() for partition in topic.replicas]
+        states = await self.states({key: seen[key[0]].replicas[key[1]] for key in keys})
+        outlived = set()
+        topics = {}
+        for name, topic in seen.items():
+            partitions = {}
+            for partition, ids in sorted(topic.replicas.items()):
+                read = states.get((name, partition))
+                partitions[partition] = read.state if read else new_partition(partition, ids)
+                leader = brokers.get(read.state.leader) if read else None
+                if read and leader and leader.broker_epoch > read.modified_zxid:
+                    outlived.add((name, partition))
+            topics[name] = TopicState(name, topic.topic_id, partitions, dict(topic.configs))
+        return Loaded(brokers, topics, marked, frozenset(outlived))
+
+    async def brokers(self) -> dict[int, BrokerEndpoints]:
+        """All registrations; watches their list and each of them."""
+        names = await self._coordination.children(znodes.BROKER_IDS, watch=True)
+        ids = [int(name) for name in names if name.isdecimal()]
+        found = await gather_bounded(ids, self._broker)
+        return {broker_id: broker for broker_id, broker in found if broker is not None}
+
+    async def topics(self, names: Iterable[str]) -> dict[str, SeenTopic | None]:
+        """The named topics, None for one that is gone; an unreadable one is left out."""
+        found = await gather_bounded(names, self._topic)
+        return {name: topic for name, topic in found if not isinstance(topic, ValueError)}
+
+    async def topic_names(self) -> tuple[str, ...]:
+        return await self._coordination.children(znodes.TOPICS, watch=True)
+
+    async def marked(self) -> frozenset[str]:
+        return frozenset(await self._coordination.children(znodes.DELETE_TOPICS, watch=True))
+
+    async def states(
+        self,
+        replicas: Mapping[tuple[str, int], tuple[int, ...]],
+    ) -> dict[tuple[str, int], ReadState]:
+        """States of partitions, given their replicas; one without a znode is left out."""
+
+        async def read(key: tuple[str, int]) -> ReadState | None:
+            znode = await self._coordination.read(znodes.state_path(*key))
+            return None if znode is None else _read_state(key, znode, replicas[key])
+
+        found = await gather_bounded(replicas, read)
+        return {key: state for key, state in found if state is not None}
+
+    async def configs(self, topic: str) -> dict[str, str]:
+        """A topic's configs; none where the znode is missing or unreadable."""
+        path = znodes.topic_config_path(topic)
+        znode = await self._coordination.read(path)
+        try:
+            return znodes.decode_config(znode.payload) if znode else {}
+        except ValueError:
+            log.error("%s is unreadable; the topic goes by the defaults", path)
+            return {}
+
+    # -- inside -----------------------------------------------------------------------------
+
+    async def _broker(self, broker_id: int) -> BrokerEndpoints | None:
+        path = znodes.broker_id_path(broker_id)
+        znode = await self._coordination.read(path, watch=True)
+        if znode is None:
+            return None
+        try:
+            return znodes.decode_broker(broker_id, znode.payload, broker_epoch=znode.created_zxid)
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("%s is unreadable, the broker is ignored: %s", path, error)
+            return None
+
+    async def _topic(self, name: str) -> SeenTopic | ValueError | None:
+        path = znodes.topic_path(name)
+        for _ in range(TOPIC_ID_ATTEMPTS_MAX):
+            znode = await self._coordination.read(path, watch=True)
+            if znode is None:
+                return None
+            try:
+                assignment = znodes.decode_topic(znode.payload)
+            except (ValueError, AttributeError, TypeError) as error:
+                log.error("%s is unreadable, the topic is ignored: %s", path, error)
+                return ValueError(str(error))
+            if assignment.topic_id is not None:
+                configs = await self.configs(name)
+                return SeenTopic(assignment.topic_id, assignment.replicas, configs)
+            await self._add_topic_id(path, znode, assignment)
+        return ValueError(f"{path} changes too fast")
+
+    async def _add_topic_id(
+        self, path: str, znode: Znode, assignment: znodes.TopicAssignment
+    ) -> None:
+        payload = znodes.encode_topic(
+            znodes.TopicAssignment(
+                self._new_uuid(), assignment.replicas, assignment.adding, assignment.removing
+            )
+        )
+        # On a conflict somebody else changed the topic; the caller reads it again either way.
+        with contextlib.suppress(CommitConflict):
+            op = SetPayload(path, payload, znode.version)
+            await self._term.commit(self._coordination, (op,))
+
+
+def _read_state(key: tuple[str, int], znode: Znode, replicas: tuple[int, ...]) -> ReadState | None:
+    try:
+        stored = znodes.decode_state(znode.payload)
+    except (ValueError, KeyError, TypeError) as error:
+        path = znodes.state_path(*key)
+        log.error("%s is unreadable, the partition stays offline: %s", path, error)
+        return None
+    state = PartitionState(
+        key[1], replicas, stored.leader, stored.leader_epoch, stored.isr, znode.version
+    )
+    return ReadState(state, znode.modified_zxid)
+
+
+async def gather_bounded(
+    keys: Iterable[Key], ask: Callable[[Key], Awaitable[Value]]
+) -> list[tuple[Key, Value]]:
+    """(key, answer) of every key, CALLS_IN_FLIGHT_MAX at a time."""
+    answers: list[tuple[Key, Value]] = []
+    waiting = list(keys)
+    for start in range(0, len(waiting), CALLS_IN_FLIGHT_MAX):
+        part = waiting[start : start + CALLS_IN_FLIGHT_MAX]
+        answers += zip(part, await asyncio.gather(*map(ask, part)), strict=True)
+    return answers

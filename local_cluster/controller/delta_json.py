@@ -1,0 +1,137 @@
+"""Bytes of the private CLUSTER_DELTA call: a version byte, then JSON.
+
+Guarantees: a body of another version, or one that is not a delta, raises ValueError and is never
+half read. The reply is the version byte and {"error_code", "error_message"}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from local_cluster.controller.model import (
+    BrokerEndpoints,
+    ClusterDelta,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.controller.znodes import decode_uuid, encode_uuid
+from local_cluster.wire.errors import ErrorCode
+
+DELTA_VERSION: Final = 1
+
+
+def encode_delta(delta: ClusterDelta) -> bytes:
+    body = {
+        "full": delta.full,
+        "controller_id": delta.controller_id,
+        "controller_epoch": delta.controller_epoch,
+        "sequence": delta.sequence,
+        "base_sequence": delta.base_sequence,
+        "broker_epoch": delta.broker_epoch,
+        "brokers": {
+            str(broker_id): None if broker is None else _broker_body(broker)
+            for broker_id, broker in delta.brokers.items()
+        },
+        "topics": {
+            name: None if topic is None else _topic_body(topic)
+            for name, topic in delta.topics.items()
+        },
+        "deletions": {name: encode_uuid(topic_id) for name, topic_id in delta.deletions.items()},
+    }
+    return _encode(body)
+
+
+def decode_delta(payload: bytes) -> ClusterDelta:
+    """Raises ValueError."""
+    body = _decode(payload)
+    try:
+        return ClusterDelta(
+            full=bool(body["full"]),
+            controller_id=int(body["controller_id"]),
+            controller_epoch=int(body["controller_epoch"]),
+            sequence=int(body["sequence"]),
+            base_sequence=int(body["base_sequence"]),
+            broker_epoch=int(body["broker_epoch"]),
+            brokers={
+                int(broker_id): None if broker is None else _read_broker(int(broker_id), broker)
+                for broker_id, broker in body["brokers"].items()
+            },
+            topics={
+                name: None if topic is None else _read_topic(name, topic)
+                for name, topic in body["topics"].items()
+            },
+            deletions={name: decode_uuid(text) for name, text in body["deletions"].items()},
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a cluster delta: {error!r}") from error
+
+
+def encode_reply(code: ErrorCode, message: str = "") -> bytes:
+    return _encode({"error_code": int(code), "error_message": message})
+
+
+def decode_reply(payload: bytes) -> tuple[ErrorCode, str]:
+    """Raises ValueError."""
+    body = _decode(payload)
+    try:
+        return ErrorCode(int(body["error_code"])), str(body["error_message"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a reply to a cluster delta: {error!r}") from error
+
+
+def _broker_body(broker: BrokerEndpoints) -> dict[str, Any]:
+    return {
+        "rack": broker.rack,
+        "epoch": broker.broker_epoch,
+        "listeners": {name: [host, port] for name, (host, port) in broker.listeners.items()},
+        "security_protocols": dict(broker.security_protocols),
+    }
+
+
+def _read_broker(broker_id: int, body: dict[str, Any]) -> BrokerEndpoints:
+    return BrokerEndpoints(
+        broker_id,
+        body["rack"],
+        {name: (str(host), int(port)) for name, (host, port) in body["listeners"].items()},
+        int(body["epoch"]),
+        dict(body["security_protocols"]),
+    )
+
+
+def _topic_body(topic: TopicState) -> dict[str, Any]:
+    return {
+        "id": encode_uuid(topic.topic_id),
+        "configs": dict(topic.configs),
+        "partitions": [
+            [p.partition, p.replicas, p.leader, p.leader_epoch, p.isr, p.zk_version]
+            for p in topic.partitions.values()
+        ],
+    }
+
+
+def _read_topic(name: str, body: dict[str, Any]) -> TopicState:
+    partitions = {}
+    for partition, replicas, leader, leader_epoch, isr, zk_version in body["partitions"]:
+        partitions[int(partition)] = PartitionState(
+            int(partition),
+            tuple(replicas),
+            int(leader),
+            int(leader_epoch),
+            tuple(isr),
+            int(zk_version),
+        )
+    return TopicState(name, decode_uuid(body["id"]), partitions, dict(body["configs"]))
+
+
+def _encode(body: dict[str, Any]) -> bytes:
+    return bytes((DELTA_VERSION,)) + json.dumps(body, separators=(",", ":")).encode()
+
+
+def _decode(payload: bytes) -> dict[str, Any]:
+    if not payload or payload[0] != DELTA_VERSION:
+        raise ValueError(f"cluster delta of version {payload[:1].hex() or 'none'}")
+    body = json.loads(payload[1:])
+    if not isinstance(body, dict):
+        raise ValueError("cluster delta is not a JSON object")
+    return body

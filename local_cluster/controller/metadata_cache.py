@@ -1,0 +1,145 @@
+"""What this broker knows of its cluster: the read model behind Metadata and every handler.
+
+Guarantees: it follows one controller at a time. A delta of an older controller epoch, for an
+earlier run of this broker, or from behind what was applied is refused, so a deposed controller
+cannot bring back an old leader. A topic that is merely missing is *removed*; only a delete record
+makes it *deleted*.
+
+Not here: where deltas come from (control_plane.py), what is done about them (replication/).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from local_cluster.controller.model import (
+    NO_CONTROLLER,
+    NO_EPOCH,
+    BrokerEndpoints,
+    ClusterDelta,
+    PartitionState,
+    TopicState,
+    frozen_mapping,
+)
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+__all__ = ["BrokerEndpoints", "Changes", "MetadataCache", "PartitionState", "TopicState"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one delta changed, for those who follow the cache."""
+
+    topics: tuple[str, ...] = ()
+    """Topics that are new or differ (partitions, leaders or configs): see `cache.topics`."""
+    removed: tuple[str, ...] = ()
+    """Topics that are no longer known: stop serving them, keep their files."""
+    deleted: Mapping[str, uuid.UUID] = field(default_factory=dict)
+    """Topics whose replicas with this topic id are to be deleted; may repeat."""
+    brokers: bool = False
+    """A broker came, went or moved."""
+    controller: bool = False
+    """The controller is another one, or unknown."""
+
+    def __bool__(self) -> bool:
+        return bool(self.topics or self.removed or self.deleted or self.brokers or self.controller)
+
+
+class MetadataCache:
+    """Read by handlers on the loop; written only by the control plane, through `apply`."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.controller_id: int = NO_CONTROLLER
+        self.controller_epoch: int = NO_EPOCH
+        self.broker_epoch: int = NO_EPOCH
+        """Of this broker's own registration; NO_EPOCH while it is not registered."""
+        self.brokers: Mapping[int, BrokerEndpoints] = frozen_mapping({})
+        self.topics: Mapping[str, TopicState] = frozen_mapping({})
+        self._sequence = -1
+        self._names_by_id: dict[uuid.UUID, str] = {}
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
+        """The topic with this id, or None."""
+        name = self._names_by_id.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def partition(self, topic: str, partition: int) -> PartitionState | None:
+        """The state of one partition, or None where the topic or the partition is unknown."""
+        state = self.topics.get(topic)
+        return None if state is None else state.partitions.get(partition)
+
+    def observe_controller(self, controller_id: int) -> Changes:
+        """Note what the /controller znode says; NO_CONTROLLER while nobody is elected."""
+        changed = controller_id != self.controller_id
+        self.controller_id = controller_id
+        return Changes(controller=changed)
+
+    def apply(self, delta: ClusterDelta) -> Changes:
+        """Take over a delta and say what changed.
+
+        Raises KafkaError, and changes nothing: stale_controller_epoch for an older term,
+        stale_broker_epoch for another run of this broker, invalid_update_version where the
+        delta does not continue what is here (the sender then sends a full one).
+        """
+        self._check(delta)
+        brokers = {} if delta.full else dict(self.brokers)
+        topics = {} if delta.full else dict(self.topics)
+        for broker_id, broker in delta.brokers.items():
+            if broker is None:
+                brokers.pop(broker_id, None)
+            else:
+                brokers[broker_id] = broker
+        for name, topic in delta.topics.items():
+            if topic is None:
+                topics.pop(name, None)
+            else:
+                topics[name] = topic
+        candidates = topics if delta.full else delta.topics
+        before = self.topics
+        changes = Changes(
+            topics=tuple(
+                name for name in candidates if name in topics and before.get(name) != topics[name]
+            ),
+            removed=tuple(
+                name for name in before if name not in topics and name not in delta.deletions
+            ),
+            deleted=frozen_mapping(delta.deletions),
+            brokers=dict(self.brokers) != brokers,
+            controller=delta.controller_id != self.controller_id,
+        )
+        self.controller_id = delta.controller_id
+        self.controller_epoch = delta.controller_epoch
+        self._sequence = delta.sequence
+        self.brokers = frozen_mapping(brokers)
+        self.topics = frozen_mapping(topics)
+        self._names_by_id = {topic.topic_id: name for name, topic in topics.items()}
+        return changes
+
+    def _check(self, delta: ClusterDelta) -> None:
+        if delta.controller_epoch < self.controller_epoch:
+            raise KafkaError(
+                ErrorCode.stale_controller_epoch,
+                f"epoch {delta.controller_epoch} is behind {self.controller_epoch}",
+            )
+        if delta.broker_epoch != self.broker_epoch:
+            raise KafkaError(
+                ErrorCode.stale_broker_epoch,
+                f"made for broker epoch {delta.broker_epoch}, this run has {self.broker_epoch}",
+            )
+        same_term = delta.controller_epoch == self.controller_epoch
+        if delta.full:
+            if same_term and delta.sequence < self._sequence:
+                raise KafkaError(
+                    ErrorCode.invalid_update_version,
+                    f"image {delta.sequence} is behind {self._sequence}",
+                )
+        elif not same_term or delta.base_sequence != self._sequence:
+            raise KafkaError(
+                ErrorCode.invalid_update_version,
+                f"a difference from image {delta.base_sequence} of term "
+                f"{delta.controller_epoch} does not continue {self._sequence} of "
+                f"{self.controller_epoch}",
+            )

@@ -1,0 +1,107 @@
+"""Where the replicas of new partitions go.
+
+Guarantees: no broker holds two replicas of a partition; replicas spread over as many racks as
+there are, then over as many hosts; leaders of one topic differ by at most one from broker to
+broker. The same input gives the same answer: unlike Kafka there is no random start, the brokers
+that hold least come first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from local_cluster.controller.model import BrokerEndpoints, TopicState
+
+
+class Site(NamedTuple):
+    """What placement knows of a broker."""
+
+    broker_id: int
+    rack: str
+    host: str
+
+
+def sites_of(brokers: Mapping[int, BrokerEndpoints]) -> tuple[Site, ...]:
+    """Brokers by id; one without a rack is a rack of its host's own."""
+    return tuple(
+        Site(broker.id, broker.rack or f"host {broker.host}", broker.host)
+        for _, broker in sorted(brokers.items())
+    )
+
+
+class Load(NamedTuple):
+    """How much each broker holds already."""
+
+    leaders: Counter[int]
+    replicas: Counter[int]
+
+
+def load_of(topics: Iterable[TopicState]) -> Load:
+    """Count first replicas (they lead when all is well) and replicas per broker."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in topics:
+        for partition in topic.partitions.values():
+            leaders.update(partition.replicas[:1])
+            replicas.update(partition.replicas)
+    return Load(leaders, replicas)
+
+
+def place(
+    partitions: Iterable[int],
+    replication_factor: int,
+    sites: tuple[Site, ...],
+    *,
+    topic: Load,
+    cluster: Load,
+) -> dict[int, tuple[int, ...]]:
+    """Replicas by partition, the first one to lead.
+
+    `topic` counts what the topic has already (partitions being added), `cluster` everything.
+    """
+    assert 1 <= replication_factor <= len(sites), "the caller checks the replication factor"
+    topic_load = Load(Counter(topic.leaders), Counter(topic.replicas))
+    cluster_load = Load(Counter(cluster.leaders), Counter(cluster.replicas))
+    placed = {}
+    for partition in partitions:
+        chosen = _place_one(replication_factor, sites, topic_load, cluster_load)
+        placed[partition] = tuple(site.broker_id for site in chosen)
+        for load in (topic_load, cluster_load):
+            load.leaders[chosen[0].broker_id] += 1
+            load.replicas.update(placed[partition])
+    return placed
+
+
+def _place_one(
+    replication_factor: int, sites: tuple[Site, ...], topic: Load, cluster: Load
+) -> list[Site]:
+    def leader_cost(site: Site) -> tuple[int, int, int, int]:
+        broker_id = site.broker_id
+        return (
+            topic.leaders[broker_id],
+            cluster.leaders[broker_id],
+            cluster.replicas[broker_id],
+            broker_id,
+        )
+
+    chosen = [min(sites, key=leader_cost)]
+    while len(chosen) < replication_factor:
+        racks = {site.rack for site in chosen}
+        hosts = {site.host for site in chosen}
+
+        def follower_cost(
+            site: Site, racks: set[str] = racks, hosts: set[str] = hosts
+        ) -> tuple[bool, bool, int, int, int]:
+            broker_id = site.broker_id
+            return (
+                site.rack in racks,
+                site.host in hosts,
+                topic.replicas[broker_id],
+                cluster.replicas[broker_id],
+                broker_id,
+            )
+
+        chosen.append(min((s for s in sites if s not in chosen), key=follower_cost))
+    return chosen

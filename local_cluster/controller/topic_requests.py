@@ -1,0 +1,276 @@
+"""What may be asked about topics, and what is refused with which code: pure checks.
+
+Wording and order follow Kafka 3.9's ZkAdminManager. One deviation, until replication exists: a
+replication factor above 1 is refused, because only the leader's replica would hold data.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from local_cluster.controller.fsm import ClusterState
+from local_cluster.controller.model import OFFSETS_TOPIC, TopicState
+from local_cluster.controller.placement import load_of, place, sites_of
+from local_cluster.log.config import validate_topic_configs
+from local_cluster.settings import BrokerSettings
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""As Kafka's controller: a request above this is a mistake."""
+DEFAULT: Final = -1
+OFFSETS_PARTITIONS_DEFAULT: Final = 50
+OFFSETS_SEGMENT_BYTES_DEFAULT: Final = 100 * 1024 * 1024
+
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic to create; DEFAULT takes the broker's default."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreation:
+    """What became of one TopicSpec."""
+
+    name: str
+    error: KafkaError | None
+    topic: TopicState | None = None
+    """The topic as created (or as it would be, with validate_only)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsSpec:
+    """Partitions to add until a topic has `count`."""
+
+    topic: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+    """Replicas of each partition that is added."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic that may be created."""
+
+    name: str
+    topic_id: uuid.UUID
+    replicas: Mapping[int, tuple[int, ...]]
+    configs: Mapping[str, str]
+
+
+def topic_name_problem(name: str) -> str | None:
+    """What is wrong with a topic name, None if nothing is."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return (
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed "
+            f"length {TOPIC_NAME_LENGTH_MAX}"
+        )
+    if not _LEGAL_NAME.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def auto_topic_spec(name: str, settings: BrokerSettings) -> TopicSpec:
+    """What is created when a client uses a topic that does not exist."""
+    if name != OFFSETS_TOPIC:
+        return TopicSpec(name=name)
+    return TopicSpec(
+        name=name,
+        partitions=settings.config_int("offsets.topic.num.partitions", OFFSETS_PARTITIONS_DEFAULT),
+        replication_factor=1,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(
+                settings.config_int("offsets.topic.segment.bytes", OFFSETS_SEGMENT_BYTES_DEFAULT)
+            ),
+        },
+    )
+
+
+def repeated_names(names: Iterable[str]) -> frozenset[str]:
+    """Names that a request gives more than once: each is refused."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for name in names:
+        (repeated if name in seen else seen).add(name)
+    return frozenset(repeated)
+
+
+def plan_topic(
+    spec: TopicSpec, state: ClusterState, settings: BrokerSettings, topic_id: uuid.UUID
+) -> TopicPlan:
+    """Check a spec and place its replicas. Raises KafkaError."""
+    _check_name(spec.name, state)
+    configs = _check_configs(spec.configs)
+    if spec.assignments:
+        if spec.partitions != DEFAULT or spec.replication_factor != DEFAULT:
+            raise KafkaError(
+                ErrorCode.invalid_request,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time.",
+            )
+        replicas = _check_assignments(spec.assignments, state.brokers.keys(), first=0)
+        return TopicPlan(spec.name, topic_id, replicas, configs)
+    partitions = spec.partitions
+    if partitions == DEFAULT:
+        partitions = settings.config_int("num.partitions", 1)
+    if not 1 <= partitions <= PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.invalid_partitions,
+            "Number of partitions must be larger than 0."
+            if partitions < 1
+            else f"Number of partitions must not be larger than {PARTITIONS_PER_REQUEST_MAX}.",
+        )
+    factor = spec.replication_factor
+    if factor == DEFAULT:
+        factor = settings.config_int("default.replication.factor", 1)
+    _check_replication_factor(factor, len(state.brokers))
+    none = load_of(())
+    replicas = place(
+        range(partitions),
+        factor,
+        sites_of(state.brokers),
+        topic=none,
+        cluster=load_of(state.topics.values()),
+    )
+    return TopicPlan(spec.name, topic_id, replicas, configs)
+
+
+def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tuple[int, ...]]:
+    """Replicas of the partitions to add. Raises KafkaError."""
+    topic = state.topics.get(spec.topic)
+    if topic is None:
+        raise KafkaError(
+            ErrorCode.unknown_topic_or_partition, f"The topic '{spec.topic}' does not exist."
+        )
+    present = len(topic.partitions)
+    if spec.count == present:
+        raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partitions.")
+    if spec.count < present:
+        raise KafkaError(
+            ErrorCode.invalid_partitions,
+            f"Topic currently has {present} partitions, which is higher than the requested "
+            f"{spec.count}.",
+        )
+    if spec.count - present > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.invalid_partitions,
+            f"No more than {PARTITIONS_PER_REQUEST_MAX} partitions may be added at once.",
+        )
+    added = range(present, spec.count)
+    if spec.assignments is not None:
+        if len(spec.assignments) != len(added):
+            raise KafkaError(
+                ErrorCode.invalid_replica_assignment,
+                f"Increasing the number of partitions by {len(added)} but "
+                f"{len(spec.assignments)} assignments provided.",
+            )
+        given = dict(zip(added, spec.assignments, strict=True))
+        return _check_assignments(given, state.brokers.keys(), first=present)
+    _check_replication_factor(1, len(state.brokers))
+    return place(
+        added,
+        1,
+        sites_of(state.brokers),
+        topic=load_of((topic,)),
+        cluster=load_of(state.topics.values()),
+    )
+
+
+def _check_name(name: str, state: ClusterState) -> None:
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise KafkaError(ErrorCode.invalid_topic_exception, problem)
+    if name in state.topics:
+        raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+    if name in state.deletions:
+        raise KafkaError(ErrorCode.topic_already_exists, f"Topic '{name}' is marked for deletion.")
+    # Metric names turn '.' into '_', so two such topics would share theirs.
+    folded = name.replace(".", "_")
+    if "_" in folded:
+        collisions = [other for other in state.topics if other.replace(".", "_") == folded]
+        if collisions:
+            raise KafkaError(
+                ErrorCode.invalid_topic_exception,
+                f"Topic '{name}' collides with existing topics: {', '.join(sorted(collisions))}",
+            )
+
+
+def _check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    empty = sorted(name for name, value in configs.items() if value is None)
+    if empty:
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            f"Null value not supported for topic configs: {', '.join(empty)}",
+        )
+    given = {name: value for name, value in configs.items() if value is not None}
+    validate_topic_configs(given)
+    return given
+
+
+def _check_replication_factor(factor: int, brokers: int) -> None:
+    if factor < 1:
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0."
+        )
+    if factor > brokers:
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"Replication factor: {factor} larger than available brokers: {brokers}.",
+        )
+    if factor > 1:
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"Replication factor: {factor}: one replica of a partition is served for now, "
+            "use 1, or -1 for the default.",
+        )
+
+
+def _check_assignments(
+    assignments: Mapping[int, tuple[int, ...]], brokers: Collection[int], *, first: int
+) -> dict[int, tuple[int, ...]]:
+    if sorted(assignments) != list(range(first, first + len(assignments))):
+        raise KafkaError(
+            ErrorCode.invalid_replica_assignment,
+            f"partitions should be a consecutive 0-based integer sequence, not "
+            f"{sorted(assignments)}",
+        )
+    if len(assignments) > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.invalid_partitions,
+            f"Number of partitions must not be larger than {PARTITIONS_PER_REQUEST_MAX}.",
+        )
+    for partition, replicas in assignments.items():
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                ErrorCode.invalid_replica_assignment,
+                f"Partition {partition} has no replicas or one of them twice: {list(replicas)}",
+            )
+        unknown = [replica for replica in replicas if replica not in brokers]
+        if unknown:
+            raise KafkaError(
+                ErrorCode.invalid_replica_assignment,
+                f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.",
+            )
+        _check_replication_factor(len(replicas), len(brokers))
+    return {partition: tuple(replicas) for partition, replicas in sorted(assignments.items())}

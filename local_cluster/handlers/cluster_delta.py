@@ -1,0 +1,25 @@
+"""CLUSTER_DELTA v0 (private): the controller tells this broker what changed.
+
+The body is a version byte and JSON (controller/delta_json.py), and so is the answer. Only the
+inter-broker listener takes it: elsewhere it is refused with CLUSTER_AUTHORIZATION_FAILED.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.delta_json import encode_reply
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.CLUSTER_DELTA, min_version=0, max_version=0, raw=True)
+def cluster_delta(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Apply a delta; what follows from it is done when the answer leaves."""
+    trusted = context.listener == broker.settings.inter_broker_listener
+    if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+        return encode_reply(ErrorCode.cluster_authorization_failed)
+    return broker.control_plane.take_delta(bytes(request))

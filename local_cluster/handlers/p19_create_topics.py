@@ -1,0 +1,102 @@
+"""CreateTopics v2-v7: the controller only, elsewhere NOT_CONTROLLER for every topic.
+
+Version notes: v4 -1 for the default number of partitions and replication factor (taken from
+every version); v5 the answer tells the topic's configs; v7 its id. The answer waits, at most a
+second, until the other brokers know the topic too.
+
+Deviation: a replication factor above 1 is INVALID_REPLICATION_FACTOR, since one replica of a
+partition is served for now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.topic_requests import TopicCreation, TopicSpec, repeated_names
+from local_cluster.log.config import describe
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.CREATE_TOPICS, min_version=2, max_version=7)
+def create_topics(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Create each topic that may be created."""
+    return _create(broker, context, request)
+
+
+async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+    names = [topic.name for topic in request.topics]
+    repeated = repeated_names(names)
+    results = {name: _refusal(broker, context, name, repeated) for name in names}
+    wanted = [topic for topic in request.topics if results[topic.name] is None]
+    try:
+        made = await broker.control_plane.create_topics(
+            [_spec(topic) for topic in wanted],
+            validate_only=request.validate_only,
+            timeout_ms=messages.ms(request.timeout),
+        )
+    except KafkaError as error:
+        made = [TopicCreation(topic.name, error) for topic in wanted]
+    results |= {creation.name: creation for creation in made}
+    return {
+        "topics": [_result(broker, each) for each in results.values() if each is not None],
+    }
+
+
+def _refusal(
+    broker: BrokerServices, context: RequestContext, name: str, repeated: frozenset[str]
+) -> TopicCreation | None:
+    if name in repeated:
+        message = f"Create topics request contains multiple entries for topic {name}"
+        return TopicCreation(name, KafkaError(ErrorCode.invalid_request, message))
+    if not broker.authorize(context, "CREATE", "CLUSTER", "kafka-cluster") and not (
+        broker.authorize(context, "CREATE", "TOPIC", name)
+    ):
+        return TopicCreation(name, KafkaError(ErrorCode.topic_authorization_failed))
+    return None
+
+
+def _spec(topic: Any) -> TopicSpec:
+    return TopicSpec(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments={a.partition_index: tuple(a.broker_ids) for a in topic.assignments},
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(broker: BrokerServices, creation: TopicCreation) -> dict[str, Any]:
+    error, topic = creation.error, creation.topic
+    if error is not None or topic is None:
+        code = ErrorCode.unknown_server_error if error is None else error.code
+        return {
+            "name": creation.name,
+            "topic_id": None,
+            "error_code": code,
+            "error_message": (error.message if error is not None else "") or None,
+            "configs": None,
+        }
+    replicas = next(iter(topic.partitions.values())).replicas
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "num_partitions": len(topic.partitions),
+        "replication_factor": len(replicas),
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "read_only": entry.read_only,
+                "config_source": entry.source,
+                "is_sensitive": entry.is_sensitive,
+            }
+            for entry in describe(topic.configs, broker.settings.config)
+        ],
+    }

@@ -1,0 +1,63 @@
+"""CreatePartitions v2-v3: the controller only, elsewhere NOT_CONTROLLER for every topic.
+
+New partitions get one replica each, on the brokers that hold least of the topic, or where the
+request says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.topic_requests import PartitionsSpec, repeated_names
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.CREATE_PARTITIONS, min_version=2, max_version=3)
+def create_partitions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Add partitions to each topic that may have them."""
+    return _create(broker, context, request)
+
+
+async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+    repeated = repeated_names(topic.name for topic in request.topics)
+    errors: dict[str, KafkaError | None] = {}
+    specs = []
+    for topic in request.topics:
+        if topic.name in repeated:
+            errors[topic.name] = KafkaError(
+                ErrorCode.invalid_request, "Duplicate topic name in request."
+            )
+        elif not broker.authorize(context, "ALTER", "TOPIC", topic.name):
+            errors[topic.name] = KafkaError(ErrorCode.topic_authorization_failed)
+        else:
+            specs.append(_spec(topic))
+    try:
+        errors |= await broker.control_plane.create_partitions(
+            specs, validate_only=request.validate_only, timeout_ms=messages.ms(request.timeout)
+        )
+    except KafkaError as error:
+        errors |= dict.fromkeys((spec.topic for spec in specs), error)
+    return {
+        "results": [
+            {
+                "name": name,
+                "error_code": ErrorCode.none if error is None else error.code,
+                "error_message": None if error is None else error.message or None,
+            }
+            for name, error in errors.items()
+        ],
+    }
+
+
+def _spec(topic: Any) -> PartitionsSpec:
+    given = topic.assignments
+    return PartitionsSpec(
+        topic=topic.name,
+        count=topic.count,
+        assignments=None if given is None else tuple(tuple(each.broker_ids) for each in given),
+    )

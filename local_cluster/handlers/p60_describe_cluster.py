@@ -1,0 +1,54 @@
+"""DescribeCluster v0-v1 (KIP-700).
+
+Version notes: v1 the type of endpoint; only brokers (1) exist here, controllers (2) are
+UNSUPPORTED_ENDPOINT_TYPE, as on any broker with ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.controller.model import NO_CONTROLLER
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+
+from .authorized_operations import NOT_ASKED, cluster_operations
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+BROKERS: Final = 1
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, min_version=0, max_version=1)
+def describe_cluster(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Brokers that can be reached by this listener, and the controller."""
+    cache = broker.metadata
+    endpoint_type = messages.get(request, "endpoint_type", BROKERS)
+    answer: dict[str, Any] = {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "endpoint_type": endpoint_type,
+        "cluster_id": cache.cluster_id or "",
+        "controller_id": NO_CONTROLLER,
+        "brokers": (),
+        "cluster_authorized_operations": NOT_ASKED,
+    }
+    if endpoint_type != BROKERS:
+        return answer | {
+            "error_code": ErrorCode.unsupported_endpoint_type,
+            "error_message": f"Unsupported endpoint type {endpoint_type}",
+        }
+    if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
+        return answer | {"error_code": ErrorCode.cluster_authorization_failed}
+    if request.include_cluster_authorized_operations:
+        answer["cluster_authorized_operations"] = cluster_operations(broker, context)
+    reachable = [
+        {"broker_id": broker_id, "host": host, "port": port, "rack": each.rack}
+        for broker_id, each in sorted(cache.brokers.items())
+        for host, port in [each.listeners.get(context.listener, ("", 0))]
+        if port
+    ]
+    known = cache.controller_id in {each["broker_id"] for each in reachable}
+    answer["controller_id"] = cache.controller_id if known else NO_CONTROLLER
+    return answer | {"brokers": reachable}
