@@ -156,6 +156,20 @@ async def _translate(session: aiohttp.ClientSession, offset: int) -> tuple[str, 
     return document["state"], document["target_offset"]
 
 
+async def _await_translation(session: aiohttp.ClientSession, offset: int, target: int) -> None:
+    """Wait until the answer is exact; 503 in between says that the map is being read."""
+    async with asyncio.timeout(START_SECONDS_MAX):
+        while True:
+            status, document = await _get(
+                session, f"/api/v1/translate?link={LINK}&topic=flights&partition=0&offset={offset}"
+            )
+            assert status in (200, 503), document
+            if status == 200 and document["state"] == "exact":
+                assert document["target_offset"] == target
+                return
+            await asyncio.sleep(0.02)
+
+
 async def test_translation_follows_the_link_and_survives_its_source(world: World) -> None:
     async with running_aggregator(world, "jfk", "ewr") as (process, session):
         # No link has started: nothing is an error, everything is pending.
@@ -164,15 +178,11 @@ async def test_translation_follows_the_link_and_survives_its_source(world: World
 
         await world.create(world.client, map_topic_name(LINK), **{"cleanup.policy": "compact"})
         await world.publish_map((0, OFFSET_SHIFT, 10))
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while await _translate(session, 5) != ("exact", 5 + OFFSET_SHIFT):
-                await asyncio.sleep(0.02)
+        await _await_translation(session, 5, 5 + OFFSET_SHIFT)
         assert await _translate(session, 11) == ("pending", None)
 
         await world.publish_map((0, OFFSET_SHIFT, 10), (12, OFFSET_SHIFT + 10, 8))
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while await _translate(session, 15) != ("exact", 15 + OFFSET_SHIFT - 2):
-                await asyncio.sleep(0.02)
+        await _await_translation(session, 15, 15 + OFFSET_SHIFT - 2)
         # 10 and 11 were not copied: whoever stands there reads on with the copy of 12.
         assert await _translate(session, 11) == ("exact", OFFSET_SHIFT + 10)
 
@@ -205,9 +215,7 @@ async def test_map_is_read_anew_after_a_restart_of_the_aggregate(world: World) -
         assert await _translate(session, 9) == ("exact", 9 + OFFSET_SHIFT)
         await world.aggregate.start()
         await world.publish_map((0, OFFSET_SHIFT, 20))
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while await _translate(session, 19) != ("exact", 19 + OFFSET_SHIFT):
-                await asyncio.sleep(0.05)
+        await _await_translation(session, 19, 19 + OFFSET_SHIFT)
 
 
 async def test_group_of_a_real_consumer_is_translated(world: World) -> None:
