@@ -43,9 +43,9 @@ def main() -> int:
 
 async def _run(settings: BrokerSettings) -> int:
     loop = asyncio.get_running_loop()
-    stop = loop.create_future()
+    stop: asyncio.Future[None] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: stop.done() or stop.set_result(None))
+        loop.add_signal_handler(number, _set, stop)
     broker = Broker(settings)
     try:
         await broker.start()
@@ -56,6 +56,11 @@ async def _run(settings: BrokerSettings) -> int:
         _log.critical("stopped: %r", broker.fatal.result())
         return EXIT_FAILED
     return 0
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 if __name__ == "__main__":

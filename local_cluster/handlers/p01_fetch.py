@@ -79,9 +79,7 @@ class _Fetch:
 
     def answer(self) -> Reply:
         """Encode the last `read`."""
-        parts: Any = codec.encode_response(self._context.api_version, self._results)
-        reply: Reply = parts
-        return reply
+        return codec.encode_response(self._context.api_version, self._results)
 
     async def wait(self) -> Reply:
         """Read again whenever a partition moves, until that is enough or time is up."""

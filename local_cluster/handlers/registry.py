@@ -33,8 +33,9 @@ class RequestContext:
 
 
 FieldMapping = Mapping[str, Any]
-Reply = FieldMapping | bytes | Awaitable[Any] | None
-"""Response fields; or body bytes already encoded; or either of them later; None: no answer."""
+Reply = FieldMapping | bytes | list[Any] | Awaitable[Any] | None
+"""Response fields; or the body encoded already, as bytes or as a list of bytes and slices of
+segments; or any of them later; None: no answer."""
 
 HandlerFunction = Callable[["BrokerServices", RequestContext, Any], Reply]
 

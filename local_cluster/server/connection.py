@@ -15,7 +15,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from local_cluster.handlers.registry import Handler, RequestContext, find_handler
 from local_cluster.log.partition_log import LogSlice
@@ -253,8 +253,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
                     if buffers:
                         transport.writelines(buffers)
                         buffers = []
+                    # Only the file's descriptor is used.
+                    file = cast(IO[bytes], part.file)
                     sent = await loop.sendfile(
-                        transport, part.file, part.position, part.size_bytes, fallback=False
+                        transport, file, part.position, part.size_bytes, fallback=False
                     )
                     if sent != part.size_bytes:
                         raise OSError(f"segment ended {part.size_bytes - sent} bytes early")
