@@ -2,8 +2,8 @@
 
 `check_produced` looks at the 61-byte header, the bounds and the CRC-32C and never opens a batch.
 Kafka opens every batch as well and refuses a header whose count or timestamps lie about the
-records; `check_records` does that, and is asked for only by compacted topics (every record needs
-a key) and by topics whose `heliograph.record.check` is `full`.
+records; `check_records` does that for topics whose `heliograph.record.check` is `full`, and
+`check_keys` looks for records without a key, which compacted topics refuse.
 
 The order of the checks and their error codes are those of Kafka's ProduceRequest.validateRecords,
 UnifiedLog.analyzeAndValidateRecords and LogValidator. Where this differs: a cut-off last batch is
@@ -15,6 +15,7 @@ on CreateTime topics, which silently changes the visible times).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from crc32c import crc32c
@@ -22,7 +23,7 @@ from crc32c import crc32c
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from . import header as h
-from .batch import CorruptRecordError, decode_batch
+from .batch import CorruptRecordError, Record, decode_batch
 from .compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 
 MESSAGE_BYTES_MAX: Final = 1_048_588
@@ -32,7 +33,6 @@ RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, key length, value length and header count: one byte each."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_BATCH_LENGTH_MIN: Final = h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES
 _CRC_START: Final = 21
 _FORBIDDEN_BITS: Final = h.CONTROL_BIT | h.TIMESTAMP_TYPE_BIT | h.DELETE_HORIZON_BIT
 
@@ -61,128 +61,165 @@ def check_produced(
     view = memoryview(buffer)
     end = len(view)
     headers: list[h.BatchHeader] = []
-    unpack_from = _HEADER.unpack_from
     while True:
-        if position + h.HEADER_BYTES > end:
-            if position == end:
-                raise KafkaError(ErrorCode.invalid_record, "the request has no record batch")
-            raise KafkaError(
-                ErrorCode.corrupt_message, f"{end - position} bytes are no record batch"
-            )
-        header = h.BatchHeader._make(unpack_from(view, position))
-        (
-            base_offset,
-            batch_length,
-            _,
-            magic,
-            crc,
-            attributes,
-            last_offset_delta,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            records_count,
-        ) = header
-        if magic != h.MAGIC:
-            raise _wrong_magic(magic)
-        following = position + batch_length + h.LOG_OVERHEAD_BYTES
-        if batch_length < _BATCH_LENGTH_MIN or following > end:
-            raise KafkaError(
-                ErrorCode.corrupt_message,
-                f"batch length {batch_length}, {end - position} bytes are there",
-            )
-        if following - position > message_bytes_max:
-            raise KafkaError(
-                ErrorCode.message_too_large,
-                f"the batch has {following - position} bytes, {message_bytes_max} are allowed",
-            )
-        if base_offset:
-            raise KafkaError(
-                ErrorCode.invalid_record, f"base offset of a produced batch is {base_offset}, not 0"
-            )
-        if crc32c(view[position + _CRC_START : following]) != crc:
-            raise KafkaError(ErrorCode.corrupt_message, "the CRC-32C does not match")
-        if records_count <= 0 or last_offset_delta != records_count - 1:
-            raise KafkaError(
-                ErrorCode.invalid_record,
-                f"{records_count} records, but the last offset delta is {last_offset_delta}",
-            )
-        if attributes:
-            _check_attributes(attributes, allow_zstd, allow_transactional)
-        if not attributes & h.CODEC_MASK and (
-            records_count * RECORD_BYTES_MIN > batch_length - _BATCH_LENGTH_MIN
-        ):
-            raise KafkaError(
-                ErrorCode.invalid_record,
-                f"{records_count} records cannot fit in {batch_length} bytes",
-            )
-        if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
-            raise KafkaError(
-                ErrorCode.invalid_record,
-                f"producer {producer_id} with epoch {producer_epoch}, sequence {base_sequence}",
-            )
+        header = _check_batch(view, position, end, message_bytes_max)
+        if header.attributes:
+            _check_attributes(header.attributes, allow_zstd, allow_transactional)
         if not log_append_time:
-            if max_timestamp < base_timestamp:
-                raise KafkaError(
-                    ErrorCode.invalid_timestamp,
-                    f"largest timestamp {max_timestamp} lies before the first, {base_timestamp}",
-                )
-            if now_ms is not None and (
-                max_timestamp - now_ms > timestamp_after_ms_max
-                or (base_timestamp >= 0 and now_ms - base_timestamp > timestamp_before_ms_max)
-            ):
-                raise KafkaError(
-                    ErrorCode.invalid_timestamp,
-                    f"timestamps {base_timestamp} to {max_timestamp} are out of range at {now_ms}",
-                )
+            _check_timestamps(header, now_ms, timestamp_before_ms_max, timestamp_after_ms_max)
         headers.append(header)
-        if following == end:
+        position += header.batch_length + h.LOG_OVERHEAD_BYTES
+        if position == end:
             return headers
         if len(headers) == batches_max:
             raise KafkaError(
                 ErrorCode.invalid_record, f"more than {batches_max} record batches in a partition"
             )
-        position = following
 
 
 def check_records(
     buffer: h.Buffer,
-    header: h.BatchHeader,
+    headers: Sequence[h.BatchHeader],
     position: int = 0,
     *,
-    keys_required: bool,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> None:
-    """Open the batch at `position` and check its records against its header.
+    """Open the batches that begin at `position` and compare their records with their headers.
 
     Costs a full decode in Python, so the data path asks for it only where the topic does.
-    Raises KafkaError(invalid_record) for a keyless record where keys are required (a compacted
-    topic), for offsets that are not 0, 1, 2, ... and for records that are not in the format;
-    invalid_timestamp where the largest timestamp of a CreateTime batch is not the header's.
+    Raises KafkaError: invalid_record for records that are not in the format or whose offsets are
+    not 0, 1, 2, ...; invalid_timestamp where the largest timestamp is not the header's.
     """
-    try:
-        records = decode_batch(buffer, position, header, decompressed_bytes_max)
-    except (CompressionError, CorruptRecordError) as error:
-        raise KafkaError(ErrorCode.invalid_record, str(error)) from error
-    for index, record in enumerate(records):
-        if keys_required and record.key is None:
-            raise KafkaError(
-                ErrorCode.invalid_record, f"record {index} has no key, but the topic is compacted"
-            )
-        if record.offset != header.base_offset + index:
-            raise KafkaError(
-                ErrorCode.invalid_record,
-                f"record {index} has offset delta {record.offset - header.base_offset}",
-            )
-    if not header.is_log_append_time:
+    for header, records in _open_batches(buffer, headers, position, decompressed_bytes_max):
+        for index, record in enumerate(records):
+            if record.offset != header.base_offset + index:
+                raise KafkaError(
+                    ErrorCode.invalid_record,
+                    f"record {index} has offset delta {record.offset - header.base_offset}",
+                )
         largest = max(record.timestamp_ms for record in records)
         if largest != header.max_timestamp:
             raise KafkaError(
                 ErrorCode.invalid_timestamp,
                 f"largest timestamp is {largest}, the header says {header.max_timestamp}",
             )
+
+
+def check_keys(
+    buffer: h.Buffer,
+    headers: Sequence[h.BatchHeader],
+    position: int = 0,
+    *,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> list[int]:
+    """The indexes of the records without a key, which a compacted topic refuses.
+
+    Records count through all batches from `position` on. Raises KafkaError(invalid_record) for
+    records that are not in the format.
+    """
+    keyless: list[int] = []
+    count = 0
+    for _, records in _open_batches(buffer, headers, position, decompressed_bytes_max):
+        keyless += [count + index for index, record in enumerate(records) if record.key is None]
+        count += len(records)
+    return keyless
+
+
+def _open_batches(
+    buffer: h.Buffer,
+    headers: Sequence[h.BatchHeader],
+    position: int,
+    decompressed_bytes_max: int,
+) -> Iterator[tuple[h.BatchHeader, list[Record]]]:
+    for header in headers:
+        try:
+            yield header, decode_batch(buffer, position, header, decompressed_bytes_max)
+        except (CompressionError, CorruptRecordError) as error:
+            raise KafkaError(ErrorCode.invalid_record, str(error)) from error
+        position += header.size_bytes
+
+
+def _check_batch(
+    view: memoryview, position: int, end: int, message_bytes_max: int
+) -> h.BatchHeader:
+    """The header of the batch at `position`, if its bounds, CRC, counts and sequence are right."""
+    if position + h.HEADER_BYTES > end:
+        raise _no_header(end - position)
+    header = h.BatchHeader._make(_HEADER.unpack_from(view, position))
+    (
+        base_offset,
+        batch_length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        _,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records_count,
+    ) = header
+    if magic != h.MAGIC:
+        raise _wrong_magic(magic)
+    size_bytes = batch_length + h.LOG_OVERHEAD_BYTES
+    if size_bytes < h.HEADER_BYTES or position + size_bytes > end:
+        raise KafkaError(
+            ErrorCode.corrupt_message,
+            f"the batch claims {size_bytes} bytes, {end - position} are there",
+        )
+    if size_bytes > message_bytes_max:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"the batch has {size_bytes} bytes, {message_bytes_max} are allowed",
+        )
+    if base_offset:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"base offset of a produced batch is {base_offset}, not 0"
+        )
+    if crc32c(view[position + _CRC_START : position + size_bytes]) != crc:
+        raise KafkaError(ErrorCode.corrupt_message, "the CRC-32C does not match")
+    if records_count <= 0 or last_offset_delta != records_count - 1:
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"{records_count} records, but the last offset delta is {last_offset_delta}",
+        )
+    payload_bytes = size_bytes - h.HEADER_BYTES
+    if not attributes & h.CODEC_MASK and records_count * RECORD_BYTES_MIN > payload_bytes:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{records_count} records cannot fit in {payload_bytes} bytes"
+        )
+    if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
+        raise KafkaError(
+            ErrorCode.invalid_record,
+            f"producer {producer_id} with epoch {producer_epoch}, sequence {base_sequence}",
+        )
+    return header
+
+
+def _check_timestamps(
+    header: h.BatchHeader, now_ms: int | None, before_ms_max: int, after_ms_max: int
+) -> None:
+    first, largest = header.base_timestamp, header.max_timestamp
+    if largest < first:
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"largest timestamp {largest} lies before the first, {first}",
+        )
+    if now_ms is not None and (
+        largest - now_ms > after_ms_max or (first >= 0 and now_ms - first > before_ms_max)
+    ):
+        raise KafkaError(
+            ErrorCode.invalid_timestamp,
+            f"timestamps {first} to {largest} are out of range at {now_ms}",
+        )
+
+
+def _no_header(size_bytes: int) -> KafkaError:
+    if size_bytes:
+        return KafkaError(ErrorCode.corrupt_message, f"{size_bytes} bytes are no record batch")
+    return KafkaError(ErrorCode.invalid_record, "there is no record batch")
 
 
 def _wrong_magic(magic: int) -> KafkaError:

@@ -1,0 +1,183 @@
+"""The configuration of one log, and what DescribeConfigs says of it.
+
+A value comes from the topic's override, else from the broker's config under one of its names
+there, else from the table's default. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+
+PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
+PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+"""Kafka's default: a producer id that was idle for a day is forgotten."""
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by its number in DescribeConfigs."""
+
+    DYNAMIC_TOPIC = 1
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigSynonym(NamedTuple):
+    """One place where a value could come from, the first one winning."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One topic config as DescribeConfigs shows it."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    synonyms: tuple[ConfigSynonym, ...]
+    type: ConfigType
+    doc: str
+    is_default: bool
+    read_only: bool
+    is_sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """What a log goes by. The defaults are the table's; -1 stands for no limit."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    max_message_bytes: int = 1_048_588
+    is_deleted_by_retention: bool = True
+    is_compacted: bool = False
+    log_append_time: bool = False
+    timestamp_before_ms_max: int = (1 << 63) - 1
+    timestamp_after_ms_max: int = 3_600_000
+    full_record_check: bool = False
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+
+    @staticmethod
+    def of(
+        topic_overrides: Mapping[str, str] | None = None,
+        broker_config: Mapping[str, str] | None = None,
+    ) -> LogConfig:
+        """The config of a topic. Raises KafkaError(invalid_config) naming the config."""
+        overrides, broker = topic_overrides or {}, broker_config or {}
+        validate_topic_configs(overrides)
+
+        def text(name: str) -> str:
+            return resolve(TOPIC_CONFIGS[name], overrides, broker)[0].value
+
+        policies = {part.strip() for part in text("cleanup.policy").split(",")}
+        return LogConfig(
+            segment_bytes=int(text("segment.bytes")),
+            segment_ms=int(text("segment.ms")),
+            segment_jitter_ms=int(text("segment.jitter.ms")),
+            segment_index_bytes=int(text("segment.index.bytes")),
+            index_interval_bytes=int(text("index.interval.bytes")),
+            retention_ms=int(text("retention.ms")),
+            retention_bytes=int(text("retention.bytes")),
+            max_message_bytes=int(text("max.message.bytes")),
+            is_deleted_by_retention="delete" in policies,
+            is_compacted="compact" in policies,
+            log_append_time=text("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_ms_max=int(text("message.timestamp.before.max.ms")),
+            timestamp_after_ms_max=int(text("message.timestamp.after.max.ms")),
+            full_record_check=text("heliograph.record.check") == "full",
+            min_insync_replicas=int(text("min.insync.replicas")),
+            unclean_leader_election=text("unclean.leader.election.enable").lower() == "true",
+            producer_id_expiration_ms=int(
+                broker.get(PRODUCER_ID_EXPIRATION, PRODUCER_ID_EXPIRATION_MS)
+            ),
+        )
+
+
+def validate_topic_configs(overrides: Mapping[str, str]) -> None:
+    """Raises KafkaError(invalid_config) for an unknown name or a value that is out of bounds."""
+    for name, value in overrides.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            raise KafkaError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+        _require(name, config.problem(value), value)
+    shortest = int(overrides.get("min.compaction.lag.ms", "0"))
+    longest = int(overrides.get("max.compaction.lag.ms", str((1 << 63) - 1)))
+    if shortest > longest:
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            f"min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})",
+        )
+
+
+def resolve(
+    config: TopicConfig, overrides: Mapping[str, str], broker_config: Mapping[str, str]
+) -> list[ConfigSynonym]:
+    """Every place where the value could come from, the one that counts first.
+
+    Raises KafkaError(invalid_config) where the broker's own config is out of bounds.
+    """
+    places = []
+    if config.name in overrides:
+        places.append(
+            ConfigSynonym(config.name, overrides[config.name], ConfigSource.DYNAMIC_TOPIC)
+        )
+    for synonym in config.synonyms:
+        value = broker_config.get(synonym.name)
+        if value is None:
+            continue
+        try:
+            converted = synonym.convert(value)
+        except ValueError as error:
+            raise KafkaError(
+                ErrorCode.invalid_config, f"{synonym.name}={value}: expected a whole number"
+            ) from error
+        _require(synonym.name, config.problem(converted), value)
+        places.append(ConfigSynonym(synonym.name, converted, ConfigSource.STATIC_BROKER))
+    places.append(ConfigSynonym(config.synonyms[0].name, config.default, ConfigSource.DEFAULT))
+    return places
+
+
+def describe(
+    topic_overrides: Mapping[str, str], broker_config: Mapping[str, str]
+) -> list[ConfigEntry]:
+    """Every topic config with its value and where that comes from, by name."""
+    entries = []
+    for name in sorted(TOPIC_CONFIGS):
+        config = TOPIC_CONFIGS[name]
+        places = resolve(config, topic_overrides, broker_config)
+        entries.append(
+            ConfigEntry(
+                name=name,
+                value=places[0].value,
+                source=places[0].source,
+                synonyms=tuple(places),
+                type=config.type,
+                doc=config.doc,
+                is_default=places[0].source is ConfigSource.DEFAULT,
+                read_only=False,
+                is_sensitive=False,
+            )
+        )
+    return entries
+
+
+def _require(name: str, problem: str | None, value: str) -> None:
+    if problem is not None:
+        raise KafkaError(
+            ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {problem}"
+        )

@@ -1,0 +1,330 @@
+"""A log directory in Kafka's layout: the logs of a broker and what is kept about all of them.
+
+    meta.properties  .lock  .kafka_cleanshutdown  recovery-point-offset-checkpoint
+    replication-offset-checkpoint  log-start-offset-checkpoint
+    <topic>-<partition>/  with partition.metadata and the files of its log
+    <topic>-<partition>.<topic id>-delete/  on its way out
+
+Guarantees: one process at a time (Kafka included); a directory is deleted only after `delete_log`
+renamed it, never because metadata is missing; the clean-shutdown marker is written only if every
+log is whole, and is gone as soon as the directory is open.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from local_cluster.clock import Clock
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from . import checkpoints as c
+from .config import LogConfig
+from .files import Files, LogFile
+from .partition_log import PartitionLog
+from .tickets import Deletion, LogDirectoryError
+
+_log = logging.getLogger(__name__)
+
+DELETE_SUFFIX: Final = "-delete"
+FILE_NAME_BYTES_MAX: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The three offset checkpoints, encoded; `run` writes them and may do so in any thread."""
+
+    files: Files
+    contents: Mapping[str, bytes]
+
+    def run(self) -> None:
+        """Blocks. Raises LogDirectoryError."""
+        try:
+            for path, content in self.contents.items():
+                self.files.replace(path, content, durable=True)
+        except OSError as error:
+            raise LogDirectoryError(f"checkpoint failed: {error}") from error
+
+
+class LogDirectory:
+    """The log directory of a broker: `open` it first, `close` it last."""
+
+    def __init__(self, path: Path, files: Files, *, broker_id: int, clock: Clock) -> None:
+        self.path = str(path)
+        self._files = files
+        self._broker_id = broker_id
+        self._clock = clock
+        self._lock: LogFile | None = None
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._garbage: list[str] = []
+        self.offline: dict[tuple[str, int], str] = {}
+        """Partitions that could not be opened, and why."""
+        self.was_clean = False
+
+    def open(
+        self,
+        *,
+        cluster_id: str | None = None,
+        config: LogConfig | None = None,
+        flushes: bool = True,
+    ) -> None:
+        """Open or make the directory and recover every log in it. Blocks.
+
+        `cluster_id` may be bound later; `config` is what the logs go by until `update_config`.
+        `flushes` says whether the broker acknowledges only what is on the disk: then everything
+        below a checkpointed high watermark must be whole.
+        Raises LogDirectoryError where it belongs to someone else, is in use, or the disk fails.
+        """
+        try:
+            self._files.make_dir(self.path)
+            self._lock = self._files.lock(f"{self.path}/.lock")
+            owner = self._owner()
+            if owner is not None:
+                self._check_owner(owner, cluster_id or owner[1])
+            elif cluster_id is not None:
+                self.bind_cluster_id(cluster_id)
+            self._open_logs(config or LogConfig(), flushes)
+        except BlockingIOError as error:
+            raise LogDirectoryError(f"{self.path} is in use by another process") from error
+        except LogDirectoryError:
+            raise
+        except (OSError, c.CheckpointCorruptError) as error:
+            raise LogDirectoryError(f"{self.path} cannot be opened: {error}") from error
+
+    def bind_cluster_id(self, cluster_id: str) -> None:
+        """Make this the directory of a cluster, if it is nobody's yet. Blocks.
+
+        Raises LogDirectoryError where it is another cluster's or broker's.
+        """
+        try:
+            owner = self._owner()
+            if owner is None:
+                content = c.encode_meta_properties(self._broker_id, cluster_id)
+                self._files.replace(f"{self.path}/{c.META_PROPERTIES}", content, durable=True)
+                return
+        except (OSError, c.CheckpointCorruptError) as error:
+            raise LogDirectoryError(f"{self.path}: {error}") from error
+        self._check_owner(owner, cluster_id)
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(list(self._logs.values()))
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, None if there is none here."""
+        return self._logs.get((topic, partition))
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As it was checkpointed last, 0 if it never was."""
+        return self._high_watermarks.get((topic, partition), 0)
+
+    def get_or_create(
+        self, topic: str, topic_id: UUID, partition: int, config: LogConfig
+    ) -> PartitionLog:
+        """The log of a partition, made if it is not there.
+
+        Raises KafkaError: inconsistent_topic_id where another incarnation of the topic is still
+        here (it is deleted only when the metadata says so), kafka_storage_error.
+        """
+        key = (topic, partition)
+        if key in self.offline:
+            raise KafkaError(ErrorCode.kafka_storage_error, self.offline[key])
+        log = self._logs.get(key)
+        if log is not None:
+            if log.topic_id not in (None, topic_id):
+                raise KafkaError(
+                    ErrorCode.inconsistent_topic_id, f"{log} is of topic id {log.topic_id}"
+                )
+            log.update_config(config)
+            return log
+        log = PartitionLog.create(
+            self._files,
+            f"{self.path}/{topic}-{partition}",
+            topic,
+            partition,
+            config,
+            now_ms=self._clock.now_ms(),
+            topic_id=topic_id,
+        )
+        self._logs[key] = log
+        return log
+
+    def delete_topic(self, topic: str, topic_id: UUID) -> None:
+        """Take out every log of one incarnation of a topic; `collect_garbage` has the files.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        for log in self:
+            if log.topic == topic and log.topic_id == topic_id:
+                self._garbage += self.delete_log(topic, log.partition).trees
+
+    def collect_garbage(self) -> Deletion:
+        """What `delete_topic` left to remove, to be run by a worker."""
+        trees, self._garbage = self._garbage, []
+        return Deletion(trees=trees, port=self._files)
+
+    def delete_log(self, topic: str, partition: int) -> Deletion:
+        """Take a log out; its files go when the deletion is run, or at the next start.
+
+        Nothing to do for a log that is not here. Raises KafkaError(kafka_storage_error).
+        """
+        log = self._logs.get((topic, partition))
+        if log is None:
+            return Deletion(port=self._files)
+        incarnation = (log.topic_id or UUID(int=0)).hex
+        suffix = f".{incarnation}{DELETE_SUFFIX}"
+        name = f"{topic}-{partition}"[: FILE_NAME_BYTES_MAX - len(suffix)] + suffix
+        new_path = f"{self.path}/{name}"
+        if self._files.exists(new_path):
+            # Left from a deletion of the same incarnation that did not finish.
+            try:
+                self._files.remove_tree(new_path)
+            except OSError as error:
+                raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+        deletion = log.delete(new_path)
+        del self._logs[topic, partition]
+        self._high_watermarks.pop((topic, partition), None)
+        return deletion
+
+    def prepare_checkpoint(
+        self, high_watermarks: Mapping[tuple[str, int], int] | None = None
+    ) -> Checkpoint:
+        """The checkpoints as of now, to be written by a worker.
+
+        `high_watermarks` replace those known for the partitions they name.
+        """
+        self._high_watermarks.update(high_watermarks or {})
+        recovery_points = {}
+        log_starts = {}
+        for key, log in self._logs.items():
+            recovery_points[key] = log.flushed_end_offset
+            if log.log_start_offset > log.segment_base_offsets[0]:
+                log_starts[key] = log.log_start_offset
+        known = {key: hw for key, hw in self._high_watermarks.items() if key in self._logs}
+        contents = {
+            f"{self.path}/{c.RECOVERY_POINTS}": c.encode_offsets(recovery_points),
+            f"{self.path}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
+            f"{self.path}/{c.HIGH_WATERMARKS}": c.encode_offsets(known),
+        }
+        return Checkpoint(self._files, contents)
+
+    def checkpoint(self, high_watermarks: Mapping[tuple[str, int], int] | None = None) -> None:
+        """Write the checkpoints. Blocks. Raises LogDirectoryError."""
+        self.prepare_checkpoint(high_watermarks).run()
+
+    def fail(self, reason: str) -> None:
+        """End every log here: an fsync failed."""
+        for log in self._logs.values():
+            log.fail(reason)
+
+    def close(
+        self, *, clean: bool = True, high_watermarks: Mapping[tuple[str, int], int] | None = None
+    ) -> None:
+        """Close every log. With `clean` the next start trusts what it finds. Blocks.
+
+        Raises KafkaError(kafka_storage_error); the directory is given back all the same.
+        """
+        try:
+            if clean:
+                self._close_logs(high_watermarks)
+        finally:
+            self._logs.clear()
+            if self._lock is not None:
+                self._lock.close()
+
+    def _close_logs(self, high_watermarks: Mapping[tuple[str, int], int] | None) -> None:
+        for log in self._logs.values():
+            log.close()
+        self.checkpoint(high_watermarks)
+        unfit = [log for log in self._logs.values() if log.failure or log.corruption]
+        if unfit or self.offline:
+            _log.warning("no clean stop: %s", ", ".join(map(str, unfit)) or self.offline)
+            return
+        try:
+            path = f"{self.path}/{c.CLEAN_SHUTDOWN}"
+            self._files.replace(path, c.encode_clean_shutdown(), durable=True)
+        except OSError as error:
+            raise LogDirectoryError(f"clean stop cannot be noted: {error}") from error
+
+    def _owner(self) -> tuple[int, str] | None:
+        """(broker id, cluster id) of meta.properties, None if there is no such file."""
+        path = f"{self.path}/{c.META_PROPERTIES}"
+        if not self._files.exists(path):
+            return None
+        return c.decode_meta_properties(self._files.read_bytes(path))
+
+    def _check_owner(self, owner: tuple[int, str], cluster_id: str) -> None:
+        if owner != (self._broker_id, cluster_id):
+            raise LogDirectoryError(
+                f"{self.path} belongs to broker {owner[0]} of cluster {owner[1]},"
+                f" not to broker {self._broker_id} of cluster {cluster_id}"
+            )
+
+    def _open_logs(self, config: LogConfig, flushes: bool) -> None:
+        recovery_points = self._load_offsets(c.RECOVERY_POINTS)
+        log_starts = self._load_offsets(c.LOG_START_OFFSETS)
+        self._high_watermarks = self._load_offsets(c.HIGH_WATERMARKS)
+        marker = f"{self.path}/{c.CLEAN_SHUTDOWN}"
+        self.was_clean = self._files.exists(marker)
+        if self.was_clean:
+            # Gone before the first append, or a crash later would be taken for a clean stop.
+            self._files.remove(marker)
+            self._files.open_for_sync(self.path).sync()
+        for name in self._files.list_dir(self.path):
+            path = f"{self.path}/{name}"
+            if not self._files.is_dir(path):
+                continue
+            if name.endswith(DELETE_SUFFIX):
+                self._files.remove_tree(path)
+                continue
+            key = parse_log_name(name)
+            if key is None:
+                _log.warning("%s is no partition and is left alone", path)
+                continue
+            recovery_point = recovery_points.get(key, 0)
+            durable_offset = recovery_point
+            if flushes:
+                durable_offset = max(recovery_point, self._high_watermarks.get(key, 0))
+            try:
+                self._logs[key] = PartitionLog.open(
+                    self._files,
+                    path,
+                    *key,
+                    config,
+                    now_ms=self._clock.now_ms(),
+                    topic_id=self._load_topic_id(path),
+                    recovery_point=recovery_point,
+                    durable_offset=durable_offset,
+                    log_start_offset=log_starts.get(key, 0),
+                    is_clean=self.was_clean,
+                )
+            except KafkaError as error:
+                _log.error("partition is offline: %s", error)
+                self.offline[key] = str(error)
+
+    def _load_offsets(self, name: str) -> dict[tuple[str, int], int]:
+        path = f"{self.path}/{name}"
+        if not self._files.exists(path):
+            return {}
+        return c.decode_offsets(self._files.read_bytes(path))
+
+    def _load_topic_id(self, directory: str) -> UUID | None:
+        path = f"{directory}/{c.PARTITION_METADATA}"
+        if not self._files.exists(path):
+            return None
+        try:
+            return c.decode_partition_metadata(self._files.read_bytes(path))
+        except c.CheckpointCorruptError as error:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{path}: {error}") from error
+
+
+def parse_log_name(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a directory name, None if it is not one of a partition."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    return topic, int(partition)

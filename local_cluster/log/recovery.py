@@ -1,0 +1,199 @@
+"""Open the files of a partition: take them over after a clean stop, check them after a crash.
+
+From the segment of the recovery point on, every batch is read and its CRC checked. Where that
+stops before the end of the files:
+
+    the offset lies below `durable_offset` (known to have been on the disk)   corrupt
+    a whole batch, or a segment with batches, follows                         corrupt
+    the place holds zeros (pages that never reached the disk)                 torn tail, cut
+    nothing whole follows                                                     torn tail, cut
+
+A corrupt log is never shortened: it shows its whole part, refuses appends, and says why; what
+becomes of it is for replication to decide. Indexes that are missing or cannot be right are rebuilt.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from .checkpoints import LEADER_EPOCHS, CheckpointCorruptError, decode_epochs
+from .epochs import LeaderEpochs
+from .files import Files, LogFile
+from .index import IndexCorruptError
+from .producer_snapshot import SNAPSHOT_SUFFIX
+from .scan import has_batch_after, is_unwritten
+from .segment import DELETED_SUFFIX, LOG_SUFFIX, Segment, file_name
+
+_log = logging.getLogger(__name__)
+
+_LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_OFFSET_DIGITS: Final = 20
+
+
+@dataclass(slots=True)
+class OpenedFiles:
+    """What the files of a partition hold."""
+
+    segments: list[Segment]
+    """Oldest first; the last one can be appended to unless the log is corrupt."""
+    epochs: LeaderEpochs
+    epochs_changed: bool
+    """Whether leader-epoch-checkpoint says something else."""
+    snapshots: list[int]
+    """The offsets of the producer snapshots."""
+    corruption: str | None = None
+    hidden: list[Segment] = field(default_factory=list)
+    """Segments behind a corrupt place: kept, not shown."""
+    cut_bytes: int = 0
+    unsynced: list[LogFile] = field(default_factory=list)
+    """What was read anew: a crash may have left it in the page cache only."""
+
+
+def open_files(
+    files: Files,
+    directory: str,
+    *,
+    index_interval_bytes: int,
+    recovery_point: int,
+    durable_offset: int,
+    log_start_offset: int,
+    is_clean: bool,
+    now_ms: int,
+) -> OpenedFiles:
+    """Open the segments, indexes, epochs and snapshots of a partition directory.
+
+    `recovery_point`: batches below it need no check; `durable_offset`: batches below it must be
+    whole. A directory without segments gets an empty one at `log_start_offset`.
+    Raises OSError where the disk does.
+    """
+    names = files.list_dir(directory)
+    for name in names:
+        if name.endswith(_LEFTOVER_SUFFIXES):
+            files.remove(f"{directory}/{name}")
+    segments = [
+        Segment(files, directory, base_offset, index_interval_bytes=index_interval_bytes)
+        for base_offset in _offsets(names, LOG_SUFFIX)
+    ]
+    if not segments:
+        first = Segment(
+            files, directory, log_start_offset, index_interval_bytes=index_interval_bytes
+        )
+        first.create(now_ms)
+        segments.append(first)
+        # Snapshots without a segment belong to files that are gone.
+        for offset in _offsets(names, SNAPSHOT_SUFFIX):
+            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+        return OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
+    epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
+    opened = OpenedFiles(segments, epochs, False, [])
+    # Without the epochs every batch must be read; after a clean stop none must.
+    if not epochs_known:
+        recover_from = 0
+    elif is_clean:
+        recover_from = segments[-1].base_offset
+    else:
+        recover_from = recovery_point
+    _open_segments(files, opened, recover_from, durable_offset, is_clean and epochs_known)
+    end_offset = opened.segments[-1].next_offset
+    if epochs.truncate_end(end_offset):
+        opened.epochs_changed = True
+    for offset in _offsets(names, SNAPSHOT_SUFFIX):
+        if offset > end_offset and opened.corruption is None:
+            files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+        else:
+            opened.snapshots.append(offset)
+    return opened
+
+
+def _open_segments(
+    files: Files, opened: OpenedFiles, recover_from: int, durable_offset: int, trust_last: bool
+) -> None:
+    segments = opened.segments
+    for index, segment in enumerate(list(segments)):
+        is_last = index == len(segments) - 1
+        next_offset = None if is_last else segments[index + 1].base_offset
+        try:
+            if next_offset is not None and next_offset <= recover_from:
+                segment.load_closed(next_offset)
+                continue
+            if is_last and trust_last:
+                segment.load_active()
+                continue
+        except (IndexCorruptError, FileNotFoundError) as error:
+            _log.warning("segment is read anew: %s", error)
+        problem = _recover_segment(files, opened, segment, index, durable_offset)
+        opened.unsynced.append(segment.file)
+        if problem is not None:
+            opened.corruption = f"{segment.path(LOG_SUFFIX)}: {problem}"
+            _log.error("log is corrupt and will not be written: %s", opened.corruption)
+            opened.hidden = segments[index + 1 :]
+            del segments[index + 1 :]
+            return
+        if segment is segments[-1]:
+            return
+        assert next_offset is not None, "only the last segment has no successor"
+        segment.next_offset = next_offset
+        opened.unsynced += segment.finish()
+        segment.close_for_appends()
+
+
+def _recover_segment(
+    files: Files, opened: OpenedFiles, segment: Segment, index: int, durable_offset: int
+) -> str | None:
+    """Rebuild a segment; cut a torn tail. Returns what is corrupt, None if nothing is."""
+    try:
+        prefix, epoch_starts = segment.rebuild()
+    except IndexCorruptError as error:
+        return str(error)
+    for header in epoch_starts:
+        if opened.epochs.assign(header.partition_leader_epoch, header.base_offset):
+            opened.epochs_changed = True
+    size_bytes = files.size_bytes(segment.path(LOG_SUFFIX))
+    following = opened.segments[index + 1 :]
+    holds_more = any(files.size_bytes(later.path(LOG_SUFFIX)) for later in following)
+    if prefix.problem is None:
+        if not following or segment.next_offset <= following[0].base_offset:
+            return None
+        return f"offset {segment.next_offset - 1} lies beyond the next segment"
+    where = f"{prefix.problem} at position {prefix.size_bytes}, offset {prefix.next_offset}"
+    if prefix.next_offset < durable_offset:
+        return f"{where}, although everything below {durable_offset} was on the disk"
+    if holds_more:
+        return f"{where}, and later segments hold batches"
+    if not is_unwritten(segment.file, prefix.size_bytes) and has_batch_after(
+        segment.file, prefix.size_bytes, size_bytes, prefix.next_offset
+    ):
+        return f"{where}, and whole batches follow"
+    segment.file.truncate(prefix.size_bytes)
+    opened.cut_bytes += size_bytes - prefix.size_bytes
+    _log.warning(
+        "torn tail of %s was cut: %s, %d bytes",
+        segment.path(LOG_SUFFIX),
+        where,
+        size_bytes - prefix.size_bytes,
+    )
+    # Empty segments that were created ahead of the cut begin at an offset that is not due yet.
+    for later in following:
+        later.mark_deleted()
+        opened.segments.remove(later)
+    return None
+
+
+def _load_epochs(files: Files, directory: str, exists: bool) -> tuple[LeaderEpochs, bool]:
+    """The leader epochs, and whether the file said so (else every batch must be read)."""
+    if not exists:
+        return LeaderEpochs(), False
+    try:
+        content = files.read_bytes(f"{directory}/{LEADER_EPOCHS}")
+        return LeaderEpochs(decode_epochs(content)), True
+    except CheckpointCorruptError as error:
+        _log.warning("leader epochs of %s are rebuilt: %s", directory, error)
+        return LeaderEpochs(), False
+
+
+def _offsets(names: list[str], suffix: str) -> list[int]:
+    """The offsets in the names of the files of one kind, ascending."""
+    digits = (name[: -len(suffix)] for name in names if name.endswith(suffix))
+    return sorted(int(name) for name in digits if len(name) == _OFFSET_DIGITS and name.isdigit())

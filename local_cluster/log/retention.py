@@ -1,0 +1,71 @@
+"""Which segments have had their time. Pure decisions over the segments, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .config import LogConfig
+from .segment import Segment
+
+
+def decide_expired(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    *,
+    now_ms: int,
+    high_watermark: int,
+    log_start_offset: int,
+) -> int:
+    """How many of the oldest segments go, the one that is appended to included.
+
+    As UnifiedLog.deleteOldSegments: by time, then by size, then by log start offset, always from
+    the oldest on without a gap, and never what reaches beyond the high watermark. Topics that are
+    only compacted lose nothing but what lies before the log start offset.
+    """
+    count = 0
+    if config.is_deleted_by_retention:
+        count = max(
+            _expired_by_time(segments, config.retention_ms, now_ms),
+            _expired_by_size(segments, config.retention_bytes),
+        )
+    count = max(count, _before_start(segments, log_start_offset))
+    while count and segments[count - 1].next_offset > high_watermark:
+        count -= 1
+    return count
+
+
+def _expired_by_time(segments: Sequence[Segment], retention_ms: int, now_ms: int) -> int:
+    if retention_ms < 0:
+        return 0
+    count = 0
+    for segment in segments:
+        # Segments whose batches have no time go by when they were last written.
+        newest_ms = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+        if not segment.size_bytes or now_ms - newest_ms <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _expired_by_size(segments: Sequence[Segment], retention_bytes: int) -> int:
+    if retention_bytes < 0:
+        return 0
+    excess_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
+    count = 0
+    for segment in segments:
+        if not segment.size_bytes or excess_bytes < segment.size_bytes:
+            break
+        excess_bytes -= segment.size_bytes
+        count += 1
+    return count
+
+
+def _before_start(segments: Sequence[Segment], log_start_offset: int) -> int:
+    count = 0
+    for segment, following in pairwise(segments):
+        if following.base_offset > log_start_offset:
+            break
+        assert segment.base_offset < following.base_offset, "segments out of order"
+        count += 1
+    return count

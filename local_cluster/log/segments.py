@@ -1,0 +1,165 @@
+"""The segments of one log, oldest first: reading across them, rolling, dropping, cutting."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from .files import Files, Syncable
+from .segment import LogSlice, Segment
+from .tickets import DeletedSegment, Deletion
+
+
+class Segments:
+    """At least one segment; the last one, `active`, is appended to.
+
+    Every method raises OSError where the disk fails; unless it says otherwise, what is in memory
+    may then differ from the disk and the log must not go on.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        segments: list[Segment],
+        hidden: list[Segment],
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self._segments = segments
+        self._hidden = hidden
+        """Segments behind a corrupt place: kept on disk, shown to nobody."""
+        self._bases = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+
+    @property
+    def all(self) -> Sequence[Segment]:
+        return self._segments
+
+    @property
+    def base_offsets(self) -> Sequence[int]:
+        return tuple(self._bases)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def read(self, offset: int, bytes_max: int, limit: int, at_least_one_batch: bool) -> LogSlice:
+        """The slice of `PartitionLog.read`; offset and limit lie inside the log."""
+        index = len(self._bases) - 1
+        if offset < self._bases[index]:
+            index = bisect_right(self._bases, offset) - 1
+        for segment in self._segments[index:]:
+            position = segment.position_of(offset)
+            if position is not None:
+                return self._slice(segment, position, offset, bytes_max, limit, at_least_one_batch)
+        return LogSlice(self.active.file, 0, 0, offset)
+
+    def _slice(
+        self,
+        segment: Segment,
+        position: int,
+        offset: int,
+        bytes_max: int,
+        limit: int,
+        at_least_one_batch: bool,
+    ) -> LogSlice:
+        end = segment.size_bytes
+        next_offset = segment.next_offset
+        if limit < next_offset:
+            limit_position = segment.position_of(limit)
+            if limit_position is not None:
+                end, next_offset = limit_position, limit
+        if end <= position:
+            return LogSlice(segment.file, position, 0, offset)
+        if end - position > bytes_max:
+            last = segment.last_before(position, position + bytes_max)
+            if last is None:
+                if not at_least_one_batch:
+                    return LogSlice(segment.file, position, 0, offset)
+                last = segment.batch_at(position)
+            if last is not None and last.following_position < end:
+                end, next_offset = last.following_position, last.next_offset
+        segment.remember(next_offset, end)
+        return LogSlice(segment.file, position, end - position, next_offset)
+
+    def roll(self, base_offset: int, now_ms: int) -> list[Syncable | str]:
+        """Begin a new segment; returns what must be flushed for the old one and the directory.
+
+        On OSError the old segment is still the active one, and can be appended to.
+        """
+        old = self.active
+        finished = old.finish()
+        new = self._new(base_offset)
+        try:
+            new.create(now_ms)
+        except OSError:
+            # An empty segment left behind would stand in the way of the one that goes on.
+            new.mark_deleted()
+            raise
+        old.close_for_appends()
+        self._segments.append(new)
+        self._bases.append(base_offset)
+        self.active = new
+        return [old.file, *finished, self.directory]
+
+    def drop_oldest(self, count: int) -> Deletion:
+        """Take out the oldest segments, never all of them."""
+        assert count < len(self._segments), "the active segment stays"
+        deletion = self._delete(self._segments[:count])
+        del self._segments[:count]
+        del self._bases[:count]
+        return deletion
+
+    def cut(self, offset: int) -> Deletion:
+        """Cut off every batch that reaches to `offset` or beyond, and the hidden segments."""
+        keep = max(1, bisect_right(self._bases, offset - 1))
+        deletion = self._delete([*self._segments[keep:], *self._hidden])
+        self._hidden = []
+        del self._segments[keep:]
+        del self._bases[keep:]
+        self.active = active = self._segments[-1]
+        position = active.position_of(offset)
+        if position is None:
+            active.cut(active.size_bytes, active.next_offset)
+        else:
+            last = active.last_before(0, position)
+            active.cut(position, active.base_offset if last is None else last.next_offset)
+        return deletion
+
+    def replace_all(self, base_offset: int, now_ms: int) -> Deletion:
+        """Throw everything away and begin again at `base_offset`."""
+        deletion = self._delete([*self._segments, *self._hidden])
+        self._hidden = []
+        new = self._new(base_offset)
+        new.create(now_ms)
+        self._segments, self._bases, self.active = [new], [base_offset], new
+        return deletion
+
+    def move_to(self, directory: str) -> Deletion:
+        """Rename the directory to one that will be removed."""
+        self._files.rename(self.directory, directory)
+        self.directory = directory
+        for segment in self._segments:
+            segment.move_to(directory)
+        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in self._segments]
+        return Deletion(segments=deleted, trees=[directory], port=self._files)
+
+    def set_index_interval(self, index_interval_bytes: int) -> None:
+        for segment in self._segments:
+            segment.index_interval_bytes = index_interval_bytes
+
+    def _new(self, base_offset: int) -> Segment:
+        return Segment(
+            self._files,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.active.index_interval_bytes,
+        )
+
+    def _delete(self, segments: Sequence[Segment]) -> Deletion:
+        paths: list[str] = []
+        for segment in segments:
+            paths += segment.mark_deleted()
+        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in segments]
+        return Deletion(segments=deleted, paths=paths, port=self._files)

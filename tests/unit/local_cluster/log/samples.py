@@ -1,0 +1,184 @@
+"""Batches, logs and failing disks for the tests of the log."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.files import LogFile, OsFile, OsFiles, Syncable
+from local_cluster.log.partition_log import AppendResult, PartitionLog
+from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
+from local_cluster.records.validate import check_produced
+
+TOPIC_ID = UUID(int=7)
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    count: int = 1,
+    *,
+    timestamp_ms: int = NOW_MS,
+    value: bytes = b"value",
+    key: bytes | None = b"key",
+    codec: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    attributes: int = 0,
+) -> bytearray:
+    """A produced batch; record i has the time `timestamp_ms + i`."""
+    return encode_batch(
+        [NewRecord(timestamp_ms + index, key, value) for index in range(count)],
+        codec=codec,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=producer[2],
+        attributes=attributes,
+    )
+
+
+def append(
+    log: PartitionLog, *batches: bytearray, epoch: int = 0, now_ms: int = NOW_MS
+) -> AppendResult:
+    """Check and append as Produce does; the batches themselves stay as they are."""
+    buffer = bytearray(b"".join(batches))
+    headers = check_produced(buffer, batches_max=len(batches), allow_transactional=True)
+    return log.append_as_leader(buffer, headers, leader_epoch=epoch, now_ms=now_ms)
+
+
+def create(
+    directory: Path, files: OsFiles | None = None, config: LogConfig | None = None
+) -> PartitionLog:
+    return PartitionLog.create(
+        files or OsFiles(),
+        f"{directory}/t-0",
+        "t",
+        0,
+        config or LogConfig(),
+        now_ms=NOW_MS,
+        topic_id=TOPIC_ID,
+    )
+
+
+def reopen(
+    directory: Path,
+    *,
+    config: LogConfig | None = None,
+    recovery_point: int = 0,
+    durable_offset: int = 0,
+    log_start_offset: int = 0,
+    is_clean: bool = False,
+) -> PartitionLog:
+    """Open what a log left behind, by default as after a crash."""
+    return PartitionLog.open(
+        OsFiles(),
+        f"{directory}/t-0",
+        "t",
+        0,
+        config or LogConfig(),
+        now_ms=NOW_MS,
+        topic_id=TOPIC_ID,
+        recovery_point=recovery_point,
+        durable_offset=durable_offset,
+        log_start_offset=log_start_offset,
+        is_clean=is_clean,
+    )
+
+
+def read_all(log: PartitionLog, bytes_max: int = 1 << 20) -> bytes:
+    """Everything from the start to the end, read slice by slice."""
+    parts = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(
+            offset,
+            bytes_max=bytes_max,
+            offset_limit=log.log_end_offset,
+            at_least_one_batch=True,
+        )
+        assert piece.next_offset > offset, "a read must go on"
+        parts.append(piece.read())
+        assert len(parts[-1]) == piece.size_bytes
+        offset = piece.next_offset
+    return b"".join(parts)
+
+
+def records_of(log: PartitionLog) -> list[Record]:
+    return list(iter_records(read_all(log)))
+
+
+def offsets_of(log: PartitionLog) -> list[int]:
+    return [record.offset for record in records_of(log)]
+
+
+def flush(log: PartitionLog) -> None:
+    ticket = log.begin_flush()
+    assert ticket is not None
+    ticket.run()
+    log.complete_flush(ticket)
+
+
+class FailingFile(OsFile):
+    """A file whose next write or sync goes wrong as its disk says."""
+
+    disk: FailingFiles
+
+    def write(self, buffer: bytes | bytearray | memoryview) -> int | None:  # type: ignore[override]
+        self.disk.writes.append(self.disk.name_of(self))
+        if self.disk.fits_bytes is None:
+            return super().write(buffer)
+        fits, self.disk.fits_bytes = self.disk.fits_bytes, None
+        if self.disk.error:
+            # Some of it reaches the file before the error does.
+            super().write(bytes(buffer)[:fits])
+            raise OSError(self.disk.error, "injected")
+        return super().write(bytes(buffer)[:fits])
+
+    def truncate(self, size_bytes: int | None = None, /) -> int:
+        if self.disk.truncate_fails:
+            raise OSError(errno.EIO, "injected")
+        return super().truncate(size_bytes)
+
+    def sync(self) -> None:
+        self.disk.synced.append(self.disk.name_of(self))
+        if self.disk.sync_fails:
+            raise OSError(errno.EIO, "injected")
+        super().sync()
+
+
+class FailingFiles(OsFiles):
+    """The real file system, with writes and syncs that can be made to fail."""
+
+    def __init__(self) -> None:
+        self.fits_bytes: int | None = None
+        """The next write takes only so many bytes."""
+        self.error = 0
+        """... and then raises this errno; 0 for a short write."""
+        self.sync_fails = False
+        self.truncate_fails = False
+        self.create_fails = False
+        self.writes: list[str] = []
+        self.synced: list[str] = []
+        self._names: dict[int, str] = {}
+
+    def name_of(self, file: LogFile) -> str:
+        return self._names.get(id(file), "")
+
+    def open(self, path: str, *, create: bool = False) -> FailingFile:
+        if create and self.create_fails and path.endswith(".log"):
+            raise OSError(errno.ENOSPC, "injected")
+        plain = super().open(path, create=create)
+        plain.close()
+        file = FailingFile(path, "a+b")
+        file.disk = self
+        self._names[id(file)] = Path(path).name
+        return file
+
+    def open_for_sync(self, path: str) -> Syncable:  # type: ignore[override]
+        self.synced.append(Path(path).name)
+        return super().open_for_sync(path)
+
+
+def bases(paths: Sequence[Path]) -> list[int]:
+    return sorted(int(path.stem) for path in paths)

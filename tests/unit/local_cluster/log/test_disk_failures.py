@@ -1,0 +1,166 @@
+"""ENOSPC, EIO, short writes and failed fsyncs: nothing half visible, nothing claimed wrongly."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from tests.unit.local_cluster.log.samples import (
+    FailingFiles,
+    append,
+    batch,
+    create,
+    flush,
+    offsets_of,
+    read_all,
+    reopen,
+)
+
+
+@pytest.mark.parametrize("error", [0, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("fits_bytes", [0, 1, 60, 70])
+def test_a_failed_write_leaves_the_log_as_it_was(
+    tmp_path: Path, error: int, fits_bytes: int
+) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk)
+    append(log, batch(2, producer=(9, 0, 0)))
+    before = read_all(log)
+    disk.fits_bytes, disk.error = fits_bytes, error
+    with pytest.raises(KafkaError) as refused:
+        append(log, batch(3, producer=(9, 0, 2)), epoch=8)
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert log.log_end_offset == 2
+    assert log.epoch_at(1) == 0
+    assert Path(log.active_path).read_bytes() == before
+    # The disk is well again, and the producer tries again with the same sequence.
+    assert append(log, batch(3, producer=(9, 0, 2))) == (2, 4, -1, 0, False)
+    assert offsets_of(log) == [0, 1, 2, 3, 4]
+    assert offsets_of(reopen(tmp_path)) == [0, 1, 2, 3, 4]
+
+
+def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk, LogConfig(segment_bytes=300))
+    append(log, batch(1, value=b"x" * 100))
+    disk.create_fails = True
+    with pytest.raises(KafkaError) as refused:
+        append(log, batch(1, value=b"y" * 100))
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    assert append(log, batch(1, value=b"z" * 10)).base_offset == 1
+    disk.create_fails = False
+    assert append(log, batch(1, value=b"y" * 100)).base_offset == 2
+    assert log.segment_base_offsets == (0, 2)
+    log.close()
+    for is_clean in (True, False):
+        assert offsets_of(reopen(tmp_path, is_clean=is_clean)) == [0, 1, 2]
+
+
+def test_flushed_end_moves_only_with_the_ticket(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk)
+    append(log, batch(2))
+    assert log.flushed_end_offset == 0
+    first = log.begin_flush()
+    append(log, batch(1))
+    second = log.begin_flush()
+    assert first is not None
+    assert second is not None
+    second.run()
+    first.run()
+    log.complete_flush(second)
+    log.complete_flush(first)
+    assert log.flushed_end_offset == 3
+    assert log.begin_flush() is None
+
+
+def test_a_flush_covers_metadata_directories_epochs_and_rolled_segments(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk, LogConfig(segment_bytes=300))
+    append(log, batch(1, value=b"x" * 100))
+    append(log, batch(1, value=b"x" * 100), epoch=3)
+    flush(log)
+    assert {
+        "00000000000000000000.log",
+        "00000000000000000000.index",
+        "00000000000000000000.timeindex",
+        "00000000000000000001.log",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "t-0",
+        tmp_path.name,
+    } <= set(disk.synced)
+    disk.synced.clear()
+    append(log, batch(1, value=b"y"), epoch=3)
+    flush(log)
+    assert disk.synced == ["00000000000000000001.log"]
+
+
+def test_what_rolls_while_a_flush_runs_is_left_for_the_next(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk, LogConfig(segment_bytes=300))
+    append(log, batch(1, value=b"x" * 100))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    append(log, batch(1, value=b"x" * 100))
+    ticket.run()
+    log.complete_flush(ticket)
+    assert log.flushed_end_offset == 1
+    disk.synced.clear()
+    flush(log)
+    assert {"t-0", "00000000000000000000.index", "00000000000000000001.log"} <= set(disk.synced)
+
+
+def test_a_failed_fsync_ends_the_log_and_is_never_retried(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk)
+    append(log, batch(1))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    disk.sync_fails = True
+    with pytest.raises(LogDirectoryError) as failed:
+        ticket.run()
+    assert isinstance(failed.value, OSError)
+    disk.sync_fails = False
+    assert log.flushed_end_offset == 0
+    assert log.begin_flush() is None
+    with pytest.raises(KafkaError) as refused:
+        append(log, batch(1))
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    with pytest.raises(AssertionError):
+        log.complete_flush(ticket)
+
+
+def test_a_flush_of_bytes_that_were_truncated_claims_nothing(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    append(log, batch(4))
+    append(log, batch(4))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    ticket.run()
+    log.truncate_to(4, 0)
+    append(log, batch(6))
+    log.complete_flush(ticket)
+    assert log.flushed_end_offset == 0
+    flush(log)
+    assert log.flushed_end_offset == 10
+
+
+def test_a_truncation_that_fails_ends_the_log(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk)
+    append(log, batch(1))
+    append(log, batch(1))
+    disk.truncate_fails = True
+    with pytest.raises(KafkaError):
+        log.truncate_to(1, 0)
+    disk.truncate_fails = False
+    assert log.failure is not None
+    with pytest.raises(KafkaError):
+        append(log, batch(1))

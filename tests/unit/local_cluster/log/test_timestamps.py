@@ -1,0 +1,59 @@
+"""Offsets by time, exact to the record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config import LogConfig
+
+from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, records_of
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_the_first_record_at_or_after_a_time(tmp_path: Path, codec: int) -> None:
+    log = create(tmp_path, config=LogConfig(segment_bytes=600, index_interval_bytes=100))
+    # Times go up and down over batches, and grow inside each.
+    for step in (10, 40, 20, 60, 30, 80, 5, 90):
+        append(log, batch(4, timestamp_ms=step, codec=codec), epoch=step // 50)
+    records = records_of(log)
+    for timestamp_ms in range(0, 96):
+        expected = next((r for r in records if r.timestamp_ms >= timestamp_ms), None)
+        found = log.offset_for_timestamp(timestamp_ms)
+        if expected is None:
+            assert found is None
+        else:
+            assert found is not None
+            assert (found.offset, found.timestamp_ms) == (expected.offset, expected.timestamp_ms)
+            assert found.leader_epoch == log.epoch_at(found.offset)
+
+
+def test_a_time_below_the_log_start_finds_nothing_before_it(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    append(log, batch(4, timestamp_ms=100))
+    append(log, batch(4, timestamp_ms=200))
+    log.advance_log_start(2)
+    found = log.offset_for_timestamp(0)
+    assert found is not None
+    assert (found.offset, found.timestamp_ms) == (2, 102)
+
+
+def test_the_record_with_the_largest_time(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    assert log.max_timestamp() is None
+    append(log, batch(3, timestamp_ms=100))
+    append(log, batch(3, timestamp_ms=500))
+    append(log, batch(3, timestamp_ms=300))
+    newest = log.max_timestamp()
+    assert newest is not None
+    assert (newest.offset, newest.timestamp_ms) == (5, 502)
+
+
+def test_log_append_time_is_that_of_the_batch(tmp_path: Path) -> None:
+    log = create(tmp_path, config=LogConfig(log_append_time=True))
+    append(log, batch(3, timestamp_ms=1), now_ms=NOW_MS)
+    append(log, batch(3, timestamp_ms=1), now_ms=NOW_MS + 10)
+    found = log.offset_for_timestamp(NOW_MS + 1)
+    assert found is not None
+    assert (found.offset, found.timestamp_ms) == (3, NOW_MS + 10)
