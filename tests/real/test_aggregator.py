@@ -8,7 +8,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import map_topic_name
+from mirror_maker.settings import LinkSettings as MirrorLink
+from mirror_maker.settings import MirrorSettings, dump_settings
 from tests.cluster import BrokerProcess, running_broker
 from tests.unit.aggregator.fakes import opening_and_block
 
@@ -86,13 +88,13 @@ class World:
         records = opening_and_block("flights", 0, "jfk.flights", topic.topic_id, runs)
         await self.produce(self.client, map_topic_name(LINK), records)
 
-    async def audit(self) -> AuditReport:
+    async def audit(self, topic: str = "flights") -> AuditReport:
         return await audit_topic(
             self.source_client,
             self.client,
             datacenter="jfk",
-            topic="flights",
-            target_topic="jfk.flights",
+            topic=topic,
+            target_topic=f"jfk.{topic}",
         )
 
 
@@ -111,6 +113,31 @@ async def world(zookeeper: str, tmp_path: Path) -> AsyncIterator[World]:
         await world.create(source_client, "flights")
         await world.create(client, "jfk.flights")
         yield world
+
+
+@contextlib.contextmanager
+def running_mirror(world: World) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m mirror_maker` with the link from the source into the aggregate."""
+    settings = MirrorSettings(
+        worker_id="worker-1",
+        target_alias="nyc",
+        target_bootstrap=world.aggregate.bootstrap,
+        links=(MirrorLink(name=LINK, source_alias="jfk", source_bootstrap=world.source.bootstrap),),
+        ready_file=str(world.directory / "mirror-ready.json"),
+    )
+    path = world.directory / "mirror.json"
+    path.write_bytes(dump_settings(settings))
+    with (world.directory / "mirror.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mirror_maker", "--settings", str(path)],
+            stderr=log,
+            cwd=Path(__file__).parents[2],
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextlib.asynccontextmanager
@@ -216,6 +243,29 @@ async def test_map_is_read_anew_after_a_restart_of_the_aggregate(world: World) -
         await world.aggregate.start()
         await world.publish_map((0, OFFSET_SHIFT, 20))
         await _await_translation(session, 19, 19 + OFFSET_SHIFT)
+
+
+async def test_what_a_real_mirror_publishes_is_exact_and_audited(world: World) -> None:
+    await world.create(world.source_client, "gates")
+    flights = [(b"UA", f"flight {n}".encode()) for n in range(60)]
+    for start in range(0, 60, 20):
+        await world.produce(world.source_client, "gates", flights[start : start + 20])
+    with running_mirror(world):
+        async with running_aggregator(world, "jfk") as (_, session):
+            path = f"/api/v1/translate?link={LINK}&topic=gates&partition=0&offset=60"
+            async with asyncio.timeout(START_SECONDS_MAX):
+                # 404 until the mirror has made the topic, 503 while its map is read.
+                while (await _get(session, path))[1].get("state") != "exact":
+                    await asyncio.sleep(0.05)
+            for offset in (0, 19, 20, 59, 60):
+                _, answer = await _get(session, path.replace("=60", f"={offset}"))
+                assert (answer["state"], answer["target_offset"]) == ("exact", offset)
+                assert answer["target_topic"] == "jfk.gates"
+            _, beyond = await _get(session, path.replace("=60", "=61"))
+            assert (beyond["state"], beyond["target_offset"]) == ("pending", None)
+        report = await world.audit("gates")
+    assert report.line() == "audit: 60 produced, 60 mirrored, 0 lost, 0 duplicated"
+    assert report.is_faultless
 
 
 async def test_group_of_a_real_consumer_is_translated(world: World) -> None:
