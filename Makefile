@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit lock clean schema
+.PHONY: demo test lint types unit bench lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -22,6 +22,9 @@ lint: $(STAMP)  ## ruff
 
 types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy local_cluster mirror_maker aggregator spark_global topology tests
+
+bench: $(STAMP)  ## our broker and Apache Kafka side by side
+	$(BIN)/python -m tests.bench.broker $(BENCH_OPTIONS)
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \

@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -49,7 +50,8 @@ async def _run(settings: BrokerSettings) -> int:
     broker = Broker(settings)
     try:
         await broker.start()
-        await asyncio.wait([stop, broker.fatal], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await broker.stop()
     if broker.fatal.done():
