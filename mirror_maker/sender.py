@@ -108,3 +108,29 @@ class Sender:
     async def _read_back(self, entry: _Sent, answer: ProducedPartition) -> None:
         await entry.flow.read_back(entry.outgoing, answer)
         entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)
+
+
+class Senders:
+    """One `Sender` per target broker, made when first needed; `run` until cancelled."""
+
+    def __init__(self, sink: DataSink, limits: Limits) -> None:
+        self._sink = sink
+        self._limits = limits
+        self._senders: dict[int, Sender] = {}
+        self._running: asyncio.TaskGroup | None = None
+        self._stopped = asyncio.Event()
+
+    def offer(self, flow: Flow) -> None:
+        """Hand a flow to the sender of its target broker; without a leader, discovery will."""
+        node_id = flow.target_leader
+        if node_id is None or self._running is None:
+            return
+        if node_id not in self._senders:
+            self._senders[node_id] = Sender(self._sink, node_id, self._limits)
+            self._running.create_task(self._senders[node_id].run())
+        self._senders[node_id].offer(flow)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as running:
+            self._running = running
+            await self._stopped.wait()  # never: kept open for senders to come

@@ -19,13 +19,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import GroupFencedError
 
 from .directory import Directory
-from .flow import Flow
 from .http import StatusServer
 from .link import LinkWorker
 from .map_store import MapStore
 from .ports import Clock, SystemClock
 from .resuming import LinkContext
-from .sender import Sender
+from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup
 from .status import link_status
@@ -49,11 +48,9 @@ class MirrorService:
         self._sink = self._client(settings.target_bootstrap, "ask")
         self._sink_data = self._client(settings.target_bootstrap, "produce")
         self._group = WorkerGroup(settings, self._client(settings.target_bootstrap, "group"))
+        self._senders = Senders(self._sink_data, settings.limits)
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
-        self._senders: dict[int, Sender] = {}
-        self._sender_tasks: list[asyncio.Task[None]] = []
-        self._tasks: asyncio.TaskGroup | None = None
         self._stop = asyncio.Event()
         self._http = StatusServer(self.status, lambda: self._group.is_joined)
 
@@ -68,10 +65,10 @@ class MirrorService:
         ready_file = Path(settings.ready_file)
         try:
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
                 background = [
                     tasks.create_task(self._take_part()),
                     tasks.create_task(self._announce(ready_file, port)),
+                    tasks.create_task(self._senders.run()),
                     *(tasks.create_task(link.run()) for link in self._links),
                 ]
                 await self._stop.wait()
@@ -81,7 +78,7 @@ class MirrorService:
                 with suppress(asyncio.CancelledError):
                     await background[0]
                 await self._group.membership.leave()
-                for task in (*background[1:], *self._sender_tasks):
+                for task in background[1:]:
                     task.cancel()
         except* GroupFencedError as errors:
             raise GroupFencedError(str(errors.exceptions[0])) from None
@@ -143,20 +140,9 @@ class MirrorService:
             context,
             self._client(link.source_bootstrap, f"{link.name}-poll"),
             settings.target_alias,
-            self._offer,
+            self._senders.offer,
             self._group.on_known_changed,
         )
-
-    def _offer(self, flow: Flow) -> None:
-        """Hand a flow to the sender of its target broker."""
-        node_id = flow.target_leader
-        if node_id is None or self._tasks is None:
-            return
-        if node_id not in self._senders:
-            sender = Sender(self._sink_data, node_id, self._settings.limits)
-            self._senders[node_id] = sender
-            self._sender_tasks.append(self._tasks.create_task(sender.run()))
-        self._senders[node_id].offer(flow)
 
     async def _take_part(self) -> None:
         waited_ms = 0

@@ -1,0 +1,162 @@
+"""A real Apache Kafka as a peer of tests: its jars by Maven, one broker as a process.
+
+The jars are fetched once into the user's cache directory; `HELIOGRAPH_KAFKA_JARS` names a
+directory that has them already. Where neither works, the tests that ask are skipped, and say why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.wire.errors import KafkaError
+
+POM = Path(__file__).parent / "compat" / "pom.xml"
+JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
+FETCH_SECONDS_MAX = 600.0
+START_SECONDS_MAX = 60.0
+HEAP = ("-Xmx512m", "-Xms256m")
+
+
+def kafka_jars() -> Path:
+    """The directory of Kafka's jars; skips the test where they cannot be had."""
+    if shutil.which("java") is None:
+        pytest.skip("no java on this machine")
+    named = os.environ.get(JARS_VARIABLE)
+    jars = Path(named) if named else Path(platformdirs.user_cache_dir("heliograph")) / "kafka"
+    if any(jars.glob("kafka_2.13-*.jar")):
+        return jars
+    if named:
+        pytest.skip(f"{JARS_VARIABLE} names a directory without Kafka's jars")
+    if shutil.which("mvn") is None:
+        pytest.skip(f"no mvn to fetch Kafka with, and {JARS_VARIABLE} is not set")
+    partial = jars.with_name(f"{jars.name}.{os.getpid()}")
+    fetched = subprocess.run(
+        [
+            "mvn",
+            "-q",
+            "-f",
+            str(POM),
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={partial}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=FETCH_SECONDS_MAX,
+        check=False,
+    )
+    if fetched.returncode:
+        shutil.rmtree(partial, ignore_errors=True)
+        pytest.skip(f"mvn could not fetch Kafka: {fetched.stdout[-300:]}{fetched.stderr[-300:]}")
+    shutil.rmtree(jars, ignore_errors=True)
+    partial.rename(jars)
+    return jars
+
+
+@dataclass
+class KafkaProcess:
+    """One Kafka in KRaft mode, broker and controller in one."""
+
+    jars: Path
+    directory: Path
+    port: int
+    controller_port: int
+    config: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Start and wait until it answers; on the data of an earlier start, if any."""
+        properties = self.directory / "server.properties"
+        if not properties.exists():
+            properties.write_text(self._properties())
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+            await asyncio.to_thread(
+                subprocess.run,
+                [*self._java("kafka.tools.StorageTool"), "format", "-t", cluster_id, "-c",
+                 str(properties)],
+                check=True,
+                capture_output=True,
+            )  # fmt: skip
+        with (self.directory / "kafka.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._java("kafka.Kafka"), str(properties)], stdout=log, stderr=log
+            )
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not await self._answers():
+                if self.process.poll() is not None:
+                    log_text = (self.directory / "kafka.log").read_text(errors="replace")
+                    raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
+                await asyncio.sleep(0.1)
+
+    async def kill(self) -> None:
+        """kill -9 and wait."""
+        if self.process is not None:
+            self.process.kill()
+            await asyncio.to_thread(self.process.wait)
+
+    async def _answers(self) -> bool:
+        with contextlib.suppress(KafkaError):
+            async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
+                return bool((await client.metadata([])).brokers)
+        return False
+
+    def _java(self, main_class: str) -> list[str]:
+        return ["java", *HEAP, "-cp", f"{self.jars}/*", main_class]
+
+    def _properties(self) -> str:
+        values = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},"
+            f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "auto.create.topics.enable": "false",
+            **self.config,
+        }
+        return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+@contextlib.asynccontextmanager
+async def running_kafka(
+    directory: Path, config: Mapping[str, str] | None = None
+) -> AsyncIterator[KafkaProcess]:
+    """A Kafka on free ports, killed at the end; skips the test where it cannot be had."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        ports = one.getsockname()[1], other.getsockname()[1]
+    kafka = KafkaProcess(kafka_jars(), directory, *ports, config or {})
+    try:
+        await kafka.start()
+        yield kafka
+    finally:
+        await kafka.kill()

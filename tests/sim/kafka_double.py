@@ -1,0 +1,468 @@
+"""An in-memory cluster with Kafka's rules for idempotent producers, and a network that misbehaves.
+
+`SimCluster` is the state: logs, high watermarks, producer states, leaders. `SimClient` is one
+process's way to it: the same methods as `KafkaClient`, with delays, lost requests and lost answers
+decided by a seeded `Network`. What a client has sent arrives even if the client is dead by then;
+that is how a zombie's write comes about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from local_cluster.client.model import (
+    BrokerAddress,
+    ClusterMetadata,
+    FetchedPartition,
+    FetchPosition,
+    ListedOffset,
+    NewTopic,
+    PartitionMetadata,
+    ProducedPartition,
+    TopicMetadata,
+    TopicPartition,
+)
+from local_cluster.records import header as h
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+BATCHES_REMEMBERED = 5
+SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass
+class ProducerState:
+    """What a partition knows of one producer id."""
+
+    epoch: int
+    batches: deque[tuple[int, int, int]] = field(
+        default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED)
+    )
+    """(first sequence, last sequence, base offset)"""
+
+
+class SimPartition:
+    """One log. Offsets below `high_watermark` are committed and readable."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[h.BatchHeader, bytes]] = []
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.aborted: list[tuple[int, int, int]] = []
+        """(producer id, first offset, last offset)"""
+        self.producers: dict[int, ProducerState] = {}
+        self.committed = asyncio.Event()
+        self.appended_at_watermark = 0
+
+    def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
+        """(base offset, is it a repetition). Raises KafkaError as a broker answers."""
+        header = h.read_header(batch)
+        if not h.crc_is_valid(batch, 0, header):
+            raise KafkaError(ErrorCode.corrupt_message, "crc")
+        if header.records_count != header.last_offset_delta + 1 or header.base_offset != 0:
+            raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
+        if header.attributes & ~h.CODEC_MASK:
+            raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
+        if header.producer_id >= 0:
+            known = self._check_sequence(header)
+            if known is not None:
+                return known, True
+        return self.place(batch, self.log_end_offset), False
+
+    def place(self, batch: bytes | bytearray | memoryview, base_offset: int) -> int:
+        """Put a batch into the log at an offset of the caller's choice, without any check."""
+        assert base_offset >= self.log_end_offset
+        stored = bytearray(batch)
+        h.patch_base_offset(stored, 0, base_offset)
+        header = h.read_header(stored)
+        self.batches.append((header, bytes(stored)))
+        self.log_end_offset = header.next_offset
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            state = self.producers.get(header.producer_id)
+            if state is None or state.epoch != header.producer_epoch:
+                state = self.producers[header.producer_id] = ProducerState(header.producer_epoch)
+            state.batches.append((header.base_sequence, header.last_sequence, base_offset))
+        return base_offset
+
+    def commit(self, offset: int) -> None:
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            committed, self.committed = self.committed, asyncio.Event()
+            committed.set()
+
+    def read(self, offset: int, bytes_max: int) -> memoryview:
+        """Whole batches from the one that contains `offset`, at least one if there is any."""
+        out = bytearray()
+        for header, batch in self.batches:
+            if header.last_offset < offset or header.next_offset > self.high_watermark:
+                continue
+            if out and len(out) + len(batch) > bytes_max:
+                break
+            out += batch
+        return memoryview(out)
+
+    def _check_sequence(self, header: h.BatchHeader) -> int | None:
+        state = self.producers.get(header.producer_id)
+        if state is None:
+            return None  # as Kafka: without state, any sequence is taken
+        if header.producer_epoch < state.epoch:
+            raise KafkaError(ErrorCode.invalid_producer_epoch, "an older epoch")
+        if header.producer_epoch > state.epoch:
+            if header.base_sequence:
+                raise KafkaError(ErrorCode.out_of_order_sequence_number, "new epoch, not 0")
+            return None
+        for first, last, base_offset in state.batches:
+            if (first, last) == (header.base_sequence, header.last_sequence):
+                return base_offset
+        if header.base_sequence != (state.batches[-1][1] + 1) & SEQUENCE_MASK:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"{header.base_sequence} after {state.batches[-1][1]}",
+            )
+        return None
+
+
+@dataclass
+class SimTopic:
+    """A topic of one incarnation."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: list[SimPartition]
+    configs: dict[str, str]
+
+
+class SimCluster:
+    """The state of one cluster of `brokers` brokers; partition leaders can be moved."""
+
+    def __init__(self, name: str, random: Random, brokers: int = 2) -> None:
+        self.name = name
+        self.random = random
+        self.brokers = brokers
+        self.topics: dict[str, SimTopic] = {}
+        self.leaders: dict[TopicPartition, int] = {}
+        self.next_producer_id = 1000
+        self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
+            lambda at, header: None
+        )
+        """A further check of every produced batch, for faults that a test wants."""
+
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str] | None = None
+    ) -> SimTopic:
+        topic = SimTopic(
+            name,
+            uuid.UUID(int=self.random.getrandbits(128)),
+            [SimPartition() for _ in range(partitions)],
+            dict(configs or {}),
+        )
+        self.topics[name] = topic
+        for index in range(partitions):
+            self.leaders[TopicPartition(name, index)] = index % self.brokers
+        return topic
+
+    def partition(self, at: TopicPartition) -> SimPartition:
+        return self.topics[at.topic].partitions[at.partition]
+
+    def move_leader(self, at: TopicPartition) -> None:
+        self.leaders[at] = (self.leaders[at] + 1) % self.brokers
+
+    def find(self, at: TopicPartition, node_id: int) -> SimPartition:
+        """The partition, asked of a broker. Raises KafkaError as that broker answers."""
+        topic = self.topics.get(at.topic)
+        if topic is None or at.partition >= len(topic.partitions):
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, str(at))
+        if self.leaders[at] != node_id:
+            raise KafkaError(ErrorCode.not_leader_or_follower, str(at))
+        return topic.partitions[at.partition]
+
+
+@dataclass
+class Network:
+    """How a client's requests fare; all zero is a perfect network."""
+
+    random: Random
+    delay_ms_max: float = 2.0
+    commit_delay_ms_max: float = 2.0
+    lost_request: float = 0.0
+    lost_answer: float = 0.0
+    late_arrival: float = 0.0
+    """Share of requests that take up to `late_ms_max` to arrive."""
+    late_ms_max: float = 3_000.0
+    is_perfect: bool = False
+
+    def heal(self) -> None:
+        self.lost_request = self.lost_answer = self.late_arrival = 0.0
+
+    def delay_s(self) -> float:
+        if self.random.random() < self.late_arrival:
+            return self.random.uniform(0, self.late_ms_max) / 1000
+        return self.random.uniform(0, self.delay_ms_max) / 1000
+
+
+class Killed(BaseException):
+    """The process of the client is dead; nothing of it may go on."""
+
+
+class SimClient:
+    """A client of one process, on one connection per broker."""
+
+    def __init__(
+        self, cluster: SimCluster, network: Network, step: Callable[[], None] = lambda: None
+    ) -> None:
+        """`step` is called before and after everything that the process does on the network;
+        it may raise Killed."""
+        self._cluster = cluster
+        self._network = network
+        self._step = step
+        self._arrival_s: dict[int, float] = {}
+        self._generation: dict[int, int] = {}
+        self._in_flight: dict[int, list[asyncio.Future[None]]] = {}
+
+    async def close(self) -> None:
+        return
+
+    # -- the wire ---------------------------------------------------------------------------------
+
+    async def _exchange(self, node_id: int, apply: Callable[[], None], *, detached: bool) -> None:
+        """Send, have `apply` run on the broker, wait for the answer.
+
+        One connection: requests arrive in order, and when one is lost the connection breaks, so
+        that those behind it are lost too, while those before it may have arrived.
+        """
+        self._step()
+        loop = asyncio.get_running_loop()
+        network = self._network
+        generation = self._generation.setdefault(node_id, 0)
+        arrival_s = max(self._arrival_s.get(node_id, 0.0), loop.time() + network.delay_s())
+        self._arrival_s[node_id] = arrival_s
+        is_lost = network.random.random() < network.lost_request
+        is_unanswered = network.random.random() < network.lost_answer
+        done: asyncio.Future[None] = loop.create_future()
+        self._in_flight.setdefault(node_id, []).append(done)
+
+        def arrive() -> None:
+            if self._generation[node_id] != generation:
+                return  # the connection broke before this request
+            if is_lost:
+                self._break(node_id)
+                return
+            apply()
+            if is_unanswered:
+                self._break(node_id)
+            elif not done.done():
+                done.set_result(None)
+
+        loop.call_at(arrival_s, arrive)
+        try:
+            await (asyncio.shield(done) if detached else done)
+        finally:
+            if done in self._in_flight[node_id]:
+                self._in_flight[node_id].remove(done)
+        if not network.is_perfect:
+            await asyncio.sleep(network.random.uniform(0, network.delay_ms_max) / 1000)
+        self._step()
+
+    def _break(self, node_id: int) -> None:
+        self._generation[node_id] += 1
+        for future in self._in_flight[node_id]:
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.network_exception, "connection lost"))
+                future.exception()
+
+    # -- DataSource -------------------------------------------------------------------------------
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+    ) -> ClusterMetadata:
+        answer: list[ClusterMetadata] = []
+        await self._exchange(0, lambda: answer.append(self._describe(topics)), detached=False)
+        return answer[0]
+
+    def _describe(self, names: Sequence[str] | None) -> ClusterMetadata:
+        cluster = self._cluster
+        topics: dict[str, TopicMetadata] = {}
+        for name in cluster.topics if names is None else names:
+            topic = cluster.topics.get(name)
+            if topic is None:
+                error = ErrorCode.unknown_topic_or_partition
+                topics[name] = TopicMetadata(name, None, error, False, {})
+                continue
+            partitions = {
+                index: PartitionMetadata(
+                    index,
+                    cluster.leaders[TopicPartition(name, index)],
+                    0,
+                    (0,),
+                    (0,),
+                    ErrorCode.none,
+                )
+                for index in range(len(topic.partitions))
+            }
+            topics[name] = TopicMetadata(name, topic.topic_id, ErrorCode.none, False, partitions)
+        brokers = {node: BrokerAddress(node, "sim", node) for node in range(cluster.brokers)}
+        return ClusterMetadata(cluster.name, 0, brokers, topics)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
+    ) -> dict[TopicPartition, ListedOffset]:
+        answer: dict[TopicPartition, ListedOffset] = {}
+
+        def apply() -> None:
+            for at, timestamp in timestamps.items():
+                if at.topic not in self._cluster.topics:
+                    error = ErrorCode.unknown_topic_or_partition
+                    answer[at] = ListedOffset(error, -1, -1, -1)
+                    continue
+                partition = self._cluster.partition(at)
+                offset = partition.high_watermark if timestamp == -1 else partition.log_start_offset
+                answer[at] = ListedOffset(ErrorCode.none, offset, -1, 0)
+
+        await self._exchange(0, apply, detached=False)
+        return answer
+
+    async def fetch(
+        self,
+        node_id: int,
+        positions: Mapping[TopicPartition, FetchPosition],
+        *,
+        wait_ms_max: int = 500,
+        bytes_min: int = 1,
+        bytes_max: int = 52_428_800,
+        partition_bytes_max: int = 1_048_576,
+        isolation_level: int = 0,
+    ) -> dict[TopicPartition, FetchedPartition]:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_ms_max / 1000
+        while True:
+            answer: dict[TopicPartition, FetchedPartition] = {}
+
+            def apply(into: dict[TopicPartition, FetchedPartition] = answer) -> None:
+                for at, position in positions.items():
+                    into[at] = self._read(node_id, at, position.offset, partition_bytes_max)
+
+            await self._exchange(node_id, apply, detached=False)
+            if loop.time() >= deadline_s or any(
+                entry.error or len(entry.records) for entry in answer.values()
+            ):
+                return answer
+            await asyncio.sleep(0.01)
+
+    def _read(
+        self, node_id: int, at: TopicPartition, offset: int, bytes_max: int
+    ) -> FetchedPartition:
+        try:
+            partition = self._cluster.find(at, node_id)
+        except KafkaError as error:
+            return FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))
+        code = ErrorCode.none
+        if not partition.log_start_offset <= offset <= partition.log_end_offset:
+            code = ErrorCode.offset_out_of_range
+        records = memoryview(b"") if code else partition.read(offset, bytes_max)
+        aborted = tuple(
+            (producer_id, first) for producer_id, first, last in partition.aborted if last >= offset
+        )
+        end = partition.high_watermark
+        return FetchedPartition(code, end, end, partition.log_start_offset, aborted, records)
+
+    async def describe_topic_configs(
+        self, names: Sequence[str]
+    ) -> dict[str, dict[str, tuple[str | None, bool]]]:
+        answer: dict[str, dict[str, tuple[str | None, bool]]] = {}
+
+        def apply() -> None:
+            for name in names:
+                configs = self._cluster.topics[name].configs
+                answer[name] = {key: (value, False) for key, value in configs.items()}
+
+        await self._exchange(0, apply, detached=False)
+        return answer
+
+    # -- DataSink ---------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        node_id: int,
+        batches: Mapping[TopicPartition, bytes | bytearray | memoryview],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+    ) -> dict[TopicPartition, ProducedPartition]:
+        answer: dict[TopicPartition, ProducedPartition] = {}
+        waiting: list[tuple[SimPartition, int]] = []
+        # The bytes as they are when they are sent, whatever the process does with them later.
+        sent = {at: bytes(batch) for at, batch in batches.items()}
+
+        def apply() -> None:
+            loop = asyncio.get_running_loop()
+            for at, batch in sent.items():
+                try:
+                    partition = self._cluster.find(at, node_id)
+                    refusal = self._cluster.refuse(at, h.read_header(batch))
+                    if refusal is not None:
+                        raise KafkaError(refusal, "refused by the test")
+                    base_offset, repeated = partition.append(batch)
+                except KafkaError as error:
+                    answer[at] = ProducedPartition(error.code, -1, -1, -1, error.message)
+                    continue
+                answer[at] = ProducedPartition(ErrorCode.none, base_offset, -1, 0, None)
+                end = base_offset + h.read_header(batch).records_count
+                waiting.append((partition, end))
+                if not repeated:
+                    delay_s = self._network.random.uniform(0, self._network.commit_delay_ms_max)
+                    loop.call_later(delay_s / 1000, partition.commit, end)
+
+        await self._exchange(node_id, apply, detached=True)
+        for partition, end in waiting:
+            while partition.high_watermark < end:
+                await partition.committed.wait()
+        self._step()
+        return answer
+
+    async def init_producer_id(self) -> tuple[int, int]:
+        answer: list[int] = []
+
+        def apply() -> None:
+            answer.append(self._cluster.next_producer_id)
+            self._cluster.next_producer_id += 1
+
+        await self._exchange(0, apply, detached=False)
+        return answer[0], 0
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000
+    ) -> dict[str, KafkaError | None]:
+        answer: dict[str, KafkaError | None] = {}
+
+        def apply() -> None:
+            for topic in topics:
+                if topic.name in self._cluster.topics:
+                    answer[topic.name] = KafkaError(ErrorCode.topic_already_exists, topic.name)
+                else:
+                    self._cluster.create(topic.name, topic.partitions, topic.configs)
+                    answer[topic.name] = None
+
+        await self._exchange(0, apply, detached=False)
+        return answer
+
+    async def create_partitions(
+        self, counts: Mapping[str, int], *, timeout_ms: int = 30_000
+    ) -> dict[str, KafkaError | None]:
+        answer: dict[str, KafkaError | None] = {}
+
+        def apply() -> None:
+            for name, count in counts.items():
+                partitions = self._cluster.topics[name].partitions
+                while len(partitions) < count:
+                    at = TopicPartition(name, len(partitions))
+                    self._cluster.leaders[at] = at.partition % self._cluster.brokers
+                    partitions.append(SimPartition())
+                answer[name] = None
+
+        await self._exchange(0, apply, detached=False)
+        return answer

@@ -1,0 +1,389 @@
+"""Two simulated clusters, a source that is written to, and mirror workers that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.records import header as h
+from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
+from local_cluster.wire.errors import KafkaError
+from mirror_maker.directory import Directory
+from mirror_maker.flow import Flow
+from mirror_maker.formats import MapTopic, map_topic_name
+from mirror_maker.link import LinkWorker
+from mirror_maker.map_store import MapStore
+from mirror_maker.model import FlowState
+from mirror_maker.policy import remote_topic
+from mirror_maker.resuming import LinkContext
+from mirror_maker.sender import Senders
+from mirror_maker.settings import Limits, LinkSettings
+
+from .kafka_double import Killed, Network, SimClient, SimCluster, SimPartition
+
+LINK = "a-b"
+TOPIC = "t"
+LIMITS = Limits(
+    fetch_partition_bytes_max=600,
+    partition_pending_bytes_max=2_000,
+    produce_request_bytes_max=800,
+    map_flush_ms=20,
+    discovery_ms=50,
+    fetch_wait_ms_max=20,
+    back_off_ms_min=1,
+    back_off_ms_max=50,
+    epoch_quiet_ms=5_000,
+)
+
+
+class VirtualClock:
+    """The loop's virtual time."""
+
+    def now_ms(self) -> int:
+        return 1_700_000_000_000 + self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return round(asyncio.get_running_loop().time() * 1000)
+
+    async def sleep(self, duration_ms: int) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+
+@dataclass
+class SimLease:
+    """A lease that a test takes away."""
+
+    valid: bool = True
+
+    def is_valid(self) -> bool:
+        return self.valid
+
+
+@dataclass
+class SourceWriter:
+    """Writes everything that a source log can hold, and knows what of it must be copied."""
+
+    partition: SimPartition
+    random: Random
+    expected: list[Record] = field(default_factory=list)
+    """Copyable records with their source offsets, in order."""
+    serial: int = 0
+    producer_id: int = 1
+
+    def write(self) -> None:
+        """One random batch, transaction or hole."""
+        kind = self.random.choices(
+            ("plain", "plain", "plain", "commit", "abort", "holes", "append_time", "empty"),
+        )[0]
+        getattr(self, f"_write_{kind}")()
+        self.partition.commit(self.partition.log_end_offset)
+
+    def _records(self, count: int | None = None) -> list[NewRecord]:
+        records = []
+        for _ in range(count or self.random.randint(1, 6)):
+            self.serial += 1
+            records.append(
+                NewRecord(
+                    1_000 + self.random.randint(0, 500),
+                    None if self.random.random() < 0.2 else b"k%d" % self.serial,
+                    None if self.random.random() < 0.1 else b"v%d" % self.serial,
+                    (("n", b"%d" % self.serial),) if self.random.random() < 0.3 else (),
+                )
+            )
+        return records
+
+    def _place(self, records: list[NewRecord], **options: Any) -> int:
+        codec = self.random.choice((0, 0, 1, 3))
+        batch = encode_batch(records, codec=codec, **options)
+        return self.partition.place(batch, self.partition.log_end_offset)
+
+    def _expect(self, base_offset: int, records: list[NewRecord]) -> None:
+        for index, record in enumerate(records):
+            self.expected.append(Record(base_offset + index, *record))
+
+    def _write_plain(self) -> None:
+        records = self._records()
+        self._expect(self._place(records), records)
+
+    def _write_commit(self) -> None:
+        self._transaction(committed=True)
+
+    def _write_abort(self) -> None:
+        self._transaction(committed=False)
+
+    def _transaction(self, *, committed: bool) -> None:
+        self.producer_id += 1
+        first = self.partition.log_end_offset
+        for _ in range(self.random.randint(1, 2)):
+            records = self._records()
+            base_offset = self._place(
+                records,
+                attributes=h.TRANSACTIONAL_BIT,
+                producer_id=self.producer_id,
+                producer_epoch=0,
+            )
+            if committed:
+                self._expect(base_offset, records)
+        marker = NewRecord(1_000, struct.pack(">hh", 0, int(committed)), b"\0" * 6)
+        batch = encode_batch(
+            [marker],
+            attributes=h.TRANSACTIONAL_BIT | h.CONTROL_BIT,
+            producer_id=self.producer_id,
+            producer_epoch=0,
+        )
+        last = self.partition.place(batch, self.partition.log_end_offset)
+        if not committed:
+            self.partition.aborted.append((self.producer_id, first, last))
+
+    def _write_holes(self) -> None:
+        """What compaction leaves: records gone from the middle, or whole offsets unused."""
+        records = self._records(6)
+        kept = sorted(self.random.sample(range(6), self.random.randint(1, 5)))
+        batch = encode_with_holes(records, kept)
+        base_offset = self.partition.place(batch, self.partition.log_end_offset)
+        for index in kept:
+            self.expected.append(Record(base_offset + index, *records[index]))
+        self.partition.log_end_offset += self.random.randint(0, 3)
+
+    def _write_append_time(self) -> None:
+        records = self._records()
+        batch = encode_batch(records, attributes=h.TIMESTAMP_TYPE_BIT)
+        h.patch_max_timestamp(batch, 0, 5_000 + self.serial)
+        h.patch_crc(batch, 0)
+        base_offset = self.partition.place(batch, self.partition.log_end_offset)
+        stamped = [record._replace(timestamp_ms=5_000 + self.serial) for record in records]
+        self._expect(base_offset, stamped)
+
+    def _write_empty(self) -> None:
+        """A batch whose records compaction has removed, all of them."""
+        batch = encode_batch(self._records(1))
+        header = h.read_header(batch)._replace(
+            records_count=0, batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES
+        )
+        empty = bytearray(h.pack_header(header))
+        h.patch_crc(empty, 0)
+        self.partition.place(empty, self.partition.log_end_offset)
+
+
+def encode_with_holes(records: list[NewRecord], kept: list[int]) -> bytearray:
+    """A batch of the kept records with their original offset deltas, as compaction writes it."""
+    full = encode_batch(records)
+    decoded = decode_batch(full, 0, h.read_header(full))
+    payload = bytearray()
+    for index in kept:
+        record = decoded[index]
+        alone = encode_batch([NewRecord(*record[1:])])[h.HEADER_BYTES :]
+        # length varint, attributes, timestamp delta, offset delta, rest; all deltas are small.
+        body = alone[1:]
+        delta = record.timestamp_ms - records[0].timestamp_ms
+        rest = bytes((0,)) + _varint(delta) + _varint(index) + bytes(body[3:])
+        payload += _varint(len(rest)) + rest
+    header = h.read_header(full)._replace(
+        records_count=len(kept),
+        batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES + len(payload),
+    )
+    batch = bytearray(h.pack_header(header)) + payload
+    h.patch_crc(batch, 0)
+    return batch
+
+
+def _varint(value: int) -> bytes:
+    zigzag = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while zigzag >= 0x80:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+class SimWorker:
+    """One worker process: the mirror's own parts on simulated clients."""
+
+    def __init__(self, world: MirrorWorld, name: str, step: Callable[[], None]) -> None:
+        def client(cluster: SimCluster) -> SimClient:
+            return SimClient(cluster, world.network, self._step)
+
+        self._outer_step = step
+        self._dead = False
+        self.lease = SimLease()
+        clock = VirtualClock()
+        random = Random(world.random.getrandbits(32))
+        sink = client(world.target)
+        context = LinkContext(
+            settings=LinkSettings(name=LINK, source_alias="a", source_bootstrap="-"),
+            limits=LIMITS,
+            worker_id=name,
+            source=client(world.source),
+            sink=sink,
+            directory=Directory(),
+            map_store=MapStore(
+                sink,
+                link=LINK,
+                worker_id=name,
+                replication_factor=-1,
+                clock=clock,
+                random=random,
+            ),
+            lease=self.lease,
+            clock=clock,
+            random=random,
+        )
+        self.senders = Senders(client(world.target), LIMITS)
+        self.link = LinkWorker(context, client(world.source), "b", self.senders.offer, lambda: None)
+        self.link.assign(world.partitions)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _step(self) -> None:
+        if self._dead:
+            raise Killed
+        self._outer_step()
+
+    def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(self.senders.run()),
+            asyncio.create_task(self.link.run()),
+        ]
+
+    async def kill(self) -> None:
+        """As kill -9: no step of it happens any more; what it has sent is on its way."""
+        self._dead = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """The clean stop of the service."""
+        await self.link.finish()
+        await self.kill()
+
+    @property
+    def flows(self) -> list[Flow]:
+        return list(self.link.flows.values())
+
+    def failures(self) -> list[str]:
+        """Reasons of failed flows, and of the link."""
+        reasons = [flow.reason or "" for flow in self.flows if flow.state is FlowState.FAILED]
+        return reasons + ([self.link.failure] if self.link.failure else [])
+
+
+class MirrorWorld:
+    """Source, target, network, and the checks of what must be true in the end."""
+
+    def __init__(self, seed: int, partitions: int = 2) -> None:
+        self.random = Random(seed)
+        self.network = Network(Random(self.random.getrandbits(32)))
+        self.source = SimCluster("source", self.random)
+        self.target = SimCluster("target", self.random)
+        self.source.create(TOPIC, partitions)
+        self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
+        self.writers = [
+            SourceWriter(self.source.partition(at), Random(self.random.getrandbits(32)))
+            for at in self.partitions
+        ]
+
+    def write(self, batches: int) -> None:
+        """Append random batches to the source."""
+        for _ in range(batches):
+            self.random.choice(self.writers).write()
+
+    async def worker(self, name: str, step: Callable[[], None] = lambda: None) -> SimWorker:
+        worker = SimWorker(self, name, step)
+        worker.start()
+        return worker
+
+    async def settle(self, worker: SimWorker, seconds_max: float = 120.0) -> None:
+        """Wait until the worker has copied everything and the map says so."""
+        async with asyncio.timeout(seconds_max):
+            while not (self._is_settled(worker) and await self._is_flushed(worker)):
+                failures = worker.failures()
+                assert not failures, failures
+                await asyncio.sleep(0.05)
+
+    async def _is_flushed(self, worker: SimWorker) -> bool:
+        """A write that is under way counts when it is acknowledged."""
+        try:
+            await worker.link.flush()
+        except KafkaError:
+            return False
+        return self._is_settled(worker)
+
+    def _is_settled(self, worker: SimWorker) -> bool:
+        if len(worker.link.flows) != len(self.partitions):
+            return False
+        for at in self.partitions:
+            flow = worker.link.flows[at]
+            end = (
+                self.source.partition(at).batches[-1][0].next_offset
+                if (self.source.partition(at).batches)
+                else 0
+            )
+            if flow.replicator is None or flow.replicator.source_next < end:
+                return False
+            if flow.replicator.block.is_dirty:
+                return False
+        return True
+
+    # -- what must be true ------------------------------------------------------------------------
+
+    def copies(self, at: TopicPartition) -> list[Record]:
+        """The target's committed records."""
+        partition = self.target.partition(TopicPartition(remote_topic("a", at.topic), at.partition))
+        return list(_records(partition))
+
+    def check_copies(self) -> None:
+        """Every copyable record is on the target exactly once, in order, as it was."""
+        for at, writer in zip(self.partitions, self.writers, strict=True):
+            copied = [record[1:] for record in self.copies(at)]
+            assert copied == [record[1:] for record in writer.expected], at
+
+    def check_prefix(self) -> None:
+        """At any time: the target holds a prefix of what must be copied."""
+        for at, writer in zip(self.partitions, self.writers, strict=True):
+            if remote_topic("a", at.topic) in self.target.topics:
+                copied = [record[1:] for record in self.copies(at)]
+                assert copied == [record[1:] for record in writer.expected][: len(copied)], at
+
+    def check_map(self, *, complete: bool) -> None:
+        """The published map tells the truth, and in the end the whole truth."""
+        topic = read_map_topic(self.target)
+        for at, writer in zip(self.partitions, self.writers, strict=True):
+            flow = topic.latest_flow(at.topic, at.partition)
+            if flow is None:
+                assert not complete
+                continue
+            offset_map = topic.offset_map(flow)
+            assert offset_map is not None
+            place = {
+                record.offset: copy.offset
+                for record, copy in zip(writer.expected, self.copies(at), strict=False)
+            }
+            for run in offset_map.runs():
+                for index in range(run.records_count):
+                    assert place.get(run.source_offset + index) == run.target_offset + index, run
+            mapped = sum(run.records_count for run in offset_map.runs())
+            known = sum(r.offset < offset_map.source_next for r in writer.expected)
+            assert mapped == known, (at, mapped, known)
+            if complete:
+                assert mapped == len(writer.expected)
+
+
+def read_map_topic(target: SimCluster) -> MapTopic:
+    """The link's map topic, replayed."""
+    topic = MapTopic()
+    name = map_topic_name(LINK)
+    if name in target.topics:
+        for record in _records(target.topics[name].partitions[0]):
+            topic.replay(record.key, record.value)
+    return topic
+
+
+def _records(partition: SimPartition) -> Iterator[Record]:
+    for header, batch in partition.batches:
+        if header.next_offset <= partition.high_watermark and not header.is_control:
+            yield from decode_batch(batch, 0, header)
