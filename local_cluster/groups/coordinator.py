@@ -11,6 +11,7 @@ Not here: the protocol of groups (shard.py and what it uses), the wire (handlers
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,6 @@ from local_cluster.controller.model import NO_LEADER, OFFSETS_TOPIC
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .offsets import TopicPartition
-from .offsets_topic import create_offsets_topic
 from .partition_shell import Ask, PartitionShell, ShellState
 from .partitioning import partition_of
 from .requests import (
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 RETENTION_MINUTES_DEFAULT: Final = 7 * 24 * 60
 EXPIRY_INTERVAL_MS_DEFAULT: Final = 600_000
+
+_log = logging.getLogger(__name__)
 
 
 def read_limits(settings: BrokerSettings) -> GroupLimits:
@@ -127,7 +129,7 @@ class GroupCoordinator:
         """
         topic = self._broker.metadata.topics.get(OFFSETS_TOPIC)
         if topic is None:
-            self._create_offsets_topic()
+            self._start_creation()
             raise KafkaError(ErrorCode.coordinator_not_available, "the offsets topic is created")
         state = topic.partitions.get(partition_of(group_id, len(topic.partitions)))
         leader = NO_LEADER if state is None else state.leader
@@ -210,9 +212,15 @@ class GroupCoordinator:
                 shell.expire_offsets()
                 await asyncio.sleep(0)
 
-    def _create_offsets_topic(self) -> None:
+    def _start_creation(self) -> None:
         """Start creating the topic unless that runs already; the next question tells the result."""
         if self._creation is None or self._creation.done():
             self._creation = asyncio.create_task(
-                create_offsets_topic(self._broker), name="create offsets topic"
+                self._create_offsets_topic(), name="create offsets topic"
             )
+
+    async def _create_offsets_topic(self) -> None:
+        """Have the controller create the topic; what goes wrong the client's next try repeats."""
+        error = await self._broker.control_plane.auto_create_topic(OFFSETS_TOPIC)
+        if error is not None:
+            _log.warning("%s was not created: %s", OFFSETS_TOPIC, error)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final, NamedTuple
 
 from local_cluster.groups.offsets import NO_OFFSET, TopicPartition
+from local_cluster.groups.records import CommittedOffset
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -66,27 +67,52 @@ async def _answer(
                 offsets = await pending
             except KafkaError as failed:
                 error = failed.code
-        if group.topics is None:
-            # Positions in topics that the principal must not see are left out.
-            offsets = [
-                fetched
-                for fetched in offsets
-                if broker.authorize(context, "DESCRIBE", "TOPIC", fetched.topic)
+        answers.append(
+            {
+                "group_id": group_id,
+                "topics": _topics(broker, context, group, offsets, error),
+                "error_code": error,
+            }
+        )
+    return {"groups": answers} if context.api_version >= VERSION_WITH_GROUPS else answers[0]
+
+
+def _topics(
+    broker: BrokerServices,
+    context: RequestContext,
+    group: Any,
+    offsets: Sequence[FetchedOffset],
+    error: ErrorCode,
+) -> list[dict[str, Any]]:
+    """The positions by topic; those in topics that the principal must not see are not told."""
+    in_partitions = ErrorCode.none
+    if error and context.api_version < VERSION_WITH_TOP_LEVEL_ERROR:
+        # There is no other place for the error of the group.
+        offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in _partitions(group) or ()]
+        in_partitions = error
+    topics = []
+    for name, entries in itertools.groupby(offsets, key=lambda fetched: fetched.topic):
+        if broker.authorize(context, "DESCRIBE", "TOPIC", name):
+            partitions = [
+                _partition(entry.partition, entry.committed, in_partitions) for entry in entries
             ]
-        elif error and context.api_version < VERSION_WITH_TOP_LEVEL_ERROR:
-            # There an error can only be told in each partition.
-            offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in _partitions(group) or ()]
-        answers.append((group_id, error, offsets))
-    if context.api_version >= VERSION_WITH_GROUPS:
-        return {
-            "groups": [
-                {"group_id": group_id, "topics": _by_topic(offsets), "error_code": error}
-                for group_id, error, offsets in answers
-            ]
-        }
-    _, error, offsets = answers[0]
-    in_partitions = error if context.api_version < VERSION_WITH_TOP_LEVEL_ERROR else ErrorCode.none
-    return {"topics": _by_topic(offsets, in_partitions), "error_code": error}
+        elif group.topics is None:
+            continue
+        else:
+            hidden = ErrorCode.topic_authorization_failed
+            partitions = [_partition(entry.partition, NO_OFFSET, hidden) for entry in entries]
+        topics.append({"name": name, "partitions": partitions})
+    return topics
+
+
+def _partition(partition: int, committed: CommittedOffset, error: ErrorCode) -> dict[str, Any]:
+    return {
+        "partition_index": partition,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": error,
+    }
 
 
 def _groups(context: RequestContext, request: Any) -> Sequence[Any]:
@@ -98,24 +124,3 @@ def _partitions(group: Any) -> tuple[TopicPartition, ...] | None:
     if group.topics is None:
         return None
     return tuple((topic.name, index) for topic in group.topics for index in topic.partition_indexes)
-
-
-def _by_topic(
-    offsets: Sequence[FetchedOffset], error: ErrorCode = ErrorCode.none
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": topic,
-            "partitions": [
-                {
-                    "partition_index": fetched.partition,
-                    "committed_offset": fetched.committed.offset,
-                    "committed_leader_epoch": fetched.committed.leader_epoch,
-                    "metadata": fetched.committed.metadata,
-                    "error_code": error,
-                }
-                for fetched in group
-            ],
-        }
-        for topic, group in itertools.groupby(offsets, key=lambda fetched: fetched.topic)
-    ]

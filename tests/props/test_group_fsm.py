@@ -357,7 +357,9 @@ class GroupMachine(RuleBasedStateMachine):
     def replay_gives_the_same_state(self) -> None:
         shard = self.replayed()
         assert shard.offsets.fetch(GROUP, None) == self.shard.offsets.fetch(GROUP, None)
-        told = {(o.topic, o.partition): o.committed.offset for o in shard.offsets.fetch(GROUP, None)}
+        told = {
+            (o.topic, o.partition): o.committed.offset for o in shard.offsets.fetch(GROUP, None)
+        }
         assert told == self.committed
         group = self.shard.groups.get(GROUP)
         if group is None or group.state is not GroupState.STABLE:

@@ -1,0 +1,174 @@
+"""Doubles for the coordinator's shells: a replica in memory and the broker around it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import isawaitable
+from types import SimpleNamespace
+from typing import Any
+
+from local_cluster.clock import SystemClock
+from local_cluster.controller.model import (
+    OFFSETS_TOPIC,
+    BrokerEndpoints,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.groups.coordinator import GroupCoordinator
+from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.records.header import (
+    BatchHeader,
+    iter_headers,
+    patch_base_offset,
+    read_header,
+)
+from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+BROKER_ID = 1
+
+
+@dataclass
+class FakeReplica:
+    """A leading replica; with `commits_at_once` its high watermark follows the log end."""
+
+    commits_at_once: bool = True
+    batches: list[bytes] = field(default_factory=list)
+    high_watermark: int = 0
+    append_error: Exception | None = None
+    reads: int = 0
+    parked: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+    @property
+    def log(self) -> FakeReplica:
+        return self
+
+    def append(self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]) -> Any:
+        if self.append_error is not None:
+            raise self.append_error
+        starts = [position for position, _ in iter_headers(buffer)]
+        assert len(starts) == len(headers)
+        for position in starts:
+            patch_base_offset(buffer, position, self.log_end_offset)
+            header = read_header(buffer, position)
+            self.batches.append(bytes(buffer[position : position + header.size_bytes]))
+            self.log_end_offset = header.next_offset
+        if self.commits_at_once:
+            self.commit()
+        return SimpleNamespace(last_offset=self.log_end_offset - 1)
+
+    def commit(self) -> None:
+        self.high_watermark = self.log_end_offset
+        for next_offset, future in self.parked:
+            if not future.done() and next_offset <= self.high_watermark:
+                future.set_result(None)
+
+    def fail_commits(self) -> None:
+        for _, future in self.parked:
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.not_leader_or_follower))
+
+    def committed(self, next_offset: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.parked.append((next_offset, future))
+        if next_offset <= self.high_watermark:
+            future.set_result(None)
+        return future
+
+    def read(
+        self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
+    ) -> Any:
+        self.reads += 1
+        for batch in self.batches:
+            if read_header(batch).next_offset > offset:
+                return SimpleNamespace(read=partial(bytes, batch))
+        return None
+
+
+class FakeControlPlane:
+    """Counts creations; the test decides when the topic appears."""
+
+    def __init__(self) -> None:
+        self.created: list[str] = []
+        self.error: KafkaError | None = None
+
+    async def auto_create_topic(self, name: str) -> KafkaError | None:
+        self.created.append(name)
+        await asyncio.sleep(0)
+        return self.error
+
+
+class FakeBroker:
+    """What handlers see: one broker that leads all partitions of the offsets topic."""
+
+    def __init__(self, *, partitions: int = 2, config: dict[str, str] | None = None) -> None:
+        self.settings = BrokerSettings(
+            cluster="test",
+            broker_id=BROKER_ID,
+            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=0),),
+            inter_broker_listener="PLAINTEXT",
+            zookeeper_connect="",
+            log_dir="",
+            ready_file="",
+            config=config or {},
+        )
+        self.clock = SystemClock()
+        self.control_plane = FakeControlPlane()
+        listeners = {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}
+        self.metadata = SimpleNamespace(
+            topics={}, brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)}
+        )
+        self.partitions = {index: FakeReplica() for index in range(partitions)}
+        self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])
+        self.denied: set[tuple[str, str]] = set()
+        self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
+
+    def add_topic(self, name: str, partitions: int, leader: int = BROKER_ID) -> None:
+        states = {
+            index: PartitionState(index, (leader,), leader, 0, (leader,), 0)
+            for index in range(partitions)
+        }
+        self.metadata.topics[name] = TopicState(name, uuid.uuid4(), states, {})
+
+    async def lead(self) -> None:
+        """Create the offsets topic and load every partition."""
+        self.add_topic(OFFSETS_TOPIC, len(self.partitions))
+        for index in self.partitions:
+            self.groups.on_leadership(OFFSETS_TOPIC, index, True)
+        await self.loaded()
+
+    async def loaded(self) -> None:
+        while self.groups.list_groups()[0] is ErrorCode.coordinator_load_in_progress:
+            await asyncio.sleep(0)
+
+    def authorize(
+        self, context: RequestContext, operation: str, resource_type: str, name: str
+    ) -> bool:
+        return (operation, name) not in self.denied
+
+    def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
+        """One request through the wire format both ways; the task gives kio's response."""
+        handler = find_handler(api)
+        assert handler is not None
+        assert handler.min_version <= version <= handler.max_version
+        frame = memoryview(messages.encode_request(api, version, fields))
+        request = messages.decode_request(api, version, frame, 0)
+        context = RequestContext(
+            api, version, 1, "client", "User:ANONYMOUS", "PLAINTEXT", "127.0.0.1", 1
+        )
+        reply = handler.function(self, context, request)  # type: ignore[arg-type]
+
+        async def finish() -> Any:
+            values = await reply if isawaitable(reply) else reply
+            body = messages.encode_response(api, version, values)  # type: ignore[arg-type]
+            return messages.decode_response(api, version, memoryview(body), 0)
+
+        return asyncio.ensure_future(finish())
