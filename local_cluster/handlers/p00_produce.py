@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from local_cluster.records.validate import check_keys, check_produced
+from local_cluster.log.validate import check_keys, check_produced
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -217,7 +217,7 @@ class PartitionLog:
         now_ms: int,
     ) -> AppendResult:
         """Give the batches offsets and write them. `buffer` is patched in place; it holds exactly
-        the batches of `headers`, checked before (`records.validate.check_produced`).
+        the batches of `headers`, checked before (`log.validate.check_produced`).
 
         Raises KafkaError: out_of_order_sequence_number, invalid_producer_epoch,
         duplicate_sequence_number (a repetition among several batches), record_list_too_large,

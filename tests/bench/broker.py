@@ -198,9 +198,7 @@ async def run(megabytes: int) -> list[Row]:
                 home = directory / flush
                 home.mkdir()
                 connect = await stack.enter_async_context(running_zookeeper(home / "zookeeper"))
-                broker = await stack.enter_async_context(
-                    running_broker(connect, home, flush=flush)  # type: ignore[arg-type]
-                )
+                broker = await stack.enter_async_context(running_broker(connect, home, flush=flush))
                 version = importlib.metadata.version("heliograph")
                 system = System(
                     f"heliograph {version}, {flush}", broker.bootstrap, broker.pid, False

@@ -106,10 +106,16 @@ def _confluent_consume(
         while len(seen) < count and time.monotonic() < deadline:
             for message in consumer.consume(500, timeout=1.0):
                 assert message.error() is None, message.error()
-                index = int(message.value().split(b"-")[1])
+                content, key = message.value(), message.key()
+                partition, offset = message.partition(), message.offset()
+                assert content is not None
+                assert key is not None
+                assert partition is not None
+                assert offset is not None
+                index = int(content.split(b"-")[1])
                 assert message.timestamp()[1] == 1_700_000_000_000 + index
                 assert message.headers() == [("n", str(index).encode())]
-                seen.append((message.partition(), message.offset(), message.key(), message.value()))
+                seen.append((partition, offset, key, content))
         if seen:
             consumer.commit(asynchronous=False)
     finally:
@@ -225,11 +231,11 @@ async def test_key_partitioning_agrees_between_clients(broker: BrokerProcess) ->
     assert await asyncio.to_thread(_confluent_partitions, broker.bootstrap, topic) == theirs
 
 
-def _confluent_partitions(bootstrap: str, topic: str) -> list[int]:
+def _confluent_partitions(bootstrap: str, topic: str) -> list[int | None]:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"}
     )
-    placed: dict[bytes, int] = {}
+    placed: dict[bytes | None, int | None] = {}
     for index in range(20):
         producer.produce(
             topic,
