@@ -1,0 +1,1 @@
+"""Global views on Spark over the aggregate: reader, views, audit."""

@@ -1,0 +1,73 @@
+"""Reads the offset maps of links from where mirrors publish them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.client.reader import read_topic
+from mirror_maker.formats import FlowKey, MapTopic, map_topic_name
+
+from .provenance import MapRuns
+
+_MAP_TOPIC_PARTS: Final = map_topic_name("\0").split("\0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedPartition:
+    """The offset map of one partition of the aggregate."""
+
+    link: str
+    source_topic: str
+    aggregate_topic: str
+    partition: int
+    runs: MapRuns
+
+
+async def load_maps(client: KafkaClient) -> dict[TopicPartition, MappedPartition]:
+    """Every map that mirrors have published in a cluster, by topic and partition of the aggregate.
+
+    A link that has not written a map yet has none, which is no error. Raises KafkaError and
+    MapFormatError.
+    """
+    maps: dict[TopicPartition, MappedPartition] = {}
+    for name in sorted((await client.metadata()).topics):
+        link = link_of_map_topic(name)
+        if link is None:
+            continue
+        replayed = MapTopic()
+        async for record in read_topic(client, name):
+            replayed.replay(record.key, record.value)
+        for flow in replayed.flows():
+            mapped = _mapped_partition(link, replayed, flow)
+            if mapped is not None:
+                maps[TopicPartition(mapped.aggregate_topic, mapped.partition)] = mapped
+    return maps
+
+
+def link_of_map_topic(topic: str) -> str | None:
+    """The link whose map a topic holds, or None for any other topic."""
+    before, behind = _MAP_TOPIC_PARTS
+    if topic.startswith(before) and topic.endswith(behind) and len(topic) > len(before + behind):
+        return topic[len(before) : -len(behind)]
+    return None
+
+
+def _mapped_partition(link: str, replayed: MapTopic, flow: FlowKey) -> MappedPartition | None:
+    offset_map = replayed.offset_map(flow)
+    target_topic = replayed.target_topic(flow)
+    if offset_map is None or target_topic is None:
+        return None
+    return MappedPartition(
+        link=link,
+        source_topic=flow.source_topic,
+        aggregate_topic=target_topic,
+        partition=flow.partition,
+        runs=MapRuns.of(
+            offset_map.runs(),
+            source_next=offset_map.source_next,
+            target_next=offset_map.target_next,
+        ),
+    )

@@ -1,0 +1,132 @@
+"""The options of `format("heliograph")`: text in, one frozen object out.
+
+Spark lower-cases option names, so none here has capitals.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from .links import MirrorLink, decode_links
+from .pruning import Bounds, Interval
+from .tables import TABLES
+
+SPLIT_RECORDS_MAX: Final = 500_000
+"""Default of the most offsets that one Spark task reads."""
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Default of the bytes asked for in one Fetch."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What one read of the data source is told."""
+
+    bootstrap: str
+    """Addresses of the cluster to read."""
+    table: str = "records"
+    """One of the tables of `tables.py`."""
+    topics: tuple[str, ...] = ()
+    """Topics by their names in the cluster that is read; empty: all mirrored ones."""
+    topic: str | None = None
+    """A topic by its name at the sources: all its mirrors."""
+    links: tuple[MirrorLink, ...] = ()
+    """Links that feed the cluster; without any, its topics are their own origin."""
+    maps_bootstrap: str | None = None
+    """Where the offset maps lie; default: the cluster that is read."""
+    datacenter: str | None = None
+    """Datacenter shown for topics that are no mirrors."""
+    datacenters: tuple[str, ...] = ()
+    """Only records of these datacenters; empty: all."""
+    partitions: tuple[int, ...] = ()
+    """Only these partitions; empty: all."""
+    offset_first: int | None = None
+    """Only source offsets from this one on."""
+    offset_end: int | None = None
+    """Only source offsets below this one."""
+    aggregate_offset_first: int | None = None
+    """Only offsets of the aggregate from this one on."""
+    aggregate_offset_end: int | None = None
+    """Only offsets of the aggregate below this one."""
+    timestamp_first: int | None = None
+    """Leave out the start of each partition in which nothing is as young; milliseconds here,
+    ISO 8601 as text."""
+    split_records_max: int = SPLIT_RECORDS_MAX
+    fetch_bytes_max: int = FETCH_BYTES_MAX
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(
+            datacenters=frozenset(self.datacenters),
+            partitions=frozenset(self.partitions),
+            offsets=Interval(self.offset_first, self.offset_end),
+            aggregate_offsets=Interval(self.aggregate_offset_first, self.aggregate_offset_end),
+            timestamp_ms_first=self.timestamp_first,
+        )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(f"{value} is not positive")
+    return value
+
+
+def _table(text: str) -> str:
+    if text not in TABLES:
+        raise ValueError(f"{text!r} is none of {', '.join(TABLES)}")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _timestamp_ms(text: str) -> int:
+    value = datetime.fromisoformat(text)
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MILLISECOND
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "table": _table,
+    "topics": _names,
+    "links": decode_links,
+    "datacenters": _names,
+    "partitions": lambda text: tuple(int(part) for part in _names(text)),
+    "offset_first": int,
+    "offset_end": int,
+    "aggregate_offset_first": int,
+    "aggregate_offset_end": int,
+    "timestamp_first": _timestamp_ms,
+    "split_records_max": _positive,
+    "fetch_bytes_max": _positive,
+}
+_NAMES: Final = tuple(field.name for field in fields(ReadOptions))
+
+
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
+    """The options of one read. Raises ValueError that names the option and what was expected."""
+    values: dict[str, Any] = {}
+    for given, text in options.items():
+        name = given.lower()
+        if name == "path":
+            raise ValueError("format heliograph loads no path; name the table by option table")
+        if name not in _NAMES:
+            near = difflib.get_close_matches(name, _NAMES, n=1)
+            raise ValueError(
+                f"unknown option {name}" + (f"; did you mean {near[0]}?" if near else "")
+            )
+        try:
+            values[name] = _PARSERS.get(name, str)(text)
+        except ValueError as error:
+            raise ValueError(f"option {name}: {error}") from error
+    if not values.get("bootstrap"):
+        raise ValueError("option bootstrap is missing: host:port of the cluster to read")
+    return ReadOptions(**values)

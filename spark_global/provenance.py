@@ -1,0 +1,116 @@
+"""Where a record came from, for whole columns of offsets: the offset map as three arrays.
+
+A run (source, target, count) says that `count` consecutive source offsets from `source` on were
+copied to as many consecutive target offsets from `target` on. Both ends ascend from run to run,
+so translation is one binary search per offset, in either direction, and keeps the order.
+
+Not here: reading the map's topic (`maps.py`), and the format itself (`mirror_maker.formats`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import Int64s
+
+UNKNOWN_OFFSET: Final = -1
+"""Stands for null inside integer arrays; Kafka's offsets are never negative."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapRuns:
+    """The offset map of one partition: arrays of equal length, strictly ascending."""
+
+    sources: Int64s
+    targets: Int64s
+    counts: Int64s
+    source_next: int
+    """What became of every source offset below this one is known."""
+    target_next: int
+    """Where every record at a target offset below this one came from is known."""
+
+    @classmethod
+    def of(
+        cls,
+        runs: Iterable[tuple[int, int, int]],
+        *,
+        source_next: int = 0,
+        target_next: int = 0,
+    ) -> Self:
+        """From (source offset, target offset, count). Raises ValueError unless both ascend."""
+        table = np.array(list(runs), dtype=np.int64).reshape(-1, 3)
+        sources, targets, counts = (np.ascontiguousarray(table[:, at]) for at in range(3))
+        if (counts < 1).any():
+            raise ValueError("a run of the offset map is empty")
+        for starts in (sources, targets):
+            if (starts[1:] < starts[:-1] + counts[:-1]).any():
+                raise ValueError("runs of the offset map overlap or go backwards")
+        if len(counts):
+            source_next = max(source_next, int(sources[-1] + counts[-1]))
+            target_next = max(target_next, int(targets[-1] + counts[-1]))
+        return cls(sources, targets, counts, source_next, target_next)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def sources_of(self, targets: Int64s) -> Int64s:
+        """The source offset of every target offset, UNKNOWN_OFFSET where no run covers it."""
+        return _translate(targets, self.targets, self.sources, self.counts)
+
+    def targets_of(self, sources: Int64s) -> Int64s:
+        """The target offset of every source offset, UNKNOWN_OFFSET where no run covers it."""
+        return _translate(sources, self.sources, self.targets, self.counts)
+
+    def cut_at_target(self, end: int) -> MapRuns:
+        """The map as it was when the target ended at `end`."""
+        if end >= self.target_next:
+            return self
+        first = int(np.searchsorted(self.targets + self.counts, end, side="right"))
+        source_next = self.source_next
+        if first < len(self):
+            source_next = int(self.sources[first] + max(0, end - int(self.targets[first])))
+        keep = self.targets < end
+        targets = self.targets[keep]
+        counts = np.minimum(self.counts[keep], end - targets)
+        return MapRuns(self.sources[keep], targets, counts, source_next, end)
+
+    def covering_targets(self, start: int, end: int) -> MapRuns:
+        """The map without the runs that lie outside of target offsets [start, end)."""
+        return self._keep((self.targets < end) & (self.targets + self.counts > start))
+
+    def covering_sources(self, start: int, end: int) -> MapRuns:
+        """The map without the runs that lie outside of source offsets [start, end)."""
+        return self._keep((self.sources < end) & (self.sources + self.counts > start))
+
+    def _keep(self, keep: npt.NDArray[np.bool_]) -> MapRuns:
+        return MapRuns(
+            self.sources[keep],
+            self.targets[keep],
+            self.counts[keep],
+            self.source_next,
+            self.target_next,
+        )
+
+    def targets_from(self, source: int) -> int:
+        """The smallest target offset of a mapped record whose source is at `source` or above.
+
+        Where there is none, the target's end: nothing mapped is missed from there on.
+        """
+        at = int(np.searchsorted(self.sources + self.counts, source, side="right"))
+        if at == len(self):
+            return self.target_next
+        return int(self.targets[at] + max(0, source - int(self.sources[at])))
+
+
+def _translate(offsets: Int64s, starts: Int64s, others: Int64s, counts: Int64s) -> Int64s:
+    if not len(starts):
+        return np.full(len(offsets), UNKNOWN_OFFSET, dtype=np.int64)
+    at = np.maximum(np.searchsorted(starts, offsets, side="right") - 1, 0)
+    into = offsets - starts[at]
+    covered = (into >= 0) & (into < counts[at])
+    return np.where(covered, others[at] + into, UNKNOWN_OFFSET)

@@ -1,0 +1,208 @@
+"""Reads one range of offsets from its leader and gives its records as columns.
+
+The shell around `columns.py` and `committed.py`: one connection, one Fetch at a time. It runs
+inside Spark's Python workers, which know no event loop, so a loop of its own is stepped from a
+plain generator.
+
+Guarantees: every committed record of [start, end) exactly once and in order; a batch that fails
+its CRC or does not decode is an error that names the offset, never a hole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception,
+    stop_after_delay,
+    wait_random_exponential,
+)
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
+from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.compress import decompress
+from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .columns import RecordColumns, decode_columns, take_rows
+from .committed import committed_batches
+from .splits import PartitionRange
+
+READ_COMMITTED: Final = 1
+CLIENT_ID: Final = "heliograph-spark"
+CHUNK_RECORDS: Final = 16_384
+"""Records that are decoded together, unless their bytes come to more first."""
+CHUNK_BYTES: Final = 16 * 1024 * 1024
+FETCH_WAIT_MS_MAX: Final = 500
+LEADER_SECONDS_MAX: Final = 30.0
+"""How long a read waits for a partition to have a leader that answers."""
+LEADER_WAIT_SECONDS_MAX: Final = 1.0
+
+_TRANSIENT: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.broker_not_available,
+        ErrorCode.network_exception,
+        ErrorCode.request_timed_out,
+        ErrorCode.offset_not_available,
+    }
+)
+
+Batches = list[tuple[BatchHeader, bytes]]
+Rows = Callable[[RecordColumns, PartitionRange], pa.RecordBatch]
+
+
+def read_range(
+    wanted: PartitionRange, rows: Rows, fetch_bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of the table that `rows` builds, for every record of the range.
+
+    Raises KafkaError (among others offset_out_of_range, where retention has passed the start)
+    and CorruptRecordError.
+    """
+    with asyncio.Runner() as runner:
+        source = _LeaderFetch(wanted, fetch_bytes_max)
+        try:
+            position = wanted.start
+            chunk = _Chunk()
+            while position < wanted.end:
+                fetched = runner.run(source.fetch(position))
+                before = position
+                for header, payload in _open_batches(fetched, wanted):
+                    position = max(position, header.next_offset)
+                    if payload is not None:
+                        chunk.add(header, payload)
+                    if chunk.is_full:
+                        yield from _chunk_rows(chunk.batches, wanted, rows)
+                        chunk = _Chunk()
+                    if position >= wanted.end:
+                        break
+                if position == before:
+                    raise KafkaError(
+                        ErrorCode.corrupt_message,
+                        f"{_at(wanted)}: no whole batch at offset {position}",
+                    )
+            yield from _chunk_rows(chunk.batches, wanted, rows)
+        finally:
+            runner.run(source.close())
+
+
+class _Chunk:
+    """Batches gathered until decoding them together pays."""
+
+    def __init__(self) -> None:
+        self.batches: Batches = []
+        self._records = 0
+        self._bytes = 0
+
+    def add(self, header: BatchHeader, payload: bytes) -> None:
+        self.batches.append((header, payload))
+        self._records += header.records_count
+        self._bytes += len(payload)
+
+    @property
+    def is_full(self) -> bool:
+        return self._records >= CHUNK_RECORDS or self._bytes >= CHUNK_BYTES
+
+
+class _LeaderFetch:
+    """Fetches of one partition from whoever leads it."""
+
+    def __init__(self, wanted: PartitionRange, fetch_bytes_max: int) -> None:
+        self._wanted = wanted
+        self._at = TopicPartition(wanted.read_topic, wanted.partition)
+        self._fetch_bytes_max = fetch_bytes_max
+        self._client: KafkaClient | None = None
+        self._leader: int | None = None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def fetch(self, offset: int) -> FetchedPartition:
+        """Committed batches from the one that holds `offset` on. Raises KafkaError."""
+        return await AsyncRetrying(
+            stop=stop_after_delay(LEADER_SECONDS_MAX),
+            wait=wait_random_exponential(multiplier=0.05, max=LEADER_WAIT_SECONDS_MAX),
+            retry=retry_if_exception(
+                lambda error: isinstance(error, KafkaError) and error.code in _TRANSIENT
+            ),
+            reraise=True,
+        )(self._attempt, offset)
+
+    async def _attempt(self, offset: int) -> FetchedPartition:
+        where = f"{_at(self._wanted)} at offset {offset}"
+        if self._client is None:
+            self._client = KafkaClient(self._wanted.bootstrap, client_id=CLIENT_ID)
+        leader = await self._find_leader() if self._leader is None else self._leader
+        self._leader = None
+        answer = await self._client.fetch(
+            leader,
+            {self._at: FetchPosition(offset)},
+            wait_ms_max=FETCH_WAIT_MS_MAX,
+            bytes_max=self._fetch_bytes_max,
+            partition_bytes_max=self._fetch_bytes_max,
+            isolation_level=READ_COMMITTED,
+        )
+        fetched = answer[self._at]
+        if fetched.error:
+            raise KafkaError(fetched.error, where)
+        if not fetched.records:
+            # The end of the range was stable when it was planned, so this broker lags behind.
+            raise KafkaError(ErrorCode.offset_not_available, where)
+        self._leader = leader
+        return fetched
+
+    async def _find_leader(self) -> int:
+        assert self._client is not None
+        topic = (await self._client.metadata([self._at.topic])).topics.get(self._at.topic)
+        partition = None if topic is None else topic.partitions.get(self._at.partition)
+        if partition is None:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, _at(self._wanted))
+        if partition.leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, _at(self._wanted))
+        return partition.leader
+
+
+def _at(wanted: PartitionRange) -> str:
+    return f"{wanted.read_topic}-{wanted.partition} of {wanted.bootstrap}"
+
+
+def _open_batches(
+    fetched: FetchedPartition, wanted: PartitionRange
+) -> Iterator[tuple[BatchHeader, bytes | None]]:
+    """Every batch with its decompressed records, or None where none of them are wanted."""
+    records = fetched.records
+    for position, header, visible in committed_batches(records, fetched.aborted_transactions):
+        if not visible or header.last_offset < wanted.start or header.base_offset >= wanted.end:
+            yield header, None
+            continue
+        if not crc_is_valid(records, position, header):
+            raise CorruptRecordError(
+                f"{_at(wanted)}: the batch at offset {header.base_offset} fails its CRC"
+            )
+        body = memoryview(records)[position + HEADER_BYTES : position + header.size_bytes]
+        yield header, decompress(header.codec, body)
+
+
+def _chunk_rows(chunk: Batches, wanted: PartitionRange, rows: Rows) -> Iterator[pa.RecordBatch]:
+    if not chunk:
+        return
+    try:
+        columns = decode_columns(chunk)
+    except CorruptRecordError as error:
+        error.add_note(f"{_at(wanted)}, batches from offset {chunk[0][0].base_offset} on")
+        raise
+    # Offsets ascend within a partition, so the wanted ones are one slice.
+    first, last = np.searchsorted(columns.offsets, [wanted.start, wanted.end])
+    if last > first:
+        yield rows(take_rows(columns, int(first), int(last)), wanted)

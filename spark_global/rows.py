@@ -1,0 +1,136 @@
+"""Decoded records as the rows of a table: Arrow record batches with provenance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from local_cluster.client.model import TopicPartition
+
+from .columns import (
+    Int64s,
+    RecordColumns,
+    binary_column,
+    fingerprint_columns,
+    headers_column,
+)
+from .planning import ReadPlan
+from .provenance import UNKNOWN_OFFSET
+from .splits import PartitionRange
+from .tables import (
+    AGGREGATE_SIDE,
+    END_OFFSETS,
+    FINGERPRINTS,
+    HEADER,
+    OFFSET_MAP,
+    RECORDS,
+    TIMESTAMP,
+)
+
+_US_PER_MS = 1000
+
+
+def record_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
+    """Rows of the table `records`."""
+    count = len(columns)
+    source_offsets = (
+        columns.offsets if wanted.runs is None else wanted.runs.sources_of(columns.offsets)
+    )
+    return pa.RecordBatch.from_arrays(
+        [
+            *_origin_columns(wanted, count),
+            _nullable(source_offsets),
+            pa.repeat(pa.scalar(wanted.aggregate_topic), count),
+            pa.array(columns.offsets),
+            pa.array(columns.timestamps_ms * _US_PER_MS).view(TIMESTAMP),
+            binary_column(columns.payload, columns.keys, pa.binary()),
+            binary_column(columns.payload, columns.values, pa.binary()),
+            headers_column(columns, HEADER),
+        ],
+        schema=RECORDS,
+    )
+
+
+def fingerprint_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
+    """Rows of the table `fingerprints`."""
+    count = len(columns)
+    own = columns.offsets
+    unknown = np.full(count, UNKNOWN_OFFSET, dtype=np.int64)
+    if wanted.runs is None:
+        other = unknown
+    elif wanted.side == AGGREGATE_SIDE:
+        other = wanted.runs.sources_of(own)
+    else:
+        other = wanted.runs.targets_of(own)
+    past_map = own >= wanted.map_end
+    expired = (other >= 0) & (other < wanted.other_log_start)
+    on_aggregate = wanted.side == AGGREGATE_SIDE
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(wanted.side), count),
+            *_origin_columns(wanted, count),
+            _nullable(other if on_aggregate else own),
+            _nullable(own if on_aggregate else other),
+            pa.array(past_map),
+            pa.array(expired),
+            pa.array(fingerprint_columns(columns)),
+        ],
+        schema=FINGERPRINTS,
+    )
+
+
+def _origin_columns(wanted: PartitionRange, count: int) -> list[pa.Array]:
+    return [
+        pa.repeat(pa.scalar(wanted.origin.datacenter, type=pa.string()), count),
+        pa.repeat(pa.scalar(wanted.origin.topic), count),
+        pa.repeat(pa.scalar(wanted.partition, type=pa.int32()), count),
+    ]
+
+
+def _nullable(offsets: Int64s) -> pa.Array:
+    return pa.array(offsets, mask=offsets == UNKNOWN_OFFSET)
+
+
+def offset_map_rows(plan: ReadPlan) -> pa.RecordBatch:
+    """The table `offset_map`: one row per run."""
+    rows = [
+        {
+            "link": mapped.link,
+            **_origin_fields(plan, at),
+            "offset": source,
+            "aggregate_offset": target,
+            "records": count,
+        }
+        for at, mapped in sorted(plan.maps.items())
+        for source, target, count in zip(
+            mapped.runs.sources.tolist(),
+            mapped.runs.targets.tolist(),
+            mapped.runs.counts.tolist(),
+            strict=True,
+        )
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=OFFSET_MAP)
+
+
+def end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
+    """The table `end_offsets`: one row per partition."""
+    rows = [
+        {
+            **_origin_fields(plan, at),
+            "log_start_offset": end.log_start_offset,
+            "last_stable_offset": end.last_stable_offset,
+            "mapped_source_offset": plan.maps[at].runs.source_next if at in plan.maps else None,
+        }
+        for at, end in sorted(plan.ends.items())
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=END_OFFSETS)
+
+
+def _origin_fields(plan: ReadPlan, at: TopicPartition) -> dict[str, object]:
+    origin = plan.topics[at.topic].origin
+    return {
+        "datacenter": origin.datacenter,
+        "topic": origin.topic,
+        "partition": at.partition,
+        "aggregate_topic": at.topic,
+    }

@@ -1,0 +1,104 @@
+"""`format("heliograph")`: a cluster as Spark tables, as a Python Data Source without any jar.
+
+    spark.dataSource.register(HeliographDataSource)
+    spark.read.format("heliograph").option("bootstrap", "127.0.0.1:19094").load()
+
+Tables are described in `tables.py`, options in `options.py`. Spark makes and plans the source in
+Python processes of its own and runs `read` in its workers, so everything here can be pickled.
+
+Guarantees: one `load()` is one snapshot. Spark plans it at its first use and keeps the plan, so
+every query on the same DataFrame or view sees the same offsets; load again to see more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from .options import ReadOptions, parse_options
+from .planning import ReadPlan, plan_read
+from .reading import Rows, read_range
+from .rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
+from .splits import Split, split_ranges
+from .tables import (
+    END_OFFSETS_TABLE,
+    FINGERPRINTS_TABLE,
+    OFFSET_MAP_TABLE,
+    RECORDS_TABLE,
+    spark_schema,
+)
+
+FORMAT: Final = "heliograph"
+
+_ROWS: Final[dict[str, Rows]] = {
+    RECORDS_TABLE: record_rows,
+    FINGERPRINTS_TABLE: fingerprint_rows,
+}
+
+
+class HeliographDataSource(DataSource):
+    """The data source; one instance per `load()`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._read_options = parse_options(dict(options))
+
+    def schema(self) -> StructType:
+        return spark_schema(self._read_options.table)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return HeliographReader(self._read_options)
+
+
+class HeliographReader(DataSourceReader):
+    """Plans on the driver, reads in the tasks."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        plan = asyncio.run(plan_read(self._options))
+        small = self._small_table(plan)
+        if small is not None:
+            return [SmallTable(small)]
+        # Spark wants at least one partition, an empty one where nothing is to be read.
+        return list(split_ranges(plan.ranges, self._options.split_records_max)) or [NothingToRead()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        match partition:
+            case Split():
+                rows = _ROWS[self._options.table]
+                yield from read_range(partition.range, rows, self._options.fetch_bytes_max)
+            case SmallTable():
+                yield partition.rows
+
+    def _small_table(self, plan: ReadPlan) -> pa.RecordBatch | None:
+        if self._options.table == OFFSET_MAP_TABLE:
+            return offset_map_rows(plan)
+        if self._options.table == END_OFFSETS_TABLE:
+            return end_offset_rows(plan)
+        return None
+
+
+class SmallTable(InputPartition):
+    """A table that planning itself has read."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        super().__init__(None)
+        self.rows = rows
+
+
+class NothingToRead(InputPartition):
+    """Stands for the empty read."""
+
+    def __init__(self) -> None:
+        super().__init__(None)

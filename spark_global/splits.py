@@ -1,0 +1,79 @@
+"""What one Spark task reads: a range of offsets of one partition, and how to name its records.
+
+Guarantees: the splits of a partition cover its wanted range exactly once, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from .provenance import MapRuns
+from .tables import AGGREGATE_SIDE
+
+
+class Origin(NamedTuple):
+    """Whose records a partition holds: the source's coordinates."""
+
+    datacenter: str | None
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRange:
+    """Offsets [start, end) of one partition in one cluster."""
+
+    bootstrap: str
+    side: str = AGGREGATE_SIDE
+    origin: Origin
+    aggregate_topic: str
+    partition: int
+    start: int
+    end: int
+    runs: MapRuns | None = None
+    """Offset map of the partition; None where the records were born where they are read."""
+    other_log_start: int = 0
+    """Log start on the other side: below it the counterpart of a record was deleted rightly."""
+
+    @property
+    def map_end(self) -> int:
+        """First offset of this side that the map does not speak of; 0 without a map."""
+        if self.runs is None:
+            return 0
+        on_aggregate = self.side == AGGREGATE_SIDE
+        return self.runs.target_next if on_aggregate else self.runs.source_next
+
+    @property
+    def read_topic(self) -> str:
+        """The topic's name in the cluster that is read."""
+        return self.aggregate_topic if self.side == AGGREGATE_SIDE else self.origin.topic
+
+
+class Split(InputPartition):
+    """A PartitionRange as Spark carries it to a task."""
+
+    def __init__(self, wanted: PartitionRange) -> None:
+        super().__init__(wanted)
+        self.range = wanted
+
+
+def split_ranges(ranges: list[PartitionRange], records_max: int) -> Iterator[Split]:
+    """Splits of at most `records_max` offsets each; the largest partitions first.
+
+    Spark starts tasks in order, so that a big one is not left for the end.
+    """
+    for wanted in sorted(ranges, key=lambda entry: entry.start - entry.end):
+        for start in range(wanted.start, wanted.end, records_max):
+            end = min(start + records_max, wanted.end)
+            yield Split(replace(wanted, start=start, end=end, runs=_cover(wanted, start, end)))
+
+
+def _cover(wanted: PartitionRange, start: int, end: int) -> MapRuns | None:
+    if wanted.runs is None:
+        return None
+    if wanted.side == AGGREGATE_SIDE:
+        return wanted.runs.covering_targets(start, end)
+    return wanted.runs.covering_sources(start, end)

@@ -1,0 +1,100 @@
+"""`heliograph sql`: one query over the global views, printed as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row
+from rich.console import Console
+from rich.table import Table
+
+from local_cluster.wire.errors import KafkaError
+
+from .session import LOCAL_MASTER, SparkStartError, open_session
+from .views import Aggregate, create_views
+
+ROWS_MAX: Final = 10_000
+"""Rows that are fetched and printed; more are cut off, and that is said."""
+_ERROR_LINES_MAX: Final = 12
+_TRACEBACK: Final = "Traceback (most recent call last)"
+
+
+def run_sql(
+    query: str, *, aggregate: Aggregate, output: str = "human", master: str = LOCAL_MASTER
+) -> int:
+    """Run a query and print its rows, as a table or with `json` as a document; the exit code."""
+    try:
+        with open_session(master) as session:
+            create_views(session, aggregate, query)
+            frame = session.sql(query)
+            rows = frame.limit(ROWS_MAX + 1).collect() if frame.columns else []
+            _print_rows(frame, rows[:ROWS_MAX], output, is_cut=len(rows) > ROWS_MAX)
+    except (PySparkException, SparkStartError, KafkaError) as error:
+        Console(stderr=True).print(
+            f"sql on {aggregate.name}: {explain_error(error)}", style="red", markup=False
+        )
+        return 1
+    return 0
+
+
+def explain_error(error: Exception) -> str:
+    """What a person needs of an error; of a Python traceback inside it only the last line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if any(_TRACEBACK in line for line in lines):
+        reasons = [
+            line
+            for line in lines
+            if not line[0].isspace() and ": " in line and _TRACEBACK not in line
+        ]
+        if reasons:
+            kind, _, why = reasons[-1].partition(": ")
+            return f"{kind.rpartition('.')[2]}: {why}"
+    return "\n".join(lines[:_ERROR_LINES_MAX])
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a row as JSON knows it; bytes as text where they are UTF-8, else as hex."""
+    match value:
+        case bytes() | bytearray():
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                return bytes(value).hex()
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return float(value)
+        case Row():
+            return {name: plain_value(entry) for name, entry in value.asDict().items()}
+        case list() | tuple():
+            return [plain_value(entry) for entry in value]
+        case dict():
+            return {str(plain_value(key)): plain_value(entry) for key, entry in value.items()}
+    return value
+
+
+def _print_rows(frame: DataFrame, rows: Sequence[Row], output: str, *, is_cut: bool) -> None:
+    plain = [[plain_value(value) for value in row] for row in rows]
+    if output == "json":
+        document = {"columns": frame.columns, "rows": plain, "is_cut": is_cut}
+        sys.stdout.write(json.dumps(document) + "\n")
+        return
+    table = Table(*frame.columns)
+    for line in plain:
+        table.add_row(*(_cell(value) for value in line))
+    console = Console()
+    console.print(table)
+    if is_cut:
+        console.print(f"only the first {ROWS_MAX} rows are shown")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else json.dumps(value)

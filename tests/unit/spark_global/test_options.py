@@ -1,0 +1,63 @@
+"""Options: what is accepted, and what a wrong one is told."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_global.links import MirrorLink, decode_links, encode_links
+from spark_global.options import parse_options
+from spark_global.pruning import Interval
+
+LINK = MirrorLink(name="jfk-nyc", source="jfk", datacenter="JFK", bootstrap="127.0.0.1:1")
+
+
+def test_everything_given() -> None:
+    options = parse_options(
+        {
+            "bootstrap": "127.0.0.1:1",
+            "TABLE": "fingerprints",
+            "links": encode_links([LINK]),
+            "topics": "a, b",
+            "partitions": "0,3",
+            "offset_first": "5",
+            "timestamp_first": "2013-01-01T00:00:00+01:00",
+        }
+    )
+    assert options.table == "fingerprints"
+    assert options.links == (LINK,)
+    assert options.topics == ("a", "b")
+    assert options.bounds.partitions == {0, 3}
+    assert options.bounds.offsets == Interval(5, None)
+    assert options.bounds.timestamp_ms_first == 1_356_994_800_000
+
+
+def test_a_timestamp_without_zone_is_utc() -> None:
+    options = parse_options({"bootstrap": "h:1", "timestamp_first": "1970-01-01 00:00:01"})
+    assert options.timestamp_first == 1_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "bootstrap is missing"),
+        ({"bootstrap": "h:1", "topicz": "x"}, "unknown option topicz; did you mean topic"),
+        ({"bootstrap": "h:1", "table": "rows"}, "option table: 'rows' is none of records"),
+        ({"bootstrap": "h:1", "partitions": "one"}, "option partitions: "),
+        ({"bootstrap": "h:1", "split_records_max": "0"}, "option split_records_max: 0"),
+        ({"bootstrap": "h:1", "timestamp_first": "soon"}, "option timestamp_first: "),
+        ({"bootstrap": "h:1", "links": "jfk"}, "option links: .*a JSON array"),
+        ({"bootstrap": "h:1", "links": '[{"name": "x"}]'}, "option links: .*a JSON array"),
+        ({"bootstrap": "h:1", "path": "/x"}, "loads no path"),
+    ],
+)
+def test_wrong_options_say_what_is_wrong(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_options(options)
+
+
+def test_options_and_links_travel_to_other_processes() -> None:
+    options = parse_options({"bootstrap": "h:1", "links": encode_links([LINK])})
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert decode_links(encode_links([])) == ()

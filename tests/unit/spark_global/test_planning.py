@@ -1,0 +1,66 @@
+"""Which topics of an aggregate are mirrors, and of what."""
+
+from __future__ import annotations
+
+from spark_global.links import MirrorLink
+from spark_global.maps import MappedPartition, link_of_map_topic
+from spark_global.options import ReadOptions
+from spark_global.planning import choose_topics
+from spark_global.provenance import MapRuns
+
+LINKS = (
+    MirrorLink(name="a", source="us", datacenter="US"),
+    MirrorLink(name="b", source="us.east", datacenter="US-EAST"),
+)
+
+
+def chosen(
+    present: list[str], maps: list[MappedPartition] | None = None, **options: object
+) -> dict:
+    read = ReadOptions(**{"bootstrap": "h:1", "links": LINKS, **options})  # type: ignore[arg-type]
+    topics = choose_topics(read, present, maps or [])
+    return {name: tuple(topic.origin) for name, topic in topics.items()}
+
+
+def mapped(link: str, source_topic: str, aggregate_topic: str) -> MappedPartition:
+    return MappedPartition(
+        link=link,
+        source_topic=source_topic,
+        aggregate_topic=aggregate_topic,
+        partition=0,
+        runs=MapRuns.of(()),
+    )
+
+
+def test_the_longest_prefix_wins() -> None:
+    assert chosen(["us.orders", "us.east.orders", "orders", "eu.orders"]) == {
+        "us.orders": ("US", "orders"),
+        "us.east.orders": ("US-EAST", "orders"),
+    }
+
+
+def test_a_map_proves_what_a_prefix_only_suggests() -> None:
+    maps = [mapped("a", "east.orders", "us.east.orders"), mapped("b", "orders", "orders")]
+    assert chosen(["us.east.orders", "orders"], maps) == {
+        "us.east.orders": ("US", "east.orders"),
+        "orders": ("US-EAST", "orders"),
+    }
+
+
+def test_one_topic_of_all_datacenters() -> None:
+    present = ["us.orders", "us.east.orders", "us.returns"]
+    assert list(chosen(present, topic="orders")) == ["us.east.orders", "us.orders"]
+
+
+def test_named_topics_need_no_link() -> None:
+    assert chosen(["orders"], topics=("orders",), datacenter="NYC") == {"orders": ("NYC", "orders")}
+    assert chosen(["orders", "x"], links=(), datacenter="NYC") == {
+        "orders": ("NYC", "orders"),
+        "x": ("NYC", "x"),
+    }
+
+
+def test_map_topics_by_their_name() -> None:
+    assert link_of_map_topic("heliograph-offset-map.jfk-nyc.internal") == "jfk-nyc"
+    assert link_of_map_topic("heliograph-offset-map..internal") is None
+    assert link_of_map_topic("jfk.flights") is None

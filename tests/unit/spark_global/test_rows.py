@@ -1,0 +1,109 @@
+"""Rows of the tables: provenance, nulls, schemas that Spark is told and Arrow delivers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.records.fingerprint import fingerprint
+from local_cluster.records.header import HEADER_BYTES, read_header
+from spark_global.columns import RecordColumns, decode_columns
+from spark_global.provenance import MapRuns
+from spark_global.rows import fingerprint_rows, record_rows
+from spark_global.splits import Origin, PartitionRange
+from spark_global.tables import SOURCE_SIDE, TABLES, spark_schema
+
+RECORDS = [NewRecord(1_000 + i, b"k", b"v%d" % i, (("n", None),) * i) for i in range(3)]
+RUNS = MapRuns.of([(500, 10, 2)], source_next=502, target_next=12)
+
+
+def columns() -> RecordColumns:
+    batch = bytes(encode_batch(RECORDS, base_offset=10))
+    return decode_columns([(read_header(batch), batch[HEADER_BYTES:])])
+
+
+def wanted(**fields: object) -> PartitionRange:
+    return PartitionRange(
+        **{
+            "bootstrap": "h:1",
+            "origin": Origin("JFK", "flights"),
+            "aggregate_topic": "jfk.flights",
+            "partition": 2,
+            "start": 0,
+            "end": 100,
+            "runs": RUNS,
+            **fields,
+        }  # type: ignore[arg-type]
+    )
+
+
+def test_records_carry_their_origin() -> None:
+    rows = record_rows(columns(), wanted()).to_pylist()
+    assert rows[1] == {
+        "datacenter": "JFK",
+        "topic": "flights",
+        "partition": 2,
+        "offset": 501,
+        "aggregate_topic": "jfk.flights",
+        "aggregate_offset": 11,
+        "timestamp": datetime(1970, 1, 1, 0, 0, 1, 1_000, tzinfo=UTC),
+        "key": b"k",
+        "value": b"v1",
+        "headers": [{"key": "n", "value": None}],
+    }
+
+
+def test_an_offset_that_the_map_does_not_tell_is_null() -> None:
+    assert [row["offset"] for row in record_rows(columns(), wanted()).to_pylist()] == [
+        500,
+        501,
+        None,
+    ]
+
+
+def test_records_born_where_they_are_read_keep_their_offset() -> None:
+    here = wanted(origin=Origin(None, "local"), aggregate_topic="local", runs=None)
+    rows = record_rows(columns(), here).to_pylist()
+    assert [(row["datacenter"], row["offset"], row["aggregate_offset"]) for row in rows] == [
+        (None, offset, offset) for offset in (10, 11, 12)
+    ]
+
+
+def test_fingerprints_of_the_aggregate() -> None:
+    rows = fingerprint_rows(columns(), wanted(other_log_start=501)).to_pylist()
+    assert [row["fingerprint"] for row in rows] == [
+        fingerprint(r.timestamp_ms, r.key, r.value, r.headers) for r in RECORDS
+    ]
+    assert [(r["offset"], r["aggregate_offset"], r["past_map"], r["expired"]) for r in rows] == [
+        (500, 10, False, True),
+        (501, 11, False, False),
+        (None, 12, True, False),
+    ]
+
+
+def test_fingerprints_of_the_source() -> None:
+    runs = MapRuns.of([(10, 77, 2)], source_next=12, target_next=79)
+    rows = fingerprint_rows(columns(), wanted(side=SOURCE_SIDE, runs=runs)).to_pylist()
+    assert [(r["side"], r["offset"], r["aggregate_offset"], r["past_map"]) for r in rows] == [
+        ("source", 10, 77, False),
+        ("source", 11, 78, False),
+        ("source", 12, None, True),
+    ]
+
+
+@pytest.mark.parametrize("table", list(TABLES))
+def test_spark_is_told_the_schema_that_arrow_delivers(table: str) -> None:
+    # Spark compares the types of what it gets with what it was told, and fails where they differ.
+    told = to_arrow_schema(spark_schema(table), timezone="UTC")
+    delivered = TABLES[table]
+    assert [(f.name, f.type) for f in told] == [(f.name, f.type) for f in delivered]
+
+
+def test_batches_have_the_declared_schema() -> None:
+    assert record_rows(columns(), wanted()).schema == TABLES["records"]
+    assert fingerprint_rows(columns(), wanted()).schema == TABLES["fingerprints"]
+    assert pa.types.is_timestamp(record_rows(columns(), wanted()).schema.field("timestamp").type)

@@ -1,0 +1,138 @@
+"""Feeds flights to the datacenters as an outside client: librdkafka by confluent-kafka.
+
+Idempotent, keyed, compressed with lz4, in big batches; the partitioner is Java's (murmur2), so
+that a Java producer would put the same carriers into the same partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from topology.demo.flights import AirportFlights
+
+TOPIC: Final = "flights"
+PARTITIONS: Final = 4
+TOPIC_CONFIG: Final = {"retention.ms": "-1"}
+"""The flights are of 2013: with any retention by time they would be deleted at once."""
+
+LOG_LEVEL_WARNING: Final = 4
+"""Of syslog; librdkafka would otherwise tell on standard error how it cleans up."""
+CREATE_TIMEOUT_S: Final = 30.0
+FLUSH_TIMEOUT_S: Final = 60.0
+ROUND_RECORDS: Final = 2_000
+"""Records given to one producer before the next one has its turn."""
+_PRODUCER: Final[Mapping[str, Any]] = {
+    "client.id": "heliograph-demo",
+    "log_level": LOG_LEVEL_WARNING,
+    "enable.idempotence": True,
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 10_000,
+    "queue.buffering.max.messages": 200_000,
+    "partitioner": "murmur2_random",
+}
+
+OnProgress = Callable[[str, int], None]
+"""Told (airport, records acknowledged so far)."""
+
+
+class FeedError(Exception):
+    """Records were not taken, or a topic could not be made."""
+
+
+def create_topic(bootstrap: str) -> None:
+    """Make the topic in one datacenter, unless it is there. Raises FeedError."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL_WARNING})
+    topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config=TOPIC_CONFIG)
+    created: Future[None] = admin.create_topics(
+        [topic], operation_timeout=CREATE_TIMEOUT_S, request_timeout=CREATE_TIMEOUT_S
+    )[TOPIC]
+    try:
+        created.result(CREATE_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise FeedError(f"topic {TOPIC} at {bootstrap}: {error}") from error
+
+
+def feed_airports(
+    flights: Mapping[str, AirportFlights],
+    bootstraps: Mapping[str, str],
+    on_progress: OnProgress,
+) -> int:
+    """Produce every airport's flights to its own cluster, all airports at the same time.
+
+    The number of records, when all of them are acknowledged. Raises FeedError.
+    """
+    feeds = [_Feed(name, bootstraps[name], rows) for name, rows in flights.items()]
+    open_feeds = feeds
+    while open_feeds:
+        for feed in open_feeds:
+            feed.produce_round()
+            on_progress(feed.airport, feed.acknowledged)
+        open_feeds = [feed for feed in open_feeds if not feed.is_produced]
+    for feed in feeds:
+        feed.flush()
+        on_progress(feed.airport, feed.acknowledged)
+    return sum(feed.acknowledged for feed in feeds)
+
+
+class _Feed:
+    """One airport's producer and how far it is."""
+
+    def __init__(self, airport: str, bootstrap: str, flights: AirportFlights) -> None:
+        self.airport = airport
+        self._flights = flights
+        self._next = 0
+        self._failed: str | None = None
+        self._producer = Producer(
+            {**_PRODUCER, "bootstrap.servers": bootstrap, "error_cb": self._on_error}
+        )
+
+    @property
+    def is_produced(self) -> bool:
+        return self._next >= len(self._flights)
+
+    @property
+    def acknowledged(self) -> int:
+        """Records that are neither waiting to be sent nor in flight."""
+        return self._next - len(self._producer)
+
+    def produce_round(self) -> None:
+        produce, flights = self._producer.produce, self._flights
+        end = min(self._next + ROUND_RECORDS, len(flights))
+        for index in range(self._next, end):
+            try:
+                produce(
+                    TOPIC,
+                    value=flights.values[index],
+                    key=flights.keys[index],
+                    timestamp=flights.timestamps_ms[index],
+                )
+            except BufferError:  # the queue is full: go on with this record after a pause
+                self._producer.poll(0.05)
+                end = index
+                break
+        self._next = end
+        self._producer.poll(0)
+        self._check()
+
+    def flush(self) -> None:
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        self._check()
+        if left:
+            raise FeedError(f"{self.airport}: {left} flights not taken in {FLUSH_TIMEOUT_S:g} s")
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._failed = str(error)
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise FeedError(f"{self.airport}: {self._failed}")
