@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import hypothesis  # noqa: F401  # before kio, which gives it strategies only if it is loaded
 import pytest
 
 from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable

@@ -106,7 +106,13 @@ def up(
 
 def current_status(state: StateDir) -> dict[str, Any]:
     """The status document of what was deployed there. Raises DeployError."""
-    return _look(read_deployment(state), state)
+    deployment = read_deployment(state)
+    external: dict[str, list[dict[str, Any]]] = {}
+    if any(each.kind == "external" for each in deployment.clusters):
+        from topology.external import external_brokers
+
+        external = external_brokers(deployment)
+    return _look(deployment, state, external)
 
 
 def down(state: StateDir, *, purge: bool = False, timeout_s: float = DOWN_TIMEOUT_S) -> list[str]:
@@ -222,12 +228,16 @@ def _supervisor_error(state: StateDir, why: str) -> DeployError:
     return DeployError(f"the supervisor did not start: {why}", _tail(log))
 
 
-def _look(deployment: Deployment, state: StateDir) -> dict[str, Any]:
+def _look(
+    deployment: Deployment,
+    state: StateDir,
+    external: Mapping[str, list[dict[str, Any]]] | None = None,
+) -> dict[str, Any]:
     try:
         report = supervisor_status(state.socket_path)
     except SupervisorUnreachable:
         report = None
-    return assemble_status(deployment, report, fetch_link_reports(report))
+    return assemble_status(deployment, report, fetch_link_reports(report), external)
 
 
 def _wait_until_up(

@@ -42,7 +42,10 @@ class Daemon:
     ready_zookeeper: tuple[str, int] | None = None
     """Address of a ZooKeeper server; ready when it says that it serves."""
     after: tuple[str, ...] = ()
-    """Keys of daemons that must be ready before this one starts, and stop after it."""
+    """Keys of daemons that are started before this one and stopped after it."""
+    waits_for: Literal["ready", "started"] = "ready"
+    """What those must be before this one is started; `started` for a daemon that copes with
+    their absence, so that their times of starting overlap."""
     ports: tuple[tuple[str, int], ...] = ()
     """Addresses it binds."""
     stop_grace_s: float = STOP_GRACE_S

@@ -2,7 +2,7 @@
 
 State of a daemon (phase), and what moves it on:
 
-    waiting     no process yet; started when everything it comes after is running
+    waiting     no process yet; started when what it comes after is running, or only started
     starting    has a process that is not ready yet
     running     has a process that is ready
     restarting  its process ended by itself; started again when its delay is over
@@ -174,7 +174,10 @@ def _decide_start(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | No
         return None
     for needed in row.wanted.after:
         before = rows.get(needed)
-        if before is not None and (before.phase != "running" or before.must_stop):
+        if before is None:
+            continue
+        wait = before.phase != "running" if row.wanted.waits_for == "ready" else False
+        if wait or before.must_stop or not before.has_process:
             return None
     return "start"
 

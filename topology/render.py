@@ -165,6 +165,7 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
         directories=(log_dir,),
         ready_file=ready_file,
         after=(_zookeeper_key(server),) if server is not None else (),
+        waits_for="started",
         ports=tuple((each.host, each.port) for each in listeners),
     )
 
@@ -196,6 +197,7 @@ def _mirrors(topology: Topology, state: StateDir) -> Iterator[Daemon]:
             files={settings_file: mirror_json(settings).decode()},
             ready_file=ready_file,
             after=_broker_keys(target),
+            waits_for="started",
             ports=_http_ports(settings.http_host, settings.http_port),
         )
 
@@ -247,6 +249,7 @@ def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
             files={settings_file: aggregator_json(settings)},
             ready_file=ready_file,
             after=_broker_keys(cluster),
+            waits_for="started",
             ports=_http_ports(settings.http_host, settings.http_port),
         )
 

@@ -24,6 +24,9 @@ FETCHES_MAX = 16
 Rows = Mapping[str, Mapping[str, Any]]
 """Daemon key to its row of the supervisor's report."""
 
+LINK_RUNS = frozenset({"running", "catching_up"})
+"""States of a link that does its work, at the end of its source or on the way there."""
+
 LINK_FIGURES = ("topics", "partitions", "lag_records", "lag_seconds")
 
 
@@ -85,7 +88,7 @@ def _cluster(
 
 def _link(link: LinkView, rows: Rows, said: Mapping[str, Any] | None) -> dict[str, Any]:
     worker = _state(rows, link.daemon)
-    state = worker if worker != "running" else (said or {}).get("state", "unknown")
+    state = worker if worker != "running" else str((said or {}).get("state", "unknown")).lower()
     figures = {key: (said or {}).get(key) for key in LINK_FIGURES}
     return {
         "name": link.name,
@@ -128,8 +131,8 @@ def _overall(
         return "stopping"
     phases = [row["phase"] for row in report["daemons"]]
     missing = {daemon.key for daemon in deployment.daemons} - {r["key"] for r in report["daemons"]}
-    links = [link["state"] for link in document["links"]]
-    if not missing and all(state == "running" for state in (*phases, *links)):
+    links_run = all(link["state"] in LINK_RUNS for link in document["links"])
+    if not missing and links_run and all(phase == "running" for phase in phases):
         return "running"
     return "degraded" if any(row["restarts"] for row in report["daemons"]) else "starting"
 

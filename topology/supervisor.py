@@ -76,7 +76,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Want nothing any more; `run` returns when everything has stopped."""
-        log.info("stopping everything")
+        if not self._stopping:
+            log.info("stopping everything")
         self._stopping = True
         self._table.want((), time.monotonic())
         self._wake.set()

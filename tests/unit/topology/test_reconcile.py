@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,16 @@ def test_what_depends_on_another_waits_until_it_is_ready() -> None:
     assert not world.table.is_settled
     world.ready("m")
     assert world.table.is_settled
+
+
+def test_what_copes_with_anothers_absence_is_started_beside_it_and_stopped_before_it() -> None:
+    world = World(daemon("zk"), replace(daemon("b", "zk"), waits_for="started"))
+    assert world.step() == [("zk", "start")]
+    assert world.step() == [("b", "start")]
+    world.want()
+    assert world.step() == [("b", "terminate")]
+    world.end("b", exit_code=0)
+    assert world.step() == [("zk", "terminate")]
 
 
 def test_a_death_touches_nobody_else() -> None:

@@ -83,7 +83,7 @@ def test_nothing_runs() -> None:
 def test_everything_runs() -> None:
     said = {
         "name": "l",
-        "state": "running",
+        "state": "RUNNING",
         "topics": 1,
         "partitions": 3,
         "lag_records": 0,
@@ -92,7 +92,12 @@ def test_everything_runs() -> None:
     status = assemble_status(DEPLOYMENT, report(*ALL), {"l": said})
     assert status["state"] == "running"
     assert status["clusters"][0]["brokers"][0]["pid"] == 7
-    assert status["links"][0] == {"source": "theirs", "target": "ewr", **said}
+    assert status["links"][0] == {
+        **said,
+        "source": "theirs",
+        "target": "ewr",
+        "state": "running",
+    }
     assert status["aggregators"] == [
         {"cluster": "ewr", "url": "http://127.0.0.1:8080", "state": "running"}
     ]
@@ -111,6 +116,13 @@ def test_a_silent_mirror_worker_leaves_its_links_unknown() -> None:
     link = status["links"][0]
     assert (link["state"], link["lag_records"]) == ("unknown", None)
     assert status["state"] == "starting"
+
+
+def test_a_link_that_catches_up_does_its_work_and_one_whose_source_is_away_does_not() -> None:
+    for state, overall in (("CATCHING_UP", "running"), ("SOURCE_DOWN", "starting")):
+        status = assemble_status(DEPLOYMENT, report(*ALL), {"l": {"name": "l", "state": state}})
+        assert status["links"][0]["state"] == state.lower()
+        assert status["state"] == overall
 
 
 def test_old_figures_of_a_worker_that_is_gone_are_not_its_state() -> None:

@@ -1,0 +1,42 @@
+"""The status of an existing cluster: what it says of itself, null where it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import running_broker
+from topology.deployment import ClusterView, Deployment
+from topology.external import external_brokers
+
+pytestmark = pytest.mark.real
+
+
+def deployment(**ports: int) -> Deployment:
+    clusters = tuple(
+        ClusterView(name=name, kind="external", datacenter=name, bootstrap=f"127.0.0.1:{port}")
+        for name, port in ports.items()
+    )
+    return Deployment(name="outside", topology_file="outside.yaml", clusters=clusters)
+
+
+async def test_an_existing_cluster_tells_its_brokers(zookeeper: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = closed.getsockname()[1]
+    async with running_broker(zookeeper, tmp_path, broker_id=7) as broker:
+        clusters = deployment(theirs=broker.port, gone=nobody)
+        answers = await asyncio.to_thread(external_brokers, clusters)
+    assert answers == {
+        "theirs": [
+            {
+                "id": 7,
+                "host": "127.0.0.1",
+                "port": broker.port,
+                "pid": None,
+                "state": "registered",
+            }
+        ]
+    }

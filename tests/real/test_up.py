@@ -1,0 +1,152 @@
+"""The command with real daemons: two clusters and a link, from YAML to nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.real
+
+COMMAND_TIMEOUT_S = 120.0
+
+TOPOLOGY = """\
+name: two
+zookeepers: [{{name: zookeeper, port: {0}}}]
+clusters:
+  - name: jfk
+    datacenter: Queens
+    brokers: [{{id: 1, port: {1}}}]
+  - name: nyc
+    kind: aggregate
+    brokers: [{{id: 1, port: {2}}}]
+    config: {{group.initial.rebalance.delay.ms: 0}}
+    topic_defaults: {{partitions: 2}}
+links:
+  - {{source: jfk, target: nyc, topics: [flights]}}
+"""
+
+
+class Command:
+    """`heliograph` on one topology file and one state directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "two.yaml"
+        self.state_dir = directory / "state"
+        self.options = ("-o", "json", "--state-dir", str(self.state_dir))
+
+    def run(self, *arguments: str, code: int = 0) -> Any:
+        program = "from topology.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments, *self.options],
+            cwd=Path(__file__).resolve().parents[2],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    def up(self) -> Any:
+        return self.run("up", str(self.file))
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    command = Command(tmp_path)
+    yield command
+    if command.state_dir.exists():
+        command.run("down", "--purge")
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def pids(status: Any) -> dict[str, int]:
+    return {each["key"]: each["pid"] for each in status["daemons"]}
+
+
+def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
+    zookeeper, jfk, nyc = free_ports(3)
+    command.file.write_text(TOPOLOGY.format(zookeeper, jfk, nyc))
+    status = command.up()
+
+    assert status["state"] == "running"
+    running = pids(status)
+    assert status["clusters"] == [
+        {
+            "name": name,
+            "kind": kind,
+            "datacenter": datacenter,
+            "bootstrap": f"127.0.0.1:{port}",
+            "brokers": [
+                {
+                    "id": 1,
+                    "host": "127.0.0.1",
+                    "port": port,
+                    "pid": running[f"broker-{name}-1"],
+                    "state": "running",
+                }
+            ],
+        }
+        for name, kind, datacenter, port in (
+            ("jfk", "local", "Queens", jfk),
+            ("nyc", "aggregate", "nyc", nyc),
+        )
+    ]
+    (link,) = status["links"]
+    assert set(link) == {
+        "name",
+        "source",
+        "target",
+        "state",
+        "topics",
+        "partitions",
+        "lag_records",
+        "lag_seconds",
+    }
+    assert (link["name"], link["source"], link["target"]) == ("jfk-nyc", "jfk", "nyc")
+    (aggregator,) = status["aggregators"]
+    assert aggregator["url"].startswith("http://127.0.0.1:")
+    for port in (zookeeper, jfk, nyc):
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+    os.kill(running["broker-jfk-1"], signal.SIGKILL)
+    repaired = command.up()
+    assert repaired["state"] == "running"
+    assert pids(repaired)["broker-jfk-1"] != running["broker-jfk-1"]
+    assert {**pids(repaired), "broker-jfk-1": 0} == {**running, "broker-jfk-1": 0}
+
+    edited = TOPOLOGY.replace("partitions: 2", "partitions: 3").format(zookeeper, jfk, nyc)
+    command.file.write_text(edited)
+    plan = command.run("plan", str(command.file), "--exit-code", code=3)
+    (step,) = plan["steps"]
+    assert (step["action"], step["key"]) == ("restart", "broker-nyc-1")
+    assert step["reasons"] == ["config.num.partitions: 2 -> 3"]
+    before = pids(repaired)
+    after = pids(command.up())
+    assert {key for key in after if after[key] != before[key]} == {"broker-nyc-1"}
+    assert command.run("status")["state"] == "running"
+
+    stopped = command.run("down")["stopped"]
+    assert len(stopped) == len(after)
+    assert not any(psutil.pid_exists(pid) for pid in after.values())
+    assert command.run("status", code=4)["state"] == "stopped"
+    assert (command.state_dir / "data" / "jfk" / "broker-1").is_dir()
+    command.run("down", "--purge")
+    assert not command.state_dir.exists()
