@@ -181,6 +181,8 @@ class KafkaClient:
             if topics is None
             else [{"name": name, "topic_id": None} for name in topics],
             "allow_auto_topic_creation": allow_auto_topic_creation,
+            "include_cluster_authorized_operations": False,
+            "include_topic_authorized_operations": False,
         }
         response = await self.call(ApiKey.METADATA, fields)
         brokers = {
