@@ -20,11 +20,10 @@ from typing import Final
 
 from crc32c import crc32c
 
+from local_cluster.records import header as h
+from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
+from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import header as h
-from .batch import CorruptRecordError, Record, decode_batch
-from .compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""
