@@ -12,7 +12,7 @@ import enum
 import json
 import signal
 import sys
-import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -146,9 +146,10 @@ def up(
     from topology.show import UpProgress, print_bootstraps
 
     deployment, state = _render(file, state_dir)
-    stop = _on_signals() if foreground else None
-    with UpProgress(enabled=output is Output.human) as progress:
-        try:
+    if foreground:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with UpProgress(enabled=output is Output.human) as progress:
             result = bring_up(
                 deployment,
                 state,
@@ -156,16 +157,20 @@ def up(
                 on_plan=lambda steps: progress.plan(deployment.name, steps),
                 on_status=progress.status,
             )
-        except DeployError as error:
-            progress.stop()
-            _fail(str(error), error.details)
+    except DeployError as error:
+        _fail(str(error), error.details)
+    except KeyboardInterrupt:
+        if foreground:
+            _take_down(state)
+            return
+        _fail("interrupted; what was started goes on, and `heliograph down` stops it")
     if output is Output.json:
         steps = [step.as_json() for step in result.steps]
         _print_json({**result.status, "steps": steps})
     else:
         print_bootstraps(result.status)
-    if stop is not None:
-        _stay(state, stop)
+    if foreground:
+        _stay(state)
 
 
 @app.command()
@@ -267,9 +272,9 @@ def sql(
         _fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
     cluster = _aggregate(running, aggregate)
     from spark_global.sql import run_sql
-    from topology.global_views import aggregate_of
+    from topology.aggregate_view import aggregate_view
 
-    code = run_sql(query, aggregate=aggregate_of(running, cluster), output=output.value)
+    code = run_sql(query, aggregate=aggregate_view(running, cluster), output=output.value)
     raise typer.Exit(code)
 
 
@@ -348,25 +353,23 @@ def _find(which: str | None, state_dir: Path | None) -> StateDir:
     return StateDir(root / name)
 
 
-def _on_signals() -> threading.Event:
-    """An event that Ctrl-C and SIGTERM set, from now on."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
-
-
-def _stay(state: StateDir, stop: threading.Event) -> None:
-    """Wait for a signal, then take the deployment down; end with it if something else does."""
-    from topology.deploy import DeployError
-    from topology.deploy import down as take_down
-
+def _stay(state: StateDir) -> None:
+    """Wait for Ctrl-C or SIGTERM, then take the deployment down; end if something else does."""
     typer.echo("running; Ctrl-C stops it", err=True)
-    while not stop.wait(FOREGROUND_POLL_S):
-        if not state.is_locked():
-            _fail("the deployment was stopped or lost its supervisor; see `heliograph status`")
     try:
-        take_down(state)
+        while state.is_locked():
+            time.sleep(FOREGROUND_POLL_S)
+    except KeyboardInterrupt:
+        _take_down(state)
+        return
+    _fail("the deployment was stopped, or its supervisor ended; see `heliograph status`")
+
+
+def _take_down(state: StateDir) -> None:
+    from topology.deploy import DeployError, down
+
+    try:
+        down(state)
     except DeployError as error:
         _fail(str(error), error.details)
 

@@ -40,6 +40,8 @@ from topology.status import assemble_status, fetch_link_reports
 UP_TIMEOUT_S = 120.0
 SUPERVISOR_START_TIMEOUT_S = 20.0
 DOWN_TIMEOUT_S = 90.0
+KILL_TIMEOUT_S = 10.0
+"""How long the system may take to end what was killed."""
 POLL_S = 0.1
 FAILURES_MAX = 3
 """Ends of one daemon after which `up` gives up waiting."""
@@ -282,7 +284,7 @@ def _tail(log: Path) -> list[str]:
 
 
 def _stop_left_over(alive: Mapping[str, StartedProcess]) -> None:
-    """Stop what outlived its supervisor, dependents first."""
+    """Stop what outlived its supervisor, dependents first. Raises DeployError."""
     left = {key: process for key, each in alive.items() if (process := adopt(each.identity))}
     daemons = {key: alive[key].daemon for key in left}
     while left:
@@ -296,8 +298,11 @@ def _stop_processes(processes: Mapping[str, OwnProcess], daemons: Mapping[str, D
         process.terminate()
     grace_s = max(daemons[key].stop_grace_s for key in processes)
     deadline_s = time.monotonic() + grace_s
-    while not all(process.has_ended() for process in processes.values()):
+    while left := [key for key, process in processes.items() if not process.has_ended()]:
+        if time.monotonic() > deadline_s + KILL_TIMEOUT_S:
+            labels = ", ".join(daemons[key].label for key in left)
+            raise DeployError(f"{labels} cannot be killed")
         if time.monotonic() > deadline_s:
-            for process in processes.values():
-                process.kill()
+            for key in left:
+                processes[key].kill()
         time.sleep(POLL_S)

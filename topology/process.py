@@ -17,8 +17,7 @@ from pathlib import Path
 
 import psutil
 
-START_TIME_TOLERANCE_S = 2.0
-"""The system clock may be stepped while a process runs; pids do not come back this fast."""
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,22 @@ class Identity:
     """What a process is known by."""
 
     pid: int
-    start_time_s: float
-    """Seconds since the epoch."""
+    started: str
+    """When it started, exactly, as `start_mark` says it; compared, never computed with."""
+
+
+def start_mark(pid: int) -> str:
+    """When a process started, in a form that no other process of that pid has.
+
+    On Linux the boot and the clock ticks since it: a wall clock that is set meanwhile would move
+    the start time that psutil works out from it. Raises psutil.NoSuchProcess.
+    """
+    try:
+        # The name in parentheses, the second field, may hold anything; ticks are the 22nd field.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return f"{BOOT_ID_FILE.read_text().strip()} {fields[19]}"
+    except OSError:
+        return f"{psutil.Process(pid).create_time():.3f}"
 
 
 @dataclass(slots=True)
@@ -59,8 +72,8 @@ class OwnProcess:
 
     def kill(self) -> None:
         """End it and what it started in its own process group."""
-        if not self.has_ended() and os.getpgid(self.pid) == self.pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if not self.has_ended() and os.getpgid(self.pid) == self.pid:
                 os.killpg(self.pid, signal.SIGKILL)
         self._signal(signal.SIGKILL)
 
@@ -78,7 +91,7 @@ def find_process(identity: Identity) -> psutil.Process | None:
     """The live process of that identity, or None: gone, a zombie, or a stranger."""
     try:
         process = psutil.Process(identity.pid)
-        if abs(process.create_time() - identity.start_time_s) > START_TIME_TOLERANCE_S:
+        if start_mark(identity.pid) != identity.started:
             return None
         return None if process.status() == psutil.STATUS_ZOMBIE else process
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -102,11 +115,8 @@ def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess
             env=child_environment(os.environ),
             start_new_session=True,
         )
-    try:
-        start_time_s = psutil.Process(child.pid).create_time()
-    except psutil.NoSuchProcess:  # ended and reaped already: poll() tells
-        start_time_s = 0.0
-    return OwnProcess(Identity(child.pid, start_time_s), child)
+    # Even if it has ended by now it is there to be asked, because nobody has reaped it.
+    return OwnProcess(Identity(child.pid, start_mark(child.pid)), child)
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:

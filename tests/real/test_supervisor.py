@@ -21,7 +21,7 @@ from topology.control import supervisor_status
 from topology.deploy import DeployError, current_status, down, plan_steps, read_deployment
 from topology.deployment import Daemon, Deployment, encode_deployment
 from topology.journal import StartedProcess, read_processes, write_processes
-from topology.process import Identity
+from topology.process import Identity, start_mark
 from topology.state import SOCKET_PATH_CHARS_MAX, StateDir
 
 FAKE = Path(__file__).with_name("fake_daemon.py")
@@ -188,8 +188,8 @@ def test_down_stops_only_what_this_deployment_started(state: StateDir, tmp_path:
         mine = pids(state)["a"]
         # As if a pid of ours had been given to somebody else meanwhile.
         records = read_processes(state.processes_file)
-        started_s = psutil.Process(stranger.pid).create_time()
-        identity = Identity(stranger.pid, started_s - 60.0)
+        assert start_mark(stranger.pid) != start_mark(mine)
+        identity = Identity(stranger.pid, start_mark(mine))
         records["b"] = StartedProcess(identity, fake(state, "b"))
         write_processes(state.processes_file, records)
 

@@ -18,6 +18,7 @@ import pytest
 pytestmark = pytest.mark.real
 
 COMMAND_TIMEOUT_S = 120.0
+PROGRAM = "from topology.cli import main; main()"
 
 TOPOLOGY = """\
 name: two
@@ -45,9 +46,8 @@ class Command:
         self.options = ("-o", "json", "--state-dir", str(self.state_dir))
 
     def run(self, *arguments: str, code: int = 0) -> Any:
-        program = "from topology.cli import main; main()"
         done = subprocess.run(
-            [sys.executable, "-c", program, *arguments, *self.options],
+            [sys.executable, "-c", PROGRAM, *arguments, *self.options],
             cwd=Path(__file__).resolve().parents[2],
             capture_output=True,
             text=True,
@@ -150,3 +150,30 @@ def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
     assert (command.state_dir / "data" / "jfk" / "broker-1").is_dir()
     command.run("down", "--purge")
     assert not command.state_dir.exists()
+
+
+def test_the_foreground_stays_until_it_is_interrupted(command: Command) -> None:
+    zookeeper, jfk = free_ports(2)
+    command.file.write_text(
+        f"""\
+name: one
+zookeepers: [{{name: zookeeper, port: {zookeeper}}}]
+clusters: [{{name: jfk, brokers: [{{id: 1, port: {jfk}}}]}}]
+"""
+    )
+    arguments = ("up", str(command.file), "--foreground", *command.options)
+    stays = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=Path(__file__).resolve().parents[2],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert stays.stderr is not None
+    assert stays.stderr.readline() == b"running; Ctrl-C stops it\n"
+    running = pids(command.run("status"))
+    assert len(running) == 2
+    stays.send_signal(signal.SIGINT)
+    assert stays.wait(COMMAND_TIMEOUT_S) == 0
+    stays.stderr.close()
+    assert not any(psutil.pid_exists(pid) for pid in running.values())
+    assert command.run("status", code=4)["state"] == "stopped"
