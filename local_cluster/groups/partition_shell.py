@@ -306,21 +306,27 @@ class PartitionShell:
 def replay_batches(shard: GroupShard, piece: LogSlice) -> int:
     """Replay every record of some batches; the offset after them.
 
+    Of several records of one key only the last counts, as in a compacted log, and records of
+    different keys do not depend on each other; so only the last ones are decoded and replayed.
+
     Raises KafkaError(corrupt_message), UnreadableRecordError or OSError.
     """
     data = piece.read()
     next_offset = -1
+    last_values: dict[bytes, bytes | None] = {}
     for position, header in iter_headers(data):
         if not crc_is_valid(data, position, header):
             raise KafkaError(ErrorCode.corrupt_message, f"batch at {header.base_offset}")
         next_offset = header.next_offset
         if header.is_control:
             continue
-        for record in decode_batch(data, position, header):
-            if record.key is not None:
-                shard.replay(record.key, record.value)
+        for _, _, key, value, _ in decode_batch(data, position, header):
+            if key is not None:
+                last_values[key] = value
     if next_offset < 0:
         raise KafkaError(ErrorCode.corrupt_message, f"no whole batch in {len(data)} bytes")
+    for key, value in last_values.items():
+        shard.replay(key, value)
     return next_offset
 
 
