@@ -85,7 +85,7 @@ class ActiveController:
         self._reader = ClusterReader(coordination, term, new_uuid)
         self._writer = StateWriter(coordination, term)
         self._eraser = TopicEraser(coordination, term)
-        self._published = self.state
+        self._published: ClusterImage | None = None
         self._known_topics: frozenset[str] = frozenset()
         """Names whose znode is watched."""
         self._dirty: set[str | None] = set()
@@ -396,24 +396,23 @@ class ActiveController:
                     events.append(fsm.TopicErased(effect.name))
                 elif isinstance(effect, ClearMark):
                     await self._eraser.clear_mark(effect.name)
-        self._publish_image()
+        self._publish_image(again=isinstance(event, fsm.Loaded))
 
-    def _publish_image(self) -> None:
-        if self.state is self._published:
-            return
-        self._published = self.state
-        self.sequence += 1
-        deletions = {name: each.topic.topic_id for name, each in self.state.deletions.items()}
-        self._publish(
-            ClusterImage(
-                controller_id=self._settings.broker_id,
-                controller_epoch=self.term.controller_epoch,
-                sequence=self.sequence,
-                brokers=self.state.brokers,
-                topics=self.state.topics,
-                deletions=deletions,
-            )
+    def _publish_image(self, *, again: bool) -> None:
+        """Publish what differs; `again`, even what does not, so that every broker answers."""
+        image = ClusterImage(
+            controller_id=self._settings.broker_id,
+            controller_epoch=self.term.controller_epoch,
+            sequence=self.sequence,
+            brokers=self.state.brokers,
+            topics=self.state.topics,
+            deletions={n: each.topic.topic_id for n, each in self.state.deletions.items()},
         )
+        if image == self._published and not again:
+            return
+        self.sequence += 1
+        self._published = dataclasses.replace(image, sequence=self.sequence)
+        self._publish(self._published)
 
 
 def _seen(plan: TopicPlan) -> SeenTopic:

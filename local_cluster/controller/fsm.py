@@ -54,6 +54,9 @@ class ClusterState:
     brokers: Mapping[int, BrokerEndpoints] = field(default_factory=dict)
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     deletions: Mapping[str, Deletion] = field(default_factory=dict)
+    outlived: frozenset[TopicPartition] = frozenset()
+    """Partitions whose leader was elected under an earlier registration of that broker. They stay
+    here until a new state is written: a write that is overtaken must not make it forgotten."""
 
 
 # -- events --------------------------------------------------------------------------------------
@@ -206,7 +209,8 @@ def step(state: ClusterState, event: Event) -> Step:
             changed = replace(topic, configs=dict(configs))
             return Step(replace(state, topics={**state.topics, name: changed}))
         case StatesWritten(states):
-            return Step(_adopt(state, states))
+            adopted = _adopt(state, states)
+            return Step(replace(adopted, outlived=adopted.outlived - states.keys()))
         case StatesRead(states):
             adopted = _adopt(state, states)
             return Step(adopted, _elect(adopted, states))
@@ -247,21 +251,19 @@ def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
 
 
 def _load(state: ClusterState, event: Loaded) -> Step:
+    outlived = event.outlived | _led_by(event.topics, _bounced(state.brokers, event.brokers))
     # Who has deleted its replicas is asked again: a delete record may be told twice.
-    loaded = ClusterState(event.brokers, event.topics, {})
+    loaded = ClusterState(event.brokers, event.topics, {}, outlived | state.outlived)
     marked = _mark(loaded, event.marked)
-    bounced = frozenset(
-        (name, partition) for name, partition in event.outlived if name in marked.state.topics
-    )
-    bounced |= _led_by(marked.state, _bounced(state.brokers, event.brokers))
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
-    return Step(marked.state, (*marked.effects, *_elect(marked.state, everything, bounced)))
+    return Step(marked.state, (*marked.effects, *_elect(marked.state, everything)))
 
 
 def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) -> Step:
     bounced = _bounced(state.brokers, brokers)
     touched = bounced | (state.brokers.keys() ^ brokers.keys())
-    seen = replace(state, brokers=dict(brokers))
+    outlived = state.outlived | _led_by(state.topics, bounced)
+    seen = replace(state, brokers=dict(brokers), outlived=outlived)
     if not touched:
         return Step(seen)
     partitions = [
@@ -270,7 +272,7 @@ def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) ->
         for partition in topic.partitions.values()
         if partition.leader in touched or not touched.isdisjoint(partition.replicas)
     ]
-    return Step(seen, _elect(seen, partitions, _led_by(seen, bounced)))
+    return Step(seen, _elect(seen, partitions))
 
 
 def _bounced(
@@ -284,12 +286,14 @@ def _bounced(
     )
 
 
-def _led_by(state: ClusterState, brokers: Collection[int]) -> frozenset[TopicPartition]:
+def _led_by(
+    topics: Mapping[str, TopicState], brokers: Collection[int]
+) -> frozenset[TopicPartition]:
     if not brokers:
         return frozenset()
     return frozenset(
         (topic.name, partition.partition)
-        for topic in state.topics.values()
+        for topic in topics.values()
         for partition in topic.partitions.values()
         if partition.leader in brokers
     )
@@ -311,7 +315,8 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
             topics[name] = after
             known = {} if before is None else before.partitions
             touched += [(name, p) for p, each in after.partitions.items() if known.get(p) != each]
-    after_state = replace(state, topics=topics, deletions=deletions)
+    outlived = _of(topics, state.outlived)
+    after_state = replace(state, topics=topics, deletions=deletions, outlived=outlived)
     return Step(after_state, (*effects, *_elect(after_state, touched)))
 
 
@@ -344,22 +349,15 @@ def _adopt(state: ClusterState, states: Mapping[TopicPartition, PartitionState])
     return replace(state, topics=topics)
 
 
-def _elect(
-    state: ClusterState,
-    partitions: Iterable[TopicPartition],
-    bounced: Collection[TopicPartition] = (),
-) -> tuple[WriteState, ...]:
-    """Writes for those of the partitions that need a new leader or ISR.
-
-    Whoever leads a partition named in `bounced` does so by an earlier registration.
-    """
+def _elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[WriteState, ...]:
+    """Writes for those of the partitions that need a new leader or ISR."""
     writes = []
     for name, index in partitions:
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
             continue
-        former = (partition.leader,) if (name, index) in bounced else ()
+        former = (partition.leader,) if (name, index) in state.outlived else ()
         decided = decide_leader(partition, state.brokers.keys(), former)
         if decided is not None:
             writes.append(WriteState(name, decided))
@@ -381,7 +379,15 @@ def _mark(state: ClusterState, names: Collection[str]) -> Step:
         deletions[name] = Deletion(topic, holders)
         if not holders:
             effects.append(EraseTopic(name))
-    return Step(replace(state, topics=topics, deletions=deletions), tuple(effects))
+    after = replace(state, topics=topics, deletions=deletions, outlived=_of(topics, state.outlived))
+    return Step(after, tuple(effects))
+
+
+def _of(
+    topics: Mapping[str, TopicState], partitions: frozenset[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """Those of the partitions whose topic is still there."""
+    return frozenset(key for key in partitions if key[0] in topics)
 
 
 def _count_down(state: ClusterState, broker_id: int, topic_ids: Collection[uuid.UUID]) -> Step:
@@ -393,4 +399,6 @@ def _count_down(state: ClusterState, broker_id: int, topic_ids: Collection[uuid.
             deletions[name] = Deletion(deletion.topic, waiting)
             if not waiting:
                 effects.append(EraseTopic(name))
+    if deletions == state.deletions:
+        return Step(state)
     return Step(replace(state, deletions=deletions), tuple(effects))

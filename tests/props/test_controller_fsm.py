@@ -1,0 +1,240 @@
+"""The controller's FSM against a model of ZooKeeper, under any order of events and failures.
+
+The model keeps what is written. Every invariant is checked after every event: a leader is alive
+when elected and in the ISR it was elected from, leader epochs only grow, no two leaders share an
+epoch, an ISR is never empty, nothing is erased while a broker still holds a replica.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from local_cluster.controller import fsm
+from local_cluster.controller.fsm import (
+    ClearMark,
+    ClusterState,
+    EraseTopic,
+    SeenTopic,
+    TopicPartition,
+    WriteState,
+    step,
+)
+from local_cluster.controller.model import (
+    NO_LEADER,
+    UNWRITTEN,
+    BrokerEndpoints,
+    PartitionState,
+    TopicState,
+)
+from tests.unit.local_cluster.controller.samples import topic_id
+
+BROKERS = (1, 2, 3)
+TOPICS = ("a", "b")
+
+brokers_of = st.sampled_from(BROKERS)
+topics_of = st.sampled_from(TOPICS)
+assignments = st.lists(
+    st.lists(brokers_of, min_size=1, max_size=3, unique=True), min_size=1, max_size=3
+)
+
+
+class ControllerMachine(RuleBasedStateMachine):
+    """Drives the FSM as the shell does, with a dictionary for ZooKeeper."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = ClusterState()
+        self.zxid = 1
+        self.live: dict[int, int] = {}
+        """Broker epoch by id."""
+        self.seen: dict[str, SeenTopic] = {}
+        """Topic znodes."""
+        self.written: dict[TopicPartition, PartitionState] = {}
+        """State znodes."""
+        self.epochs: dict[TopicPartition, int] = {}
+        """Highest leader epoch so far."""
+        self.reigns: dict[tuple[TopicPartition, int], int] = {}
+        """Broker epoch of whoever led under a leader epoch."""
+        self.marks: set[str] = set()
+        self.holders: dict[str, set[int]] = {}
+
+    # -- what happens -----------------------------------------------------------------------
+
+    @rule(broker=brokers_of)
+    def register(self, broker: int) -> None:
+        self.zxid += 1
+        self.live[broker] = self.zxid
+        self.run(fsm.BrokersSeen(self.endpoints()))
+
+    @rule(broker=brokers_of)
+    def die(self, broker: int) -> None:
+        self.live.pop(broker, None)
+        self.run(fsm.BrokersSeen(self.endpoints()))
+
+    @rule(name=topics_of, replicas=assignments)
+    def create(self, name: str, replicas: list[list[int]]) -> None:
+        if name in self.seen:
+            return
+        self.seen[name] = SeenTopic(
+            topic_id(name), {i: tuple(ids) for i, ids in enumerate(replicas)}, {}
+        )
+        self.holders[name] = {broker for ids in replicas for broker in ids}
+        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+
+    @rule(name=topics_of, replicas=st.lists(brokers_of, min_size=1, max_size=3, unique=True))
+    def add_partition(self, name: str, replicas: list[int]) -> None:
+        if name not in self.seen or name in self.marks:
+            return
+        grown = {**self.seen[name].replicas, len(self.seen[name].replicas): tuple(replicas)}
+        self.seen[name] = dataclasses.replace(self.seen[name], replicas=grown)
+        self.holders[name] |= set(replicas)
+        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+
+    @rule(name=topics_of)
+    def mark(self, name: str) -> None:
+        self.marks.add(name)
+        self.run(fsm.DeletionsMarked(frozenset(self.marks)))
+
+    @rule(broker=brokers_of)
+    def delete_replicas(self, broker: int) -> None:
+        if broker not in self.live:
+            return
+        told = list(self.state.deletions)
+        for name in told:
+            self.holders[name].discard(broker)
+        ids = frozenset(self.state.deletions[name].topic.topic_id for name in told)
+        self.run(fsm.ReplicasDeleted(broker, ids))
+
+    @precondition(lambda self: self.written)
+    @rule(data=st.data())
+    def leader_shrinks_isr(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.written)))
+        stored = self.written[key]
+        if stored.leader == NO_LEADER:
+            return
+        shrunk = stored._replace(isr=(stored.leader,), zk_version=stored.zk_version + 1)
+        self.written[key] = shrunk  # the controller does not know yet: its next write conflicts
+
+    @rule()
+    def controller_fails_over(self) -> None:
+        self.state = ClusterState()
+        self.load()
+
+    @rule()
+    def connection_comes_back(self) -> None:
+        self.load()
+
+    # -- the shell --------------------------------------------------------------------------
+
+    def endpoints(self) -> dict[int, BrokerEndpoints]:
+        return {
+            broker: BrokerEndpoints(broker, None, {"P": ("h", broker)}, epoch)
+            for broker, epoch in self.live.items()
+        }
+
+    def load(self) -> None:
+        topics = {}
+        for name, seen in self.seen.items():
+            partitions = {
+                index: self.written.get((name, index), fsm.new_partition(index, ids))
+                for index, ids in seen.replicas.items()
+            }
+            topics[name] = TopicState(name, seen.topic_id, partitions, {})
+        self.run(fsm.Loaded(self.endpoints(), topics, frozenset(self.marks), self.outlived()))
+
+    def outlived(self) -> frozenset[TopicPartition]:
+        return frozenset(
+            key
+            for key, stored in self.written.items()
+            if self.live.get(stored.leader, 0) > self.reigns.get((key, stored.leader_epoch), 0)
+        )
+
+    def run(self, event: fsm.Event) -> None:
+        events: list[fsm.Event] = [event]
+        while events:
+            done = step(self.state, events.pop(0))
+            self.state = done.state
+            for effect in done.effects:
+                if isinstance(effect, WriteState):
+                    events.append(self.write(effect))
+                elif isinstance(effect, EraseTopic):
+                    assert not self.holders[effect.name], "a broker still holds a replica"
+                    self.erase(effect.name)
+                    events.append(fsm.TopicErased(effect.name))
+                else:
+                    assert isinstance(effect, ClearMark)
+                    assert effect.name not in self.seen
+                    self.marks.discard(effect.name)
+
+    def write(self, effect: WriteState) -> fsm.Event:
+        key = (effect.topic, effect.state.partition)
+        stored = self.written.get(key)
+        version = UNWRITTEN if stored is None else stored.zk_version
+        if effect.state.zk_version != version:
+            assert stored is not None
+            read = stored._replace(replicas=effect.state.replicas)
+            return fsm.StatesRead({key: read})
+        self.check_write(key, stored, effect.state)
+        now = effect.state._replace(zk_version=version + 1)
+        self.written[key] = now
+        return fsm.StatesWritten({key: now})
+
+    def check_write(
+        self, key: TopicPartition, before: PartitionState | None, after: PartitionState
+    ) -> None:
+        assert after.isr, "the last in-sync replica stays"
+        assert after.leader_epoch > self.epochs.get(key, -1), "leader epochs only grow"
+        self.epochs[key] = after.leader_epoch
+        if before is not None:
+            assert set(after.isr) <= set(before.isr), "the controller admits nobody to the ISR"
+        if after.leader != NO_LEADER:
+            assert after.leader in self.live
+            assert after.leader in after.isr
+            assert before is None or after.leader in before.isr
+            self.reigns[key, after.leader_epoch] = self.live[after.leader]
+
+    def erase(self, name: str) -> None:
+        del self.seen[name]
+        self.marks.discard(name)
+        for key in [key for key in self.written if key[0] == name]:
+            del self.written[key]
+            del self.epochs[key]
+
+    # -- what must hold ---------------------------------------------------------------------
+
+    @invariant()
+    def knows_what_is_written(self) -> None:
+        for name, topic in self.state.topics.items():
+            for index, known in topic.partitions.items():
+                stored = self.written.get((name, index))
+                if stored is None:
+                    assert known.zk_version == UNWRITTEN
+                elif stored.zk_version == known.zk_version:
+                    assert stored == known
+
+    @invariant()
+    def leaders_live_by_their_present_registration(self) -> None:
+        for name, topic in self.state.topics.items():
+            for index, known in topic.partitions.items():
+                if known.leader == NO_LEADER:
+                    continue
+                reign = self.reigns[(name, index), known.leader_epoch]
+                assert self.live[known.leader] == reign
+
+    @invariant()
+    def whoever_can_lead_does(self) -> None:
+        for topic in self.state.topics.values():
+            for known in topic.partitions.values():
+                in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
+                able = set(known.replicas) & set(in_sync) & self.live.keys()
+                assert (known.leader != NO_LEADER) == bool(able)
+
+    @invariant()
+    def marked_topics_are_hidden(self) -> None:
+        assert not self.marks & self.state.topics.keys()
+
+
+TestController = ControllerMachine.TestCase

@@ -1,0 +1,73 @@
+"""CLUSTER_DELTA bodies: they come back as they went, and nothing else is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.controller.delta_json import (
+    DELTA_VERSION,
+    decode_delta,
+    decode_reply,
+    encode_delta,
+    encode_reply,
+)
+from local_cluster.controller.model import ClusterDelta, ClusterImage, difference
+from local_cluster.wire.errors import ErrorCode
+
+from .samples import broker, partition, topic, topic_id, unwritten
+
+FIRST = ClusterImage(
+    1,
+    3,
+    8,
+    {1: broker(1, rack="r"), 2: broker(2)},
+    {
+        "a": topic("a", partition(0, 1, 2, epoch=4, version=6), unwritten(1, 9), retention_ms="5"),
+        "b": topic("b", partition(0, 1)),
+    },
+    {"gone": topic_id("gone")},
+)
+SECOND = ClusterImage(
+    1, 3, 9, {1: broker(1)}, {"a": topic("a", partition(0, 2, epoch=5))}, {"b": topic_id("b")}
+)
+
+
+@pytest.mark.parametrize(
+    "delta", [difference(None, FIRST, 77), difference(FIRST, SECOND, 78)], ids=["full", "diff"]
+)
+def test_round_trip(delta: ClusterDelta) -> None:
+    payload = encode_delta(delta)
+    assert payload[0] == DELTA_VERSION
+    assert decode_delta(payload) == delta
+
+
+def test_a_difference_names_what_is_gone() -> None:
+    delta = difference(FIRST, SECOND, 1)
+    assert delta.brokers == {1: broker(1), 2: None}
+    assert delta.topics == {"a": SECOND.topics["a"], "b": None}
+    assert delta.deletions == {"b": topic_id("b")}
+    assert (delta.base_sequence, delta.sequence) == (8, 9)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\x02{}", b"\x01", b"\x01[]", b"\x01{}", b'\x01{"full":1}', b"\x01\xff"],
+)
+def test_anything_else_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode_delta(payload)
+    with pytest.raises(ValueError):
+        decode_reply(payload)
+
+
+def test_a_delta_cut_short_is_refused() -> None:
+    payload = encode_delta(difference(None, FIRST, 1))
+    for end in range(len(payload)):
+        with pytest.raises(ValueError):
+            decode_delta(payload[:end])
+
+
+def test_replies() -> None:
+    assert decode_reply(encode_reply(ErrorCode.none)) == (ErrorCode.none, "")
+    stale = encode_reply(ErrorCode.stale_broker_epoch, "old")
+    assert decode_reply(stale) == (ErrorCode.stale_broker_epoch, "old")

@@ -1,0 +1,327 @@
+"""What the controller decides, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.controller.fsm import (
+    BrokersSeen,
+    ClearMark,
+    ClusterState,
+    ConfigsSeen,
+    Deletion,
+    DeletionsMarked,
+    EraseTopic,
+    Loaded,
+    ReplicasDeleted,
+    SeenTopic,
+    StatesRead,
+    StatesWritten,
+    TopicErased,
+    TopicsSeen,
+    WriteState,
+    decide_leader,
+    step,
+)
+from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
+
+from .samples import broker, brokers, partition, topic, topic_id, unwritten
+
+
+def state_of(live: tuple[int, ...], *topics: TopicState) -> ClusterState:
+    return ClusterState(brokers(*live), {each.name: each for each in topics})
+
+
+def seen(name: str, replicas: dict[int, tuple[int, ...]], **configs: str) -> SeenTopic:
+    return SeenTopic(topic_id(name), replicas, configs)
+
+
+class TestDecideLeader:
+    """One partition, with live and bounced brokers."""
+
+    @pytest.mark.parametrize(
+        ("before", "live", "after"),
+        [
+            # new: the first live replica, everybody alive in sync
+            (unwritten(0, 1, 2), {1, 2}, (1, 0, (1, 2))),
+            (unwritten(0, 1, 2), {2}, (2, 0, (2,))),
+            (unwritten(0, 1), {2}, None),
+            # well
+            (partition(0, 1), {1, 2}, None),
+            # the only replica went: nobody leads, the ISR is kept
+            (partition(0, 1, epoch=4), {2}, (NO_LEADER, 5, (1,))),
+            # still away
+            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {2}, None),
+            # came back
+            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {1, 2}, (1, 6, (1,))),
+            # a follower in sync takes over, in the order of the replicas
+            (partition(0, 1, 2, 3, epoch=1), {2, 3}, (2, 2, (2, 3))),
+            (partition(0, 3, 2, 1, epoch=1, isr=(3, 1)), {1, 2}, (1, 2, (1,))),
+            # a live replica that is not in sync does not lead
+            (partition(0, 1, 2, isr=(1,)), {2}, (NO_LEADER, 1, (1,))),
+            # a dead follower leaves the ISR
+            (partition(0, 1, 2), {1}, (1, 1, (1,))),
+            # the whole ISR is away: it stays, so that its members alone may lead
+            (partition(0, 1, 2, 3, isr=(1, 2)), {3}, (NO_LEADER, 1, (1, 2))),
+            # reassigned away from its leader
+            (PartitionState(0, (2,), 1, 3, (1, 2), 0), {1, 2}, (2, 4, (1, 2))),
+        ],
+    )
+    def test_decision(
+        self,
+        before: PartitionState,
+        live: set[int],
+        after: tuple[int, int, tuple[int, ...]] | None,
+    ) -> None:
+        decided = decide_leader(before, live)
+        if after is None:
+            assert decided is None
+        else:
+            assert decided is not None
+            assert (decided.leader, decided.leader_epoch, decided.isr) == after
+            assert decided.zk_version == before.zk_version, "the write is conditional on it"
+
+    def test_a_bounced_leader_leads_under_a_new_epoch(self) -> None:
+        decided = decide_leader(partition(0, 1, epoch=7), {1}, {1})
+        assert decided is not None
+        assert (decided.leader, decided.leader_epoch) == (1, 8)
+
+    def test_a_bounced_follower_changes_nothing(self) -> None:
+        assert decide_leader(partition(0, 1, 2), {1, 2}, {2}) is None
+
+    def test_a_lost_state_znode_does_not_take_the_epoch_back(self) -> None:
+        lost = partition(0, 1, epoch=9)._replace(leader=NO_LEADER, zk_version=-1)
+        decided = decide_leader(lost, {1})
+        assert decided is not None
+        assert decided.leader_epoch == 10
+
+
+class TestLoaded:
+    """The begin of a term."""
+
+    def test_what_is_well_is_left_alone(self) -> None:
+        done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", partition(0, 1))}))
+        assert done.effects == ()
+        assert done.state.topics["a"].partitions[0].leader == 1
+
+    def test_missing_states_and_dead_leaders_are_put_right(self) -> None:
+        loaded = Loaded(brokers(1), {"a": topic("a", unwritten(0, 1), partition(1, 2, epoch=3))})
+        done = step(ClusterState(), loaded)
+        writes = {w.state.partition: w.state for w in done.effects if isinstance(w, WriteState)}
+        assert (writes[0].leader, writes[0].leader_epoch) == (1, 0)
+        assert (writes[1].leader, writes[1].leader_epoch) == (NO_LEADER, 4)
+
+    def test_leaders_are_adopted_only_once_written(self) -> None:
+        done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", unwritten(0, 1))}))
+        assert done.state.topics["a"].partitions[0].leader == NO_LEADER
+
+    def test_a_leader_that_registered_after_its_election_is_elected_anew(self) -> None:
+        topics = {"a": topic("a", partition(0, 1, epoch=2), partition(1, 1, epoch=2))}
+        done = step(ClusterState(), Loaded(brokers(1), topics, outlived=frozenset({("a", 1)})))
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        assert (write.state.partition, write.state.leader, write.state.leader_epoch) == (1, 1, 3)
+
+    def test_a_broker_that_bounced_while_the_connection_was_away(self) -> None:
+        before = state_of((1,), topic("a", partition(0, 1)))
+        again = Loaded({1: broker(1, epoch=999)}, before.topics)
+        (write,) = step(before, again).effects
+        assert isinstance(write, WriteState)
+        assert write.state.leader_epoch == 1
+
+    def test_marked_topics_are_not_led_again(self) -> None:
+        topics = {"gone": topic("gone", unwritten(0, 1))}
+        done = step(ClusterState(), Loaded(brokers(1), topics, frozenset({"gone"})))
+        assert done.effects == ()
+        assert done.state.deletions["gone"].waiting == {1}
+        assert "gone" not in done.state.topics
+
+    def test_everybody_is_asked_again_after_a_reload(self) -> None:
+        state = ClusterState(
+            brokers(1, 2), {}, {"d": Deletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
+        )
+        again = Loaded(brokers(1, 2), {"d": topic("d", partition(0, 1, 2))}, frozenset({"d"}))
+        assert step(state, again).state.deletions["d"].waiting == {1, 2}
+
+
+class TestBrokers:
+    """Brokers come, go and come back."""
+
+    def test_a_death_touches_only_its_partitions(self) -> None:
+        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
+        done = step(state, BrokersSeen(brokers(1)))
+        (write,) = done.effects
+        assert write == WriteState("a", partition(1, 2, leader=-1, epoch=1, isr=(2,)))
+
+    def test_a_return_elects_again(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 2, leader=-1, epoch=1, isr=(2,))))
+        (write,) = step(state, BrokersSeen(brokers(1, 2))).effects
+        assert write == WriteState("a", partition(0, 2, epoch=2))
+
+    def test_a_first_broker_takes_what_waits(self) -> None:
+        state = state_of((), topic("a", unwritten(0, 5)))
+        (write,) = step(state, BrokersSeen(brokers(5))).effects
+        assert isinstance(write, WriteState)
+        assert write.state.leader == 5
+
+    def test_a_quick_restart_is_seen_by_the_epoch(self) -> None:
+        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
+        done = step(state, BrokersSeen({1: broker(1, epoch=500), 2: broker(2)}))
+        (write,) = done.effects
+        assert write == WriteState("a", partition(0, 1, epoch=1))
+
+    def test_a_bounce_is_not_forgotten_when_its_write_is_overtaken(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1)))
+        bounced = step(state, BrokersSeen({1: broker(1, epoch=500)})).state
+        theirs = partition(0, 1, version=8)
+        (write,) = step(bounced, StatesRead({("a", 0): theirs})).effects
+        assert write == WriteState("a", partition(0, 1, epoch=1, version=8))
+        written = step(bounced, StatesWritten({("a", 0): partition(0, 1, epoch=1, version=9)}))
+        assert written.state.outlived == frozenset()
+
+    def test_a_moved_listener_elects_nobody(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1)))
+        moved = {1: broker(1, rack="elsewhere")}
+        done = step(state, BrokersSeen(moved))
+        assert done.effects == ()
+        assert done.state.brokers == moved
+
+
+class TestTopics:
+    """Topics appear, grow, change and vanish."""
+
+    def test_a_new_topic_is_led(self) -> None:
+        done = step(state_of((1, 2)), TopicsSeen({"a": seen("a", {0: (1,), 1: (2,)})}))
+        assert [w.state.leader for w in done.effects if isinstance(w, WriteState)] == [1, 2]
+
+    def test_seeing_it_again_writes_nothing(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1)))
+        done = step(state, TopicsSeen({"a": seen("a", {0: (1,)})}))
+        assert done.effects == ()
+        assert done.state.topics == state.topics
+
+    def test_new_partitions_are_led_and_old_ones_kept(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1, epoch=3, version=3)))
+        done = step(state, TopicsSeen({"a": seen("a", {0: (1,), 1: (1,)})}))
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        assert write.state.partition == 1
+        assert done.state.topics["a"].partitions[0].leader_epoch == 3
+
+    def test_another_id_is_another_topic(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1, epoch=3)))
+        other = SeenTopic(topic_id("other"), {0: (1,)}, {})
+        done = step(state, TopicsSeen({"a": other}))
+        assert done.state.topics["a"].partitions[0] == unwritten(0, 1)
+        assert len(done.effects) == 1
+
+    def test_a_vanished_topic_is_forgotten_without_a_delete_record(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1)))
+        done = step(state, TopicsSeen({"a": None}))
+        assert done.state.topics == {}
+        assert done.state.deletions == {}
+        assert done.effects == ()
+
+    def test_a_topic_being_deleted_does_not_come_back(self) -> None:
+        marked = step(
+            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
+        ).state
+        done = step(marked, TopicsSeen({"a": seen("a", {0: (1,), 1: (1,)})}))
+        assert done.state == marked
+        assert done.effects == ()
+
+    def test_configs_are_replaced(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1), retention_ms="1"))
+        done = step(state, ConfigsSeen("a", {"segment.ms": "2"}))
+        assert done.state.topics["a"].configs == {"segment.ms": "2"}
+        assert step(state, ConfigsSeen("unknown", {})).state == state
+
+
+class TestStates:
+    """Writes come back."""
+
+    def test_written_states_are_adopted(self) -> None:
+        state = state_of((1,), topic("a", unwritten(0, 1)))
+        done = step(state, StatesWritten({("a", 0): partition(0, 1, version=0)}))
+        assert done.state.topics["a"].partitions[0] == partition(0, 1)
+        assert done.effects == ()
+
+    def test_a_write_for_a_deleted_topic_is_dropped(self) -> None:
+        state = state_of((1,))
+        done = step(state, StatesWritten({("a", 0): partition(0, 1)}))
+        assert done.state == state
+
+    def test_what_others_wrote_is_adopted_and_judged(self) -> None:
+        state = state_of((1, 2), topic("a", partition(0, 1, 2)))
+        theirs = partition(0, 1, 2, epoch=1, isr=(1,), version=5)
+        assert step(state, StatesRead({("a", 0): theirs})).effects == ()
+        dead = partition(0, 3, 2, epoch=1, version=5)
+        (write,) = step(state, StatesRead({("a", 0): dead})).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.leader, write.state.zk_version) == (2, 5)
+
+
+class TestDeletion:
+    """Marked, told, counted down, erased."""
+
+    def test_the_whole_way(self) -> None:
+        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
+        done = step(state, DeletionsMarked(frozenset({"a"})))
+        assert "a" not in done.state.topics, "nobody is told of it any more"
+        assert done.effects == (), "nothing is erased before the replicas are gone"
+        done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
+        assert done.effects == ()
+        assert done.state.deletions["a"].waiting == {2}
+        done = step(done.state, ReplicasDeleted(2, frozenset({topic_id("a")})))
+        assert done.effects == (EraseTopic("a"),)
+        assert "a" in done.state.deletions, "until the znodes are gone"
+        assert step(done.state, TopicErased("a")).state.deletions == {}
+
+    def test_a_broker_that_is_away_is_waited_for(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1), partition(1, 2)))
+        done = step(state, DeletionsMarked(frozenset({"a"})))
+        done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
+        assert done.effects == ()
+
+    def test_an_answer_said_twice_erases_once(self) -> None:
+        state = step(
+            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
+        ).state
+        gone = ReplicasDeleted(1, frozenset({topic_id("a")}))
+        first = step(state, gone)
+        assert first.effects == (EraseTopic("a"),)
+        assert step(first.state, gone).effects == ()
+
+    def test_another_topic_id_does_not_count(self) -> None:
+        state = step(
+            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
+        ).state
+        done = step(state, ReplicasDeleted(1, frozenset({topic_id("b")})))
+        assert done.state.deletions["a"].waiting == {1}
+
+    def test_a_mark_without_a_topic_is_cleared(self) -> None:
+        done = step(state_of((1,)), DeletionsMarked(frozenset({"nothing"})))
+        assert done.effects == (ClearMark("nothing"),)
+
+    def test_a_topic_without_partitions_goes_at_once(self) -> None:
+        done = step(state_of((1,), topic("a")), DeletionsMarked(frozenset({"a"})))
+        assert done.effects == (EraseTopic("a"),)
+
+    def test_marking_twice_waits_once(self) -> None:
+        state = state_of((1,), topic("a", partition(0, 1)))
+        once = step(state, DeletionsMarked(frozenset({"a"}))).state
+        assert step(once, DeletionsMarked(frozenset({"a"}))).state == once
+
+    def test_znodes_removed_by_others_end_the_deletion(self) -> None:
+        state = step(
+            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
+        ).state
+        done = step(state, TopicsSeen({"a": None}))
+        assert done.state.deletions == {}
+        assert done.effects == (ClearMark("a"),)
+
+    def test_a_dying_broker_does_not_touch_what_is_being_deleted(self) -> None:
+        state = step(
+            state_of((1, 2), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
+        ).state
+        assert step(state, BrokersSeen(brokers(2))).effects == ()
