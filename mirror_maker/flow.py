@@ -351,8 +351,10 @@ class Flow:
         self._drained.clear()
         return self.replicator, outgoing
 
-    async def read_back(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
-        """Disturb the flow unless the target has just this batch at the acknowledged offset."""
+    async def read_back(
+        self, replicator: PartitionReplicator, outgoing: Outgoing, answer: ProducedPartition
+    ) -> None:
+        """Believe an acknowledgement only if the target has just this batch at that offset."""
         target, leader = self.target, self.target_leader
         try:
             if leader is None:
@@ -379,14 +381,17 @@ class Flow:
                     f"{outgoing.prepared.source_first}, but holds other records"
                 )
         except (KafkaError, FlowFailedError) as error:
+            self._landed()
             self.disturb(error)
+        else:
+            self.on_acknowledged(replicator, outgoing, answer)
 
     def on_acknowledged(
         self, replicator: PartitionReplicator, outgoing: Outgoing, answer: ProducedPartition
     ) -> None:
         """The target has the batch, and where."""
         self._landed()
-        if replicator is not self.replicator or self._disturbed.is_set():
+        if replicator is not self.replicator:
             return
         if answer.log_append_time_ms >= 0:
             self.disturb(FlowFailedError(f"{self.target.topic} replaces timestamps"))
@@ -394,6 +399,7 @@ class Flow:
         if answer.base_offset < 0 or not replicator.is_oldest(outgoing):
             self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
             return
+        # Even if the flow is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
         if self._disturbance is not None and not replicator.has_pending:
             self._disturbed.set()

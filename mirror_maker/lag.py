@@ -56,13 +56,17 @@ class HighWatermarkHistory:
         self._times_ms.append(now_ms)
         self._offsets.append(high_watermark)
         if len(self._offsets) > SAMPLES_MAX:
-            # Thin the older half, so that a long backlog keeps its beginning.
+            # Thin the older half by merging pairs, but for the sample that a flow which does not
+            # move is measured by. As above, the earlier time stays with the larger offset.
             half = SAMPLES_MAX // 2
-            self._times_ms[1:half] = self._times_ms[1:half:2]
-            self._offsets[1:half] = self._offsets[1:half:2]
+            self._times_ms[2:half] = self._times_ms[2:half:2]
+            self._offsets[2:half] = self._offsets[3:half:2]
 
     def lag(self, position: int, pending_bytes: int, fetch_position: int, now_ms: int) -> Lag:
-        """Lag of a flow whose next offset to have on the target is `position`."""
+        """Lag of a flow whose next offset to have on the target is `position`.
+
+        Positions of one flow ascend: what lies before this one is forgotten.
+        """
         end = self.high_watermark
         if end is None or self._seen_ms is None or now_ms - self._seen_ms > STALE_MS:
             return UNKNOWN_LAG
@@ -72,6 +76,11 @@ class HighWatermarkHistory:
 
     def _seconds(self, position: int, now_ms: int) -> float | None:
         index = bisect_right(self._offsets, position)
+        if index > 1:
+            # What was passed is not asked for again; one sample before the position shows that
+            # the next one is the first beyond it.
+            del self._times_ms[: index - 1], self._offsets[: index - 1]
+            index = 1
         if index == len(self._offsets):
             return 0.0
         if index == 0:

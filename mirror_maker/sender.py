@@ -103,11 +103,12 @@ class Sender:
                 # Without an await in between: answers of later requests must not overtake.
                 entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)
         if probation:
-            await asyncio.gather(*(self._read_back(entry, answer) for entry, answer in probation))
-
-    async def _read_back(self, entry: _Sent, answer: ProducedPartition) -> None:
-        await entry.flow.read_back(entry.outgoing, answer)
-        entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)
+            await asyncio.gather(
+                *(
+                    entry.flow.read_back(entry.replicator, entry.outgoing, answer)
+                    for entry, answer in probation
+                )
+            )
 
 
 class Senders:

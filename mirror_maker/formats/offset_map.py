@@ -119,15 +119,17 @@ class OffsetMap:
         """Where a reader of the source that stands at `source_offset` stands on the target."""
         if source_offset > self.source_next:
             return _PENDING
-        index = bisect_right(self._sources, source_offset) - 1
-        if index < 0:
-            if self._in_hole(source_offset):
-                return _PENDING
-            return Translation(TranslationState.EXACT, self.target_start)
-        into = min(source_offset - self._sources[index], self._counts[index])
-        if into == self._counts[index] and self._in_hole(source_offset):
+        if self._in_hole(source_offset):
             return _PENDING
-        return Translation(TranslationState.EXACT, self._targets[index] + into)
+        index = bisect_right(self._sources, source_offset) - 1
+        if index >= 0:
+            into = min(source_offset - self._sources[index], self._counts[index])
+            if into or not self._counts[index]:
+                return Translation(TranslationState.EXACT, self._targets[index] + into)
+        # At the first record of a run, or before all: right behind what was copied before. What
+        # others wrote in between comes after that place, so that its reader does not miss it.
+        behind = self._targets[index - 1] + self._counts[index - 1] if index > 0 else None
+        return Translation(TranslationState.EXACT, self.target_start if behind is None else behind)
 
     def source_of(self, target_offset: int) -> int | None:
         """The source offset of the record at `target_offset`; None where it is no copy."""

@@ -106,6 +106,12 @@ class SourceWriter:
         for index, record in enumerate(records):
             self.expected.append(Record(base_offset + index, *record))
 
+    def write_plain(self, count: int) -> None:
+        """One ordinary batch."""
+        records = self._records(count)
+        self._expect(self._place(records), records)
+        self.partition.commit(self.partition.log_end_offset)
+
     def _write_plain(self) -> None:
         records = self._records()
         self._expect(self._place(records), records)

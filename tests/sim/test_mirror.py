@@ -6,13 +6,19 @@ import asyncio
 import os
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.records.header import BatchHeader
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.model import FlowState, LinkState
 from mirror_maker.policy import remote_topic
 
-from .kafka_double import Killed
-from .mirror_world import TOPIC, MirrorWorld, SimWorker
+from .kafka_double import Killed, SimClient, SimPartition
+from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
 from .virtual_time import run_virtually
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "60")))
@@ -205,3 +211,248 @@ def test_foreign_records_without_a_map_stop_the_flow() -> None:
         return worker.failures()
 
     assert "no offset map explains" in run_virtually(scenario())[0]
+
+
+def test_other_records_at_our_sequence_stop_the_flow() -> None:
+    """A predecessor with another view of the source wrote them, and they were not committed yet
+    when the tail was read: the write is answered as a repetition, but reading back shows it."""
+
+    def place_uncommitted(world: MirrorWorld) -> None:
+        partition = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        last = partition.batches[-1][0]
+        writer = world.writers[0]
+        writer.write_plain(1)
+        impostor = encode_batch(
+            [NewRecord(1, b"another", b"record")],
+            producer_id=last.producer_id,
+            producer_epoch=last.producer_epoch,
+            base_sequence=last.last_sequence + 1,
+        )
+        partition.place(impostor, partition.log_end_offset)
+
+    async def scenario() -> list[str]:
+        world = MirrorWorld(5, partitions=1)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        await worker.kill()
+        place_uncommitted(world)
+        partition = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        asyncio.get_running_loop().call_later(
+            2.0, lambda: partition.commit(partition.log_end_offset)
+        )
+        second = await world.worker("next")
+        async with asyncio.timeout(60):
+            while not second.failures():
+                await asyncio.sleep(0.05)
+        await second.kill()
+        return second.failures()
+
+    assert "holds other records" in run_virtually(scenario())[0]
+
+
+def _refuse_epoch_zero(world: MirrorWorld) -> None:
+    """The target refuses the link's producer id at epoch 0 from now on."""
+
+    def refuse(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
+        if header.producer_id >= 0 and header.producer_epoch == 0:
+            return ErrorCode.unknown_producer_id
+        return None
+
+    world.target.refuse = refuse
+
+
+def test_an_unusable_producer_state_is_left_by_a_new_epoch() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(11)
+        world.write(30)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        _refuse_epoch_zero(world)
+        started_s = asyncio.get_running_loop().time()
+        world.write(30)
+        await world.settle(worker)
+        waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
+        assert waited_ms >= LIMITS.epoch_quiet_ms
+        world.check_copies()
+        world.check_map(complete=True)
+        await worker.kill()
+        world.write(10)
+        second = await world.worker("next")
+        await world.settle(second)
+        world.check_copies()
+        world.check_map(complete=True)
+        epochs = {
+            header.producer_epoch
+            for partition in world.target.topics[remote_topic("a", TOPIC)].partitions
+            for header, _ in partition.batches
+        }
+        assert epochs == {0, 1}
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_write_of_an_old_epoch_that_comes_late_is_found() -> None:
+    async def scenario() -> list[str]:
+        world = MirrorWorld(12, partitions=1)
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        _refuse_epoch_zero(world)
+        world.writers[0].write_plain(3)
+        await world.settle(worker)
+        await worker.kill()
+        partition = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        old = next(batch for header, batch in partition.batches if header.producer_epoch == 0)
+        partition.place(old, partition.log_end_offset)
+        partition.commit(partition.log_end_offset)
+        second = await world.worker("next")
+        async with asyncio.timeout(60):
+            while not second.failures():
+                await asyncio.sleep(0.05)
+        await second.kill()
+        return second.failures()
+
+    assert "at epoch 0" in run_virtually(scenario())[0]
+
+
+def test_retention_that_took_unmapped_copies_is_counted_by_sequence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(13, partitions=1)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        await worker.kill()
+        # What follows was copied but never mapped, as if killed before the map was written.
+        unmapped = await world.worker("unmapped")
+        monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+        world.write(20)
+        at = world.partitions[0]
+        while not (
+            at in unmapped.link.flows
+            and (replicator := unmapped.link.flows[at].replicator) is not None
+            and replicator.source_next >= world.source.partition(at).log_end_offset
+        ):
+            await asyncio.sleep(0.05)
+        await unmapped.kill()
+        partition = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        everything = world.copies(at)
+        partition.log_start_offset = partition.batches[-3][0].base_offset
+        del partition.batches[:-3]
+        world.write(20)
+        second = await world.worker("next")
+        await world.settle(second)
+        copied = everything + [r for r in world.copies(at) if r.offset > everything[-1].offset]
+        assert [r[1:] for r in copied] == [r[1:] for r in world.writers[0].expected]
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+async def _refuse_to_write(*args: object) -> None:
+    raise KafkaError(ErrorCode.network_exception, "the map cannot be written")
+
+
+def test_a_target_that_replaces_timestamps_stops_the_flow() -> None:
+    async def scenario() -> list[str]:
+        world = MirrorWorld(14, partitions=1)
+        world.write(5)
+        worker = await world.worker("w")
+        original = SimClient.produce
+
+        async def produce(self: SimClient, *args: Any, **options: Any) -> Any:
+            answers = await original(self, *args, **options)
+            return {at: answer._replace(log_append_time_ms=5) for at, answer in answers.items()}
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SimClient, "produce", produce)
+            async with asyncio.timeout(60):
+                while not worker.failures():
+                    await asyncio.sleep(0.05)
+        await worker.kill()
+        return worker.failures()
+
+    assert "replaces timestamps" in run_virtually(scenario())[0]
+
+
+def test_an_uncopyable_batch_stops_its_partition_after_what_came_before() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(15)
+        world.write(20)
+        partition = world.source.partition(world.partitions[0])
+        before = list(world.writers[0].expected)
+        batch = partition.batches[-1][1]
+        broken = bytearray(batch)
+        broken[-1] ^= 0xFF
+        base_offset = partition.log_end_offset
+        partition.place(broken, base_offset)
+        partition.commit(partition.log_end_offset)
+        world.write(20)
+        worker = await world.worker("w")
+        async with asyncio.timeout(60):
+            while not worker.failures():
+                await asyncio.sleep(0.05)
+        assert f"source offset {base_offset}" in worker.failures()[0]
+        assert "CRC" in worker.failures()[0]
+        copied = [record[1:] for record in world.copies(world.partitions[0])]
+        assert copied == [record[1:] for record in before]
+        other = worker.link.flows[world.partitions[1]]
+        end = world.source.partition(world.partitions[1]).log_end_offset
+        while other.replicator is None or other.replicator.source_next < end:
+            await asyncio.sleep(0.05)
+        assert other.state is FlowState.RUNNING
+        assert worker.link.state() is LinkState.DEGRADED
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_growing_and_new_partitions_are_followed() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(16, partitions=2)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        topic = world.source.topics[TOPIC]
+        topic.partitions.append(SimPartition())
+        at = TopicPartition(TOPIC, 2)
+        world.source.leaders[at] = 0
+        world.partitions.append(at)
+        world.writers.append(SourceWriter(topic.partitions[2], Random(1)))
+        while at not in worker.link.known:
+            await asyncio.sleep(0.05)
+        worker.link.assign(world.partitions)
+        world.write(30)
+        await world.settle(worker)
+        world.check_copies()
+        assert len(world.target.topics[remote_topic("a", TOPIC)].partitions) == 3
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_handed_over_flow_is_mapped_first() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(17)
+        world.write(40)
+        worker = await world.worker("w")
+        while not worker.flows or not any(flow.records_copied for flow in worker.flows):
+            await asyncio.sleep(0.001)
+        worker.link.assign([])
+        while worker.flows:
+            await asyncio.sleep(0.001)
+        topic = read_map_topic(world.target)
+        for at in world.partitions:
+            flow = topic.latest_flow(at.topic, at.partition)
+            offset_map = topic.offset_map(flow) if flow else None
+            mapped = sum(r.records_count for r in offset_map.runs()) if offset_map else 0
+            assert mapped == len(world.copies(at))
+        worker.link.assign(world.partitions)
+        await world.settle(worker)
+        world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())

@@ -1,0 +1,64 @@
+"""Status and metrics: what is unknown stays unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import ClientSession
+
+from mirror_maker.http import StatusServer
+from mirror_maker.lag import UNKNOWN_LAG, Lag
+from mirror_maker.status import render_metrics, total_lag
+
+
+def flow(**changes: object) -> dict[str, Any]:
+    return {
+        "topic": "t", "partition": 0, "state": "RUNNING", "lag_records": 5, "lag_bytes": None,
+        "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
+        "batches": {"passthrough": 3, "holes": 0}, **changes,
+    }  # fmt: skip
+
+
+def status(*flows: dict[str, Any]) -> dict[str, Any]:
+    link = {"name": 'l"1', "state": "RUNNING", "partitions": len(flows), "flows": list(flows)}
+    return {"links": [link]}
+
+
+def test_totals_are_unknown_where_any_part_is() -> None:
+    assert total_lag([Lag(1, 10, 0.5), Lag(2, 20, 3.0)]) == Lag(3, 30, 3.0)
+    assert total_lag([Lag(1, None, 0.5), Lag(2, 20, None)]) == Lag(3, None, None)
+    assert total_lag([Lag(1, 1, 1.0), UNKNOWN_LAG]) == UNKNOWN_LAG
+    assert total_lag([]) == UNKNOWN_LAG
+
+
+def test_unknown_values_have_no_sample() -> None:
+    text = render_metrics(status(flow()))
+    labels = r'{link="l\"1",topic="t",partition="0"}'
+    assert f"heliograph_mirror_lag_records{labels} 5\n" in text
+    assert "heliograph_mirror_lag_bytes{" not in text
+    assert f"heliograph_mirror_records_copied_total{labels} 7\n" in text
+    assert f"heliograph_mirror_failed{labels} 0\n" in text
+    assert 'path="passthrough"} 3\n' in text
+
+
+def test_a_failed_partition_shows() -> None:
+    assert 'partition="0"} 1' in render_metrics(status(flow(state="FAILED"))).split("failed")[-1]
+
+
+async def test_the_port_answers() -> None:
+    ready = False
+    server = StatusServer(lambda: status(flow()), lambda: ready)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        async with ClientSession(f"http://127.0.0.1:{port}") as session:
+            assert (await session.get("/healthz")).status == 200
+            assert (await session.get("/readyz")).status == 503
+            ready = True
+            assert (await session.get("/readyz")).status == 200
+            answer = await (await session.get("/status")).json()
+            assert answer["links"][0]["flows"][0]["lag_bytes"] is None
+            metrics = await session.get("/metrics")
+            assert metrics.content_type == "text/plain"
+            assert "heliograph_mirror_lag_records" in await metrics.text()
+    finally:
+        await server.stop()

@@ -1,0 +1,82 @@
+"""Which topics are copied, under which names, and how their copies are made."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
+from local_cluster.wire.errors import ErrorCode
+from mirror_maker.discovery import grown_topics, missing_topics, new_topic, select_topics
+from mirror_maker.policy import TopicFilter, is_internal_topic, remote_topic
+from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+
+
+def topic(name: str, partitions: int = 1, error: ErrorCode = ErrorCode.none) -> TopicMetadata:
+    entries = {
+        index: PartitionMetadata(index, 0, 0, (0,), (0,), ErrorCode.none)
+        for index in range(partitions)
+    }
+    return TopicMetadata(name, uuid.UUID(int=1), error, False, entries)
+
+
+def cluster(*topics: TopicMetadata) -> ClusterMetadata:
+    return ClusterMetadata("c", 0, {}, {entry.name: entry for entry in topics})
+
+
+@pytest.mark.parametrize(
+    ("name", "selected"),
+    [
+        ("orders", True),
+        ("orders.v1", True),
+        ("nyc.orders", False),  # came from the target
+        ("nyc", True),
+        ("__consumer_offsets", False),
+        ("heliograph-offset-map.x.internal", False),
+        ("something-internal", False),
+        ("a.replica", False),
+    ],
+)
+def test_default_selection(name: str, selected: bool) -> None:
+    assert TopicFilter((".*",), TOPICS_EXCLUDE_DEFAULT, "nyc").selects(name) is selected
+
+
+def test_patterns_match_in_full_and_an_empty_list_matches_nothing() -> None:
+    chosen = TopicFilter(("order", "fl.*"), ("flaw",), "nyc")
+    assert [n for n in ("order", "orders", "flights", "flaw") if chosen.selects(n)] == [
+        "order",
+        "flights",
+    ]
+    assert not TopicFilter((), (), "nyc").selects("")
+    assert TopicFilter(("x",), (), "nyc").selects("x")
+    assert is_internal_topic(".hidden")
+
+
+def test_topics_to_make_and_to_grow() -> None:
+    source = cluster(topic("t", 3), topic("u", 2), topic("__x"), topic("broken", 0, ErrorCode(3)))
+    wanted = select_topics(source, TopicFilter((".*",), (), "nyc"))
+    assert sorted(wanted) == ["t", "u"]
+    missing = topic("jfk.u", 0, ErrorCode.unknown_topic_or_partition)
+    target = cluster(topic("jfk.t", 1), missing)
+    assert missing_topics(wanted, target, "jfk") == ["u"]
+    assert grown_topics(wanted, target, "jfk") == {"jfk.t": 3}
+
+
+def test_a_copy_takes_what_was_set_on_the_source() -> None:
+    configs: dict[str, tuple[str | None, bool]] = {
+        "retention.ms": ("-1", False),
+        "segment.bytes": ("1073741824", True),
+        "cleanup.policy": ("compact", False),
+        "min.insync.replicas": ("2", False),
+        "message.timestamp.type": ("LogAppendTime", False),
+    }
+    made = new_topic(topic("t", 5), configs, "jfk", 3)
+    assert (made.name, made.partitions, made.replication_factor) == ("jfk.t", 5, 3)
+    assert made.configs == {
+        "retention.ms": "-1",
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "message.timestamp.type": "CreateTime",
+    }
+    assert remote_topic("jfk", "t") == "jfk.t"
