@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
@@ -146,40 +148,40 @@ async def test_every_acknowledged_commit_is_there_after_kill_9(broker: BrokerPro
     acknowledged = -1
     for _ in range(3):
         async with KafkaClient(broker.bootstrap) as client:
-            offset = acknowledged
-            stop = asyncio.get_running_loop().call_later(0.3, broker.process.kill)  # type: ignore[union-attr]
-            while True:
-                offset += 1
-                fields = commit_fields(group, topic, offset)
-                try:
-                    response = await client.call_coordinator(
-                        group, ApiKey.OFFSET_COMMIT, fields, timeout_ms=1_000
+            found = await committed(client, group, topic)
+            # One more may have been written whose acknowledgement was lost.
+            assert found in (acknowledged, acknowledged + 1)
+            acknowledged = found
+            asyncio.get_running_loop().call_later(0.3, os.kill, broker.pid, signal.SIGKILL)
+            with pytest.raises(KafkaError):
+                while True:
+                    response = await client.call(
+                        ApiKey.OFFSET_COMMIT,
+                        commit_fields(group, topic, acknowledged + 1),
+                        node_id=broker.settings.broker_id,
                     )
-                except Exception:  # noqa: BLE001 - however the broken broker is told of
-                    break
-                if response.topics[0].partitions[0].error_code is not ErrorCode.none:
-                    break
-                acknowledged = offset
-                if broker.process.poll() is not None:  # type: ignore[union-attr]
-                    break
-            stop.cancel()
+                    assert response.topics[0].partitions[0].error_code is ErrorCode.none
+                    acknowledged += 1
+        assert acknowledged > found
         await broker.kill()
         await broker.start()
-        assert acknowledged >= 0
-        async with KafkaClient(broker.bootstrap) as client:
-            response = await client.call_coordinator(
-                group,
-                ApiKey.OFFSET_FETCH,
-                {
-                    "group_id": group,
-                    "topics": [{"name": topic, "partition_indexes": [0]}],
-                    "require_stable": False,
-                },
-            )
-        found = response.topics[0].partitions[0].committed_offset
-        # One more may have been written whose acknowledgement was lost.
-        assert found in (acknowledged, acknowledged + 1)
-        acknowledged = found
+    async with KafkaClient(broker.bootstrap) as client:
+        assert await committed(client, group, topic) in (acknowledged, acknowledged + 1)
+
+
+async def committed(client: KafkaClient, group: str, topic: str) -> int:
+    """The group's position in partition 0."""
+    response = await client.call_coordinator(
+        group,
+        ApiKey.OFFSET_FETCH,
+        {
+            "group_id": group,
+            "topics": [{"name": topic, "partition_indexes": [0]}],
+            "require_stable": False,
+        },
+    )
+    offset: int = response.topics[0].partitions[0].committed_offset
+    return offset
 
 
 def commit_fields(group: str, topic: str, offset: int) -> dict[str, Any]:
@@ -273,3 +275,35 @@ def _admin(bootstrap: str, topic: str, group: str) -> None:
     listed = admin.list_consumer_groups().result(timeout=20)
     assert not listed.errors
     assert group in {entry.group_id for entry in listed.valid}
+
+
+async def test_two_brokers_share_the_groups(zookeeper: str, tmp_path: Path) -> None:
+    connect = f"{zookeeper}/{name('two')}"
+    async with (
+        running_broker(connect, tmp_path, broker_id=1) as first,
+        running_broker(connect, tmp_path, broker_id=2) as second,
+    ):
+        topic = await topic_with_records(first)
+        groups = [f"group-{index}" for index in range(12)]
+        # Asked at the broker that is not the controller, which has to have the topic created.
+        async with KafkaClient(second.bootstrap) as client:
+            for group in groups:
+                response = await client.call_coordinator(
+                    group, ApiKey.OFFSET_COMMIT, commit_fields(group, topic, 5)
+                )
+                assert response.topics[0].partitions[0].error_code is ErrorCode.none
+            listed: dict[int, set[str]] = {}
+            for node_id in (1, 2):
+                response = await client.call(ApiKey.LIST_GROUPS, LIST_ALL, node_id=node_id)
+                listed[node_id] = {entry.group_id for entry in response.groups}
+            assert listed[1] | listed[2] == set(groups)
+            assert listed[1] and listed[2]
+            assert not listed[1] & listed[2]
+            stranger = next(iter(listed[1]))
+            refused = await client.call(
+                ApiKey.OFFSET_COMMIT, commit_fields(stranger, topic, 6), node_id=2
+            )
+            assert refused.topics[0].partitions[0].error_code is ErrorCode.not_coordinator
+
+
+LIST_ALL = {"states_filter": (), "types_filter": ()}
