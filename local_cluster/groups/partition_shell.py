@@ -255,8 +255,9 @@ class PartitionShell:
         self._shard = shard
         self._written_end_offset = end_offset
         self.state = ShellState.ACTIVE
-        _log.info(
-            "__consumer_offsets-%d loaded: %d groups from offset %d",
+        _log.log(
+            logging.INFO if shard.groups else logging.DEBUG,
+            "__consumer_offsets-%d loaded: %d groups up to offset %d",
             self.partition,
             len(shard.groups),
             end_offset,

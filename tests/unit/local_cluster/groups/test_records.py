@@ -69,7 +69,7 @@ def test_offset_key_is_kafkas() -> None:
     key = encode_offset_key("boards", "flights", 3)
     assert key == RECORDS["offset"][0]
     assert decode_key(key) == OffsetKey("boards", "flights", 3)
-    assert encode_offset_key("gü", "t", 0) == RECORDS["offset_without_epoch"][0]
+    assert encode_offset_key("g\u00fc", "t", 0) == RECORDS["offset_without_epoch"][0]
 
 
 def test_offset_value_is_kafkas_v3() -> None:
@@ -99,7 +99,7 @@ def test_offset_values_of_every_version_are_read(version: int, expected: Committ
 
 def test_what_kafka_4_appends_is_read() -> None:
     assert decode_offset_value(value_of("offset")) == CommittedOffset(
-        4711, 5, "méta", 1_700_000_000_123
+        4711, 5, "m\u00e9ta", 1_700_000_000_123
     )
     assert decode_offset_value(value_of("offset_without_epoch")) == CommittedOffset(
         0, -1, "", 1_700_000_000_123
