@@ -12,41 +12,34 @@ import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_reader import ClusterReader, gather_bounded
-from local_cluster.controller.coordination import (
-    CommitConflict,
-    Conflict,
-    Coordination,
-    CoordinationUnavailable,
-    Create,
-    Delete,
-    SetPayload,
-    ZkOp,
-)
-from local_cluster.controller.fsm import (
+from local_cluster.controller.cluster_reader import ClusterReader
+from local_cluster.controller.cluster_state import (
     ClearMark,
     ClusterState,
     EraseTopic,
     Event,
-    SeenTopic,
     TopicPartition,
     WriteState,
+)
+from local_cluster.controller.coordination import (
+    CommitConflict,
+    Coordination,
+    CoordinationUnavailable,
+    Delete,
 )
 from local_cluster.controller.model import NO_LEADER, UNWRITTEN, ClusterImage
 from local_cluster.controller.state_writer import StateWriter
 from local_cluster.controller.term import Fenced, Term
+from local_cluster.controller.topic_admin import TopicAdmin
 from local_cluster.controller.topic_eraser import TopicEraser
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicCreation,
-    TopicPlan,
     TopicSpec,
-    plan_partitions,
-    plan_topic,
 )
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -85,6 +78,7 @@ class ActiveController:
         self._reader = ClusterReader(coordination, term, new_uuid)
         self._writer = StateWriter(coordination, term)
         self._eraser = TopicEraser(coordination, term)
+        self._admin = TopicAdmin(coordination, settings, term, self, new_uuid)
         self._published: ClusterImage | None = None
         self._known_topics: frozenset[str] = frozenset()
         """Names whose znode is watched."""
@@ -137,31 +131,21 @@ class ActiveController:
         """Create what may be created; one result per spec. Raises KafkaError for all of them."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._create_topics(specs, validate_only)
+                return await self._admin.create_topics(specs, validate_only)
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
         """Mark topics for deletion; they are gone once every replica's broker has said so."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._delete_topics(names)
+                return await self._admin.delete_topics(names)
 
     async def create_partitions(
         self, specs: Sequence[PartitionsSpec], *, validate_only: bool
     ) -> dict[str, KafkaError | None]:
         """Add partitions; one result per topic. Raises KafkaError for all of them."""
         async with self._lock:
-            errors: dict[str, KafkaError | None] = {}
-            for spec in specs:
-                try:
-                    added = plan_partitions(spec, self.state)
-                except KafkaError as error:
-                    errors[spec.topic] = error
-                    continue
-                with self._as_kafka_errors():
-                    errors[spec.topic] = (
-                        None if validate_only else await self._add_partitions(spec.topic, added)
-                    )
-            return errors
+            with self._as_kafka_errors():
+                return await self._admin.create_partitions(specs, validate_only)
 
     @contextlib.contextmanager
     def _as_kafka_errors(self) -> Iterator[None]:
@@ -176,107 +160,6 @@ class ActiveController:
             self._fenced()
             raise KafkaError(ErrorCode.not_controller, str(error)) from error
 
-    # -- requests, under the lock -----------------------------------------------------------
-
-    async def _create_topics(
-        self, specs: Sequence[TopicSpec], validate_only: bool
-    ) -> list[TopicCreation]:
-        results: list[TopicCreation | TopicPlan] = []
-        planned = self.state
-        for spec in specs:
-            try:
-                plan = plan_topic(spec, planned, self._settings, self._new_uuid())
-            except KafkaError as error:
-                results.append(TopicCreation(spec.name, error))
-                continue
-            # Later topics of the request are placed knowing of this one.
-            planned = fsm.step(planned, fsm.TopicsSeen({plan.name: _seen(plan)})).state
-            results.append(plan)
-        plans = [result for result in results if isinstance(result, TopicPlan)]
-        errors: dict[str, KafkaError | None] = {}
-        if not validate_only:
-            made = await gather_bounded(plans, self._create_topic)
-            errors = {plan.name: error for plan, error in made}
-            created = {plan.name: _seen(plan) for plan in plans if errors[plan.name] is None}
-            await self._apply(fsm.TopicsSeen(created))
-        topics = {**planned.topics, **self.state.topics}
-        return [
-            result
-            if isinstance(result, TopicCreation)
-            else TopicCreation(result.name, errors.get(result.name), topics[result.name])
-            for result in results
-        ]
-
-    async def _create_topic(self, plan: TopicPlan) -> KafkaError | None:
-        config_path = znodes.topic_config_path(plan.name)
-        config = znodes.encode_config(plan.configs)
-        topic = Create(
-            znodes.topic_path(plan.name),
-            znodes.encode_topic(znodes.TopicAssignment(plan.topic_id, plan.replicas, {}, {})),
-        )
-        for _ in range(CONFLICTS_MAX):
-            # Configs may outlive a topic that a tool removed; they are replaced, as Kafka does.
-            left = await self._coordination.read(config_path)
-            first: ZkOp = (
-                Create(config_path, config)
-                if left is None
-                else SetPayload(config_path, config, left.version)
-            )
-            try:
-                await self.term.commit(self._coordination, (first, topic))
-            except CommitConflict as conflict:
-                if conflict.op is not topic:
-                    continue
-                return KafkaError(
-                    ErrorCode.topic_already_exists, f"Topic '{plan.name}' already exists."
-                )
-            return None
-        return KafkaError(ErrorCode.request_timed_out, f"{config_path} changes too fast")
-
-    async def _delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        errors: dict[str, KafkaError | None] = {}
-        marked = []
-        for name in names:
-            known = name in self.state.topics or name in self.state.deletions
-            errors[name] = None if known else KafkaError(ErrorCode.unknown_topic_or_partition)
-            if known:
-                marked.append(name)
-        for name in marked:
-            try:
-                await self.term.commit(
-                    self._coordination, (Create(znodes.delete_topic_path(name)),)
-                )
-            except CommitConflict as conflict:
-                if conflict.conflict is not Conflict.NODE_EXISTS:
-                    raise CoordinationUnavailable(str(conflict)) from conflict
-        await self._apply(fsm.DeletionsMarked(frozenset(marked)))
-        return errors
-
-    async def _add_partitions(
-        self, name: str, added: Mapping[int, tuple[int, ...]]
-    ) -> KafkaError | None:
-        path = znodes.topic_path(name)
-        for _ in range(CONFLICTS_MAX):
-            znode = await self._coordination.read(path)
-            if znode is None:
-                return KafkaError(ErrorCode.unknown_topic_or_partition)
-            stored = znodes.decode_topic(znode.payload)
-            if stored.replicas.keys() & added.keys():
-                return KafkaError(ErrorCode.invalid_partitions, "partitions were just added")
-            grown = dataclasses.replace(stored, replicas={**stored.replicas, **added})
-            try:
-                await self.term.commit(
-                    self._coordination,
-                    (SetPayload(path, znodes.encode_topic(grown), znode.version),),
-                )
-            except CommitConflict:
-                continue
-            topic = self.state.topics[name]
-            seen = SeenTopic(topic.topic_id, grown.replicas, topic.configs)
-            await self._apply(fsm.TopicsSeen({name: seen}))
-            return None
-        return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
-
     # -- what ZooKeeper holds, under the lock -----------------------------------------------
 
     async def _load(self) -> None:
@@ -287,7 +170,7 @@ class ActiveController:
         await self._drain(znodes.ISR_CHANGE_NOTIFICATION)
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
-        await self._apply(loaded)
+        await self.apply(loaded)
 
     async def _catch_up(self) -> None:
         dirty, self._dirty = self._dirty, set()
@@ -297,17 +180,17 @@ class ActiveController:
             return
         paths = {path for path in dirty if path is not None}
         if any(path.startswith(znodes.BROKER_IDS) for path in paths):
-            await self._apply(fsm.BrokersSeen(await self._reader.brokers()))
+            await self.apply(fsm.BrokersSeen(await self._reader.brokers()))
         await self._see_topics(paths)
         if znodes.CONFIG_CHANGES in paths:
             await self._see_configs()
         if znodes.ISR_CHANGE_NOTIFICATION in paths:
             await self._see_isr_changes()
         if znodes.DELETE_TOPICS in paths:
-            await self._apply(fsm.DeletionsMarked(await self._reader.marked()))
+            await self.apply(fsm.DeletionsMarked(await self._reader.marked()))
         for broker_id in {broker_id for broker_id, _ in deleted}:
             ids = frozenset(topic_id for broker, topic_id in deleted if broker == broker_id)
-            await self._apply(fsm.ReplicasDeleted(broker_id, ids))
+            await self.apply(fsm.ReplicasDeleted(broker_id, ids))
 
     async def _see_topics(self, paths: Collection[str]) -> None:
         prefix = znodes.TOPICS + "/"
@@ -322,7 +205,7 @@ class ActiveController:
         if not again and not gone:
             return
         seen = await self._reader.topics(sorted(again))
-        await self._apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
+        await self.apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
 
     async def _see_configs(self) -> None:
         changed = set()
@@ -335,7 +218,7 @@ class ActiveController:
             if entity is not None and entity[0] == "topics" and entity[1] in self.state.topics:
                 changed.add(entity[1])
         for name in sorted(changed):
-            await self._apply(fsm.ConfigsSeen(name, await self._reader.configs(name)))
+            await self.apply(fsm.ConfigsSeen(name, await self._reader.configs(name)))
 
     async def _see_isr_changes(self) -> None:
         changed: set[TopicPartition] = set()
@@ -344,7 +227,7 @@ class ActiveController:
                 changed |= znodes.decode_isr_change(payload)
             except (ValueError, KeyError, TypeError) as error:
                 log.error("an ISR change notification is unreadable: %s", error)
-        await self._apply(await self._read_states(changed))
+        await self.apply(await self._read_states(changed))
 
     async def _read_states(self, keys: Iterable[TopicPartition]) -> fsm.StatesRead:
         known = {
@@ -375,7 +258,7 @@ class ActiveController:
 
     # -- events and their effects, under the lock -------------------------------------------
 
-    async def _apply(self, event: Event) -> None:
+    async def apply(self, event: Event) -> None:
         """Run the FSM until nothing is left to write, then publish."""
         events = collections.deque([event])
         conflicts = 0
@@ -413,7 +296,3 @@ class ActiveController:
         self.sequence += 1
         self._published = dataclasses.replace(image, sequence=self.sequence)
         self._publish(self._published)
-
-
-def _seen(plan: TopicPlan) -> SeenTopic:
-    return SeenTopic(plan.topic_id, plan.replicas, plan.configs)

@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from local_cluster.controller import znodes
+from local_cluster.controller.cluster_state import Loaded, SeenTopic
 from local_cluster.controller.coordination import (
     CommitConflict,
     Coordination,
     SetPayload,
     Znode,
 )
-from local_cluster.controller.fsm import Loaded, SeenTopic, new_partition
+from local_cluster.controller.fsm import new_partition
 from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
 from local_cluster.controller.term import Term
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from local_cluster.controller import znodes
+from local_cluster.controller.cluster_state import ClusterState, TopicPartition, WriteState
 from local_cluster.controller.coordination import (
     CommitConflict,
     Coordination,
@@ -17,7 +18,6 @@ from local_cluster.controller.coordination import (
     SetPayload,
     ZkOp,
 )
-from local_cluster.controller.fsm import ClusterState, TopicPartition, WriteState
 from local_cluster.controller.model import UNWRITTEN, PartitionState
 from local_cluster.controller.term import Term
 

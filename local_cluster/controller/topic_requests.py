@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from local_cluster.controller.fsm import ClusterState
+from local_cluster.controller.cluster_state import ClusterState
 from local_cluster.controller.model import OFFSETS_TOPIC, TopicState
 from local_cluster.controller.placement import load_of, place, sites_of
 from local_cluster.log.config import validate_topic_configs

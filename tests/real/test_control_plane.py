@@ -262,8 +262,8 @@ class TestMembership:
         # As after kill -9: the session lives on, and nobody speaks for it.
         again = Member(chroot, tmp_path)
         assert (tmp_path / SESSION_FILE).read_bytes() == kept
-        killed.plane._session_changed = lambda state: None  # type: ignore[method-assign]
-        killed.plane._follow_task.cancel()  # type: ignore[union-attr]
+        killed.plane._member._session_changed = lambda state: None  # type: ignore[method-assign]
+        killed.plane._member._follow_task.cancel()  # type: ignore[union-attr]
         async with running(again):
             assert again.session()[0] != first_id
             assert again.cache.broker_epoch > former

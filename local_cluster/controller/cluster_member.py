@@ -1,0 +1,260 @@
+"""SHELL: this broker as a member of its cluster: registered, perhaps controller, informed.
+
+    start() -> layout, cluster id, registration, election -> follow
+    follow: a session event or a change of /controller -> look again at all of it (`_settle`)
+    session LOST -> resign at once; the new session registers and takes part in the election
+
+Guarantees: `on_change` is called after every change of the metadata cache, on the loop; a broker
+whose session ended controls nothing any more.
+
+Not here: requests (control_plane.py), what a controller does (active_controller.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from local_cluster.clock import Clock
+from local_cluster.controller import membership, znodes
+from local_cluster.controller.active_controller import ActiveController
+from local_cluster.controller.coordination import (
+    Coordination,
+    CoordinationUnavailable,
+    SessionState,
+)
+from local_cluster.controller.delta_json import decode_delta, encode_reply
+from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.model import ClusterImage, difference
+from local_cluster.controller.publisher import Publisher
+from local_cluster.controller.term import Fenced, Term
+from local_cluster.settings import BrokerSettings
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+RETRY_DELAY_MS: Final = 100
+
+
+class ClusterMember:
+    """One per broker."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        cache: MetadataCache,
+        on_change: Callable[[Changes], None],
+        *,
+        bound_ports: Mapping[str, int],
+        coordination: Coordination,
+        new_topic_id: Callable[[], uuid.UUID],
+    ) -> None:
+        self.controller: ActiveController | None = None
+        """Set while this broker controls."""
+        self.publisher: Publisher | None = None
+        self._settings = settings
+        self._clock = clock
+        self._cache = cache
+        self._on_change = on_change
+        self._bound_ports = bound_ports
+        self._coordination = coordination
+        self._new_topic_id = new_topic_id
+        self._registered_session = 0
+        self._term_task: asyncio.Task[None] | None = None
+        self._follow_task: asyncio.Task[None] | None = None
+        self._look_again = asyncio.Event()
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    async def start(self) -> None:
+        """Register and take part in the election; on return one is over.
+
+        Raises CoordinationUnavailable, or KafkaError(duplicate_broker_registration).
+        """
+        self._coordination.subscribe(self._path_changed, self._session_changed)
+        await self._coordination.start()
+        await self._settle()
+        self._follow_task = asyncio.create_task(self._follow(), name="cluster membership")
+
+    async def stop(self) -> None:
+        """Leave the cluster: the registration and the controller's znode go at once."""
+        if self._follow_task is not None:
+            self._follow_task.cancel()
+            await asyncio.gather(self._follow_task, return_exceptions=True)
+        await self._resign()
+        for _, future in self._waiters:
+            future.cancel()
+        await self._coordination.stop()
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
+        """Whether the condition, asked after every change of the cache, came true in time."""
+        if condition():
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (condition, future)
+        self._waiters.append(entry)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.remove(entry)
+        return True
+
+    async def wait_informed(self, timeout_ms: int) -> bool:
+        """Whether this broker got an image of the cluster, itself in it, in time."""
+        return await self.wait_until(
+            lambda: self._settings.broker_id in self._cache.brokers, timeout_ms
+        )
+
+    def take_delta(self, payload: bytes) -> bytes:
+        """Another broker's CLUSTER_DELTA: apply it; the reply's body."""
+        try:
+            delta = decode_delta(payload)
+            changes = self._cache.apply(delta)
+        except ValueError as error:
+            return encode_reply(ErrorCode.invalid_request, str(error))
+        except KafkaError as error:
+            return encode_reply(error.code, error.message)
+        if self.controller is not None and (
+            delta.controller_epoch > self.controller.term.controller_epoch
+        ):
+            log.warning("broker %d controls now", delta.controller_id)
+            self._look_again.set()
+        self._tell(changes)
+        return encode_reply(ErrorCode.none)
+
+    # -- membership -------------------------------------------------------------------------
+
+    def _path_changed(self, path: str | None) -> None:
+        if path is None or path == znodes.CONTROLLER:
+            self._look_again.set()
+        if self.controller is not None and path != znodes.CONTROLLER:
+            self.controller.touch(path)
+
+    def _session_changed(self, state: SessionState) -> None:
+        log.info("ZooKeeper session: %s", state.value)
+        if state is SessionState.LOST:
+            self._registered_session = 0
+            self._end_term()
+        if state is SessionState.CONNECTED:
+            self._look_again.set()
+            if self.controller is not None:
+                self.controller.touch(None)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._look_again.wait()
+            self._look_again.clear()
+            try:
+                await self._settle()
+            except CoordinationUnavailable as error:
+                log.warning("ZooKeeper does not answer: %s", error)
+                self._look_again.set()
+                await asyncio.sleep(RETRY_DELAY_MS / 1000)
+            except Exception:
+                # The outermost shell of membership: without it the broker would be dead wood.
+                log.exception("taking part in the cluster failed")
+                self._look_again.set()
+                await asyncio.sleep(RETRY_DELAY_MS / 1000)
+
+    async def _settle(self) -> None:
+        """Be registered, know the controller, and be it where nobody else is."""
+        session_id = self._coordination.session_id
+        if self._registered_session != session_id:
+            await self._resign()
+            await self._join()
+            self._registered_session = session_id
+        broker_id = self._settings.broker_id
+        controller_id, term = await membership.elect(self._coordination, broker_id, self._clock)
+        if term is None or self.controller is None or self.controller.term != term:
+            await self._resign()
+        self._tell(self._cache.observe_controller(controller_id))
+        if term is not None and self.controller is None:
+            await self._begin_term(term)
+
+    async def _join(self) -> None:
+        await membership.ensure_layout(self._coordination)
+        self._cache.cluster_id = await membership.ensure_cluster_id(
+            self._coordination, znodes.encode_uuid(self._new_topic_id())
+        )
+        payload = membership.registration_payload(
+            self._settings, self._bound_ports, self._clock.now_ms()
+        )
+        self._cache.broker_epoch = await membership.register(
+            self._coordination, self._settings, payload, self._clock
+        )
+
+    async def _begin_term(self, term: Term) -> None:
+        await membership.ensure_feature(self._coordination, term)
+        publisher = Publisher(
+            broker_id=self._settings.broker_id,
+            listener=self._settings.inter_broker_listener,
+            apply_here=self._apply_here,
+            acknowledged=self._acknowledged,
+        )
+        controller = ActiveController(
+            self._coordination,
+            self._settings,
+            term,
+            publish=publisher.publish,
+            fenced=self._end_term,
+            new_uuid=self._new_topic_id,
+        )
+        self.publisher = publisher
+        self.controller = controller
+        try:
+            await controller.load()
+        except Fenced:
+            await self._resign()
+            self._look_again.set()
+            return
+        except CoordinationUnavailable:
+            await self._resign()
+            raise
+        if self.controller is controller:
+            self._term_task = asyncio.create_task(controller.run(), name="controller")
+
+    def _end_term(self) -> None:
+        """Control nothing from here on; `_settle` clears up."""
+        if self.controller is not None:
+            log.warning("controller epoch %d is over here", self.controller.term.controller_epoch)
+        self.controller = None
+        self._look_again.set()
+
+    async def _resign(self) -> None:
+        self.controller = None
+        task, self._term_task = self._term_task, None
+        publisher, self.publisher = self.publisher, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if publisher is not None:
+            await publisher.close()
+
+    # -- images -----------------------------------------------------------------------------
+
+    def _apply_here(self, image: ClusterImage) -> None:
+        # A full delta: it is compared with what the cache has, so nothing is done twice.
+        delta = difference(None, image, self._cache.broker_epoch)
+        try:
+            changes = self._cache.apply(delta)
+        except KafkaError as error:
+            log.warning("this broker refuses its own image: %s", error)
+            return
+        self._tell(changes)
+
+    def _acknowledged(self, broker_id: int, image: ClusterImage) -> None:
+        if self.controller is not None and image.deletions:
+            self.controller.replicas_deleted(broker_id, tuple(image.deletions.values()))
+
+    def _tell(self, changes: Changes) -> None:
+        if changes:
+            self._on_change(changes)
+        for condition, future in tuple(self._waiters):
+            if not future.done() and condition():
+                future.set_result(None)

@@ -1,0 +1,163 @@
+"""What the controller knows, what happens to it, and what it may do: the nouns of fsm.py."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A topic on its way out."""
+
+    topic: TopicState
+    waiting: frozenset[int]
+    """Brokers that have not yet said that their replicas are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What the controller knows; its fields are never changed in place."""
+
+    brokers: Mapping[int, BrokerEndpoints] = field(default_factory=dict)
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    deletions: Mapping[str, Deletion] = field(default_factory=dict)
+    outlived: frozenset[TopicPartition] = frozenset()
+    """Partitions whose leader was elected under an earlier registration of that broker. They stay
+    here until a new state is written: a write that is overtaken must not make it forgotten."""
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic znode with its configs."""
+
+    topic_id: uuid.UUID
+    replicas: Mapping[int, tuple[int, ...]]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Everything, as read at the begin of a term or after a lost connection."""
+
+    brokers: Mapping[int, BrokerEndpoints]
+    topics: Mapping[str, TopicState]
+    marked: frozenset[str] = frozenset()
+    """Names under /admin/delete_topics."""
+    outlived: frozenset[TopicPartition] = frozenset()
+    """Partitions whose leader registered anew after the state was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersSeen:
+    """All registrations."""
+
+    brokers: Mapping[int, BrokerEndpoints]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """Some topics, None where the znode is gone."""
+
+    topics: Mapping[str, SeenTopic | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsSeen:
+    """The configs of one topic."""
+
+    topic: str
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesWritten:
+    """Our writes, with the versions they got."""
+
+    states: Mapping[TopicPartition, PartitionState]
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRead:
+    """States that somebody else wrote (a leader its ISR, a controller before us)."""
+
+    states: Mapping[TopicPartition, PartitionState]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionsMarked:
+    """Names under /admin/delete_topics."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasDeleted:
+    """A broker says that it holds no replica of these topic ids any more."""
+
+    broker_id: int
+    topic_ids: frozenset[uuid.UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicErased:
+    """The topic's znodes are gone."""
+
+    name: str
+
+
+Event = (
+    Loaded
+    | BrokersSeen
+    | TopicsSeen
+    | ConfigsSeen
+    | StatesWritten
+    | StatesRead
+    | DeletionsMarked
+    | ReplicasDeleted
+    | TopicErased
+)
+
+
+# -- effects -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """Write a partition's state if its znode still has `state.zk_version`."""
+
+    topic: str
+    state: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class EraseTopic:
+    """Remove the topic's znodes, and its delete mark last."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearMark:
+    """Remove a delete mark that names no topic."""
+
+    name: str
+
+
+Effect = WriteState | EraseTopic | ClearMark
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state after an event, and what must be written because of it."""
+
+    state: ClusterState
+    effects: tuple[Effect, ...] = ()

@@ -1,0 +1,185 @@
+"""Creates and deletes topics and adds partitions for one term, under the controller's lock.
+
+A topic's configs and its assignment are one fenced commit; its leaders follow by the FSM, the same
+way as for a topic that an outside tool wrote.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from local_cluster.controller import fsm, znodes
+from local_cluster.controller.cluster_reader import gather_bounded
+from local_cluster.controller.cluster_state import ClusterState, Event, SeenTopic
+from local_cluster.controller.coordination import (
+    CommitConflict,
+    Conflict,
+    Coordination,
+    CoordinationUnavailable,
+    Create,
+    SetPayload,
+    ZkOp,
+)
+from local_cluster.controller.term import Term
+from local_cluster.controller.topic_requests import (
+    PartitionsSpec,
+    TopicCreation,
+    TopicPlan,
+    TopicSpec,
+    plan_partitions,
+    plan_topic,
+)
+from local_cluster.settings import BrokerSettings
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+CONFLICTS_MAX: Final = 5
+"""How often one write is tried anew after somebody else was faster."""
+
+
+class StateOwner(Protocol):
+    """The controller, as far as topics are concerned."""
+
+    @property
+    def state(self) -> ClusterState: ...
+
+    async def apply(self, event: Event) -> None: ...
+
+
+class TopicAdmin:
+    """All methods raise Fenced or CoordinationUnavailable where nothing is known for sure."""
+
+    def __init__(
+        self,
+        coordination: Coordination,
+        settings: BrokerSettings,
+        term: Term,
+        controller: StateOwner,
+        new_uuid: Callable[[], uuid.UUID],
+    ) -> None:
+        self._coordination = coordination
+        self._settings = settings
+        self._term = term
+        self._controller = controller
+        self._new_uuid = new_uuid
+
+    async def create_topics(
+        self, specs: Sequence[TopicSpec], validate_only: bool
+    ) -> list[TopicCreation]:
+        results: list[TopicCreation | TopicPlan] = []
+        planned = self._controller.state
+        for spec in specs:
+            try:
+                plan = plan_topic(spec, planned, self._settings, self._new_uuid())
+            except KafkaError as error:
+                results.append(TopicCreation(spec.name, error))
+                continue
+            # Later topics of the request are placed knowing of this one.
+            planned = fsm.step(planned, fsm.TopicsSeen({plan.name: _seen(plan)})).state
+            results.append(plan)
+        plans = [result for result in results if isinstance(result, TopicPlan)]
+        errors: dict[str, KafkaError | None] = {}
+        if not validate_only:
+            made = await gather_bounded(plans, self._create_topic)
+            errors = {plan.name: error for plan, error in made}
+            created = {plan.name: _seen(plan) for plan in plans if errors[plan.name] is None}
+            await self._controller.apply(fsm.TopicsSeen(created))
+        topics = {**planned.topics, **self._controller.state.topics}
+        return [
+            result
+            if isinstance(result, TopicCreation)
+            else TopicCreation(result.name, errors.get(result.name), topics[result.name])
+            for result in results
+        ]
+
+    async def _create_topic(self, plan: TopicPlan) -> KafkaError | None:
+        config_path = znodes.topic_config_path(plan.name)
+        config = znodes.encode_config(plan.configs)
+        topic = Create(
+            znodes.topic_path(plan.name),
+            znodes.encode_topic(znodes.TopicAssignment(plan.topic_id, plan.replicas, {}, {})),
+        )
+        for _ in range(CONFLICTS_MAX):
+            # Configs may outlive a topic that a tool removed; they are replaced, as Kafka does.
+            left = await self._coordination.read(config_path)
+            first: ZkOp = (
+                Create(config_path, config)
+                if left is None
+                else SetPayload(config_path, config, left.version)
+            )
+            try:
+                await self._term.commit(self._coordination, (first, topic))
+            except CommitConflict as conflict:
+                if conflict.op is not topic:
+                    continue
+                return KafkaError(
+                    ErrorCode.topic_already_exists, f"Topic '{plan.name}' already exists."
+                )
+            return None
+        return KafkaError(ErrorCode.request_timed_out, f"{config_path} changes too fast")
+
+    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+        state = self._controller.state
+        errors: dict[str, KafkaError | None] = {}
+        marked = []
+        for name in names:
+            known = name in state.topics or name in state.deletions
+            errors[name] = None if known else KafkaError(ErrorCode.unknown_topic_or_partition)
+            if known:
+                marked.append(name)
+        for name in marked:
+            try:
+                await self._term.commit(
+                    self._coordination, (Create(znodes.delete_topic_path(name)),)
+                )
+            except CommitConflict as conflict:
+                if conflict.conflict is not Conflict.NODE_EXISTS:
+                    raise CoordinationUnavailable(str(conflict)) from conflict
+        await self._controller.apply(fsm.DeletionsMarked(frozenset(marked)))
+        return errors
+
+    async def _add_partitions(
+        self, name: str, added: Mapping[int, tuple[int, ...]]
+    ) -> KafkaError | None:
+        path = znodes.topic_path(name)
+        for _ in range(CONFLICTS_MAX):
+            znode = await self._coordination.read(path)
+            if znode is None:
+                return KafkaError(ErrorCode.unknown_topic_or_partition)
+            stored = znodes.decode_topic(znode.payload)
+            if stored.replicas.keys() & added.keys():
+                return KafkaError(ErrorCode.invalid_partitions, "partitions were just added")
+            grown = dataclasses.replace(stored, replicas={**stored.replicas, **added})
+            try:
+                await self._term.commit(
+                    self._coordination,
+                    (SetPayload(path, znodes.encode_topic(grown), znode.version),),
+                )
+            except CommitConflict:
+                continue
+            topic = self._controller.state.topics[name]
+            seen = SeenTopic(topic.topic_id, grown.replicas, topic.configs)
+            await self._controller.apply(fsm.TopicsSeen({name: seen}))
+            return None
+        return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
+
+    async def create_partitions(
+        self, specs: Sequence[PartitionsSpec], validate_only: bool
+    ) -> dict[str, KafkaError | None]:
+        errors: dict[str, KafkaError | None] = {}
+        for spec in specs:
+            try:
+                added = plan_partitions(spec, self._controller.state)
+            except KafkaError as error:
+                errors[spec.topic] = error
+                continue
+            errors[spec.topic] = (
+                None if validate_only else await self._add_partitions(spec.topic, added)
+            )
+        return errors
+
+
+def _seen(plan: TopicPlan) -> SeenTopic:
+    return SeenTopic(plan.topic_id, plan.replicas, plan.configs)
