@@ -208,6 +208,7 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.DELETE_GROUPS: 2,
     ApiKey.DESCRIBE_CLUSTER: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
 }

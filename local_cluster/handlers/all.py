@@ -23,6 +23,7 @@ from . import (
     p22_init_producer_id,
     p32_describe_configs,
     p37_create_partitions,
+    p42_delete_groups,
     p60_describe_cluster,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "p22_init_producer_id",
     "p32_describe_configs",
     "p37_create_partitions",
+    "p42_delete_groups",
     "p60_describe_cluster",
 ]

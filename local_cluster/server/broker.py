@@ -109,7 +109,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Leave the cluster, finish what was appended, close the logs cleanly."""
-        Path(self.settings.ready_file).unlink(missing_ok=True)
+        Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -133,6 +133,10 @@ class Broker:
 
     def _on_change(self, changes: Changes) -> None:
         self.replicas.apply(changes)
+        # A delete record may be repeated after the name was taken again: its positions stay.
+        gone = [topic for topic in changes.deleted if topic not in self.metadata.topics]
+        if gone:
+            self.groups.on_topics_deleted(gone)
 
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)

@@ -100,7 +100,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 self._dispatch(frame)
         except PeerError as error:
             self._close(f"broken request: {error}")
-        except Exception:
+        except KafkaError as error:
+            self._close(f"refused without an answer: {error}")
+        except Exception:  # noqa: BLE001 - one connection's failure must not end the broker
             _log.exception("connection %d from %s: request failed", self._id, self._client_host)
             self._close("internal error")
 
@@ -174,7 +176,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     ) -> None:
         try:
             self._finish(slot, context, await reply)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as above
             level = logging.INFO if isinstance(error, KafkaError) else logging.ERROR
             _log.log(
                 level,
@@ -237,9 +239,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._paused_reading = False
             transport.resume_reading()
 
-    async def _send_parts(
-        self, buffers: list[bytes | memoryview], parts: Sequence[Part]
-    ) -> None:
+    async def _send_parts(self, buffers: list[bytes | memoryview], parts: Sequence[Part]) -> None:
         transport = self._transport
         assert transport is not None
         loop = asyncio.get_running_loop()
@@ -287,5 +287,3 @@ def _read(piece: LogSlice) -> bytes:
     if len(data) != piece.size_bytes:
         raise KafkaError(ErrorCode.kafka_storage_error, "segment shorter than its index says")
     return data
-
-

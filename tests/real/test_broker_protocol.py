@@ -248,3 +248,45 @@ async def test_list_offsets_by_time(broker: BrokerProcess) -> None:
         assert await offset(10) == (3, 105)
         assert await offset(106) == (5, 109)
         assert await offset(110) == (-1, -1)
+
+
+async def test_a_topic_made_anew_inherits_no_positions_and_empty_groups_go(
+    broker: BrokerProcess,
+) -> None:
+    async with KafkaClient(broker.bootstrap) as client:
+
+        async def commit(offset: int) -> None:
+            entry = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "m"}
+            fields = {
+                "group_id": "g",
+                "generation_id_or_member_epoch": -1,
+                "member_id": "",
+                "topics": [{"name": "t", "partitions": [entry]}],
+            }
+            answer = await client.call_coordinator("g", ApiKey.OFFSET_COMMIT, fields)
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+
+        async def committed() -> int:
+            fields = {
+                "group_id": "g",
+                "topics": [{"name": "t", "partition_indexes": [0]}],
+                "require_stable": False,
+            }
+            answer = await client.call_coordinator("g", ApiKey.OFFSET_FETCH, fields)
+            return int(answer.topics[0].partitions[0].committed_offset)
+
+        await commit(7)
+        assert await committed() == 7
+        assert (await client.delete_topics(["t"]))["t"] is None
+        while (await client.create_topics([NewTopic(name="t", partitions=1)]))["t"] is not None:
+            await asyncio.sleep(0.05)
+        assert await committed() == -1
+        await commit(3)
+        answer = await client.call_coordinator(
+            "g", ApiKey.DELETE_GROUPS, {"groups_names": ["g", "absent"]}
+        )
+        assert [entry.error_code for entry in answer.results] == [
+            ErrorCode.none,
+            ErrorCode.group_id_not_found,
+        ]
+        assert await committed() == -1
