@@ -68,6 +68,8 @@ class ActiveController:
     ) -> None:
         self.term = term
         self.state = ClusterState()
+        self.is_loaded = False
+        """Before that it knows nothing, and must not answer as if nothing existed."""
         self.sequence = 0
         """Of the image published last."""
         self._coordination = coordination
@@ -171,6 +173,7 @@ class ActiveController:
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
         await self.apply(loaded)
+        self.is_loaded = True
 
     async def _catch_up(self) -> None:
         dirty, self._dirty = self._dirty, set()

@@ -27,6 +27,7 @@ from local_cluster.controller.coordination import (
     SessionState,
 )
 from local_cluster.controller.delta_json import decode_delta, encode_reply
+from local_cluster.controller.inter_broker import open_line
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import ClusterImage, difference
 from local_cluster.controller.publisher import Publisher
@@ -53,8 +54,7 @@ class ClusterMember:
         coordination: Coordination,
         new_topic_id: Callable[[], uuid.UUID],
     ) -> None:
-        self.controller: ActiveController | None = None
-        """Set while this broker controls."""
+        self._active: ActiveController | None = None
         self.publisher: Publisher | None = None
         self._settings = settings
         self._clock = clock
@@ -68,6 +68,11 @@ class ClusterMember:
         self._follow_task: asyncio.Task[None] | None = None
         self._look_again = asyncio.Event()
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    @property
+    def controller(self) -> ActiveController | None:
+        """The controller while this broker is it, and knows what it controls."""
+        return self._active if self._active is not None and self._active.is_loaded else None
 
     async def start(self) -> None:
         """Register and take part in the election; on return one is over.
@@ -120,8 +125,8 @@ class ClusterMember:
             return encode_reply(ErrorCode.invalid_request, str(error))
         except KafkaError as error:
             return encode_reply(error.code, error.message)
-        if self.controller is not None and (
-            delta.controller_epoch > self.controller.term.controller_epoch
+        if self._active is not None and (
+            delta.controller_epoch > self._active.term.controller_epoch
         ):
             log.warning("broker %d controls now", delta.controller_id)
             self._look_again.set()
@@ -133,8 +138,8 @@ class ClusterMember:
     def _path_changed(self, path: str | None) -> None:
         if path is None or path == znodes.CONTROLLER:
             self._look_again.set()
-        if self.controller is not None and path != znodes.CONTROLLER:
-            self.controller.touch(path)
+        if self._active is not None and path != znodes.CONTROLLER:
+            self._active.touch(path)
 
     def _session_changed(self, state: SessionState) -> None:
         log.info("ZooKeeper session: %s", state.value)
@@ -143,8 +148,8 @@ class ClusterMember:
             self._end_term()
         if state is SessionState.CONNECTED:
             self._look_again.set()
-            if self.controller is not None:
-                self.controller.touch(None)
+            if self._active is not None:
+                self._active.touch(None)
 
     async def _follow(self) -> None:
         while True:
@@ -171,10 +176,10 @@ class ClusterMember:
             self._registered_session = session_id
         broker_id = self._settings.broker_id
         controller_id, term = await membership.elect(self._coordination, broker_id, self._clock)
-        if term is None or self.controller is None or self.controller.term != term:
+        if term is None or self._active is None or self._active.term != term:
             await self._resign()
         self._tell(self._cache.observe_controller(controller_id))
-        if term is not None and self.controller is None:
+        if term is not None and self._active is None:
             await self._begin_term(term)
 
     async def _join(self) -> None:
@@ -196,6 +201,7 @@ class ClusterMember:
             listener=self._settings.inter_broker_listener,
             apply_here=self._apply_here,
             acknowledged=self._acknowledged,
+            open_line=open_line,
         )
         controller = ActiveController(
             self._coordination,
@@ -206,7 +212,7 @@ class ClusterMember:
             new_uuid=self._new_topic_id,
         )
         self.publisher = publisher
-        self.controller = controller
+        self._active = controller
         try:
             await controller.load()
         except Fenced:
@@ -216,18 +222,18 @@ class ClusterMember:
         except CoordinationUnavailable:
             await self._resign()
             raise
-        if self.controller is controller:
+        if self._active is controller:
             self._term_task = asyncio.create_task(controller.run(), name="controller")
 
     def _end_term(self) -> None:
         """Control nothing from here on; `_settle` clears up."""
-        if self.controller is not None:
-            log.warning("controller epoch %d is over here", self.controller.term.controller_epoch)
-        self.controller = None
+        if self._active is not None:
+            log.warning("controller epoch %d is over here", self._active.term.controller_epoch)
+        self._active = None
         self._look_again.set()
 
     async def _resign(self) -> None:
-        self.controller = None
+        self._active = None
         task, self._term_task = self._term_task, None
         publisher, self.publisher = self.publisher, None
         if task is not None:
@@ -249,8 +255,8 @@ class ClusterMember:
         self._tell(changes)
 
     def _acknowledged(self, broker_id: int, image: ClusterImage) -> None:
-        if self.controller is not None and image.deletions:
-            self.controller.replicas_deleted(broker_id, tuple(image.deletions.values()))
+        if self._active is not None and image.deletions:
+            self._active.replicas_deleted(broker_id, tuple(image.deletions.values()))
 
     def _tell(self, changes: Changes) -> None:
         if changes:

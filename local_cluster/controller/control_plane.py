@@ -19,8 +19,8 @@ from local_cluster.clock import Clock
 from local_cluster.controller import membership, znodes
 from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
-from local_cluster.controller.controller_client import create_topics_at
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
+from local_cluster.controller.inter_broker import create_topic_at
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import NO_CONTROLLER
 from local_cluster.controller.topic_requests import (
@@ -254,7 +254,7 @@ class ControlPlane:
         controller = self._cache.brokers.get(self._cache.controller_id)
         if self._cache.controller_id == NO_CONTROLLER or controller is None:
             return KafkaError(ErrorCode.leader_not_available, "no controller is known")
-        return await create_topics_at(
+        return await create_topic_at(
             controller, self._settings.inter_broker_listener, spec, AUTO_CREATE_TIMEOUT_MS
         )
 

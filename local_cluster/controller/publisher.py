@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
 
 from tenacity import (
     AsyncRetrying,
@@ -22,27 +22,38 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from local_cluster.client.connection import Connection, connect
-from local_cluster.controller.delta_json import decode_reply, encode_delta
 from local_cluster.controller.model import (
     BrokerEndpoints,
+    ClusterDelta,
     ClusterImage,
     difference,
 )
-from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_MS: Final = 5_000
-PUSH_TIMEOUT_MS: Final = 30_000
-"""A broker may have to open many logs before it answers."""
 RETRY_DELAY_MS_MIN: Final = 20
 RETRY_DELAY_MS_MAX: Final = 1_000
-CLIENT_ID: Final = "heliograph-controller"
 
 Acknowledged = Callable[[int, ClusterImage], None]
 """Called with (broker id, image) when a broker has taken over an image."""
+
+
+class Line(Protocol):
+    """A way to one broker. Its methods raise KafkaError."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+        """The broker's answer. Raises ValueError where it is no answer."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+OpenLine = Callable[[BrokerEndpoints, str], Awaitable[Line]]
+"""Connect to a broker's listener. Raises KafkaError."""
 
 
 class Publisher:
@@ -55,11 +66,13 @@ class Publisher:
         listener: str,
         apply_here: Callable[[ClusterImage], None],
         acknowledged: Acknowledged,
+        open_line: OpenLine,
     ) -> None:
         self._broker_id = broker_id
         self._listener = listener
         self._apply_here = apply_here
         self._acknowledged = acknowledged
+        self._open_line = open_line
         self._followers: dict[int, _Follower] = {}
         self._progress = asyncio.Event()
 
@@ -75,7 +88,7 @@ class Publisher:
                 follower.cancel()
                 follower = None
             if follower is None:
-                follower = _Follower(broker, self._listener, self._note)
+                follower = _Follower(broker, self._listener, self._open_line, self._note)
                 self._followers[broker_id] = follower
             follower.offer(image)
         self._apply_here(image)
@@ -119,15 +132,17 @@ class _Follower:
         self,
         broker: BrokerEndpoints,
         listener: str,
+        open_line: OpenLine,
         note: Callable[[_Follower, ClusterImage | None], None],
     ) -> None:
         self.broker = broker
         self._listener = listener
+        self._open_line = open_line
         self._note = note
         self._newest: ClusterImage | None = None
         self._acknowledged: ClusterImage | None = None
         self._offered = asyncio.Event()
-        self._connection: Connection | None = None
+        self._line: Line | None = None
         self._failing = False
         self.task = asyncio.create_task(self._run(), name=f"publish to broker {broker.id}")
 
@@ -149,7 +164,7 @@ class _Follower:
                 await self._offered.wait()
                 self._offered.clear()
                 async for attempt in AsyncRetrying(
-                    retry=retry_if_exception_type((KafkaError, TimeoutError, ValueError)),
+                    retry=retry_if_exception_type((KafkaError, ValueError)),
                     wait=wait_random_exponential(
                         multiplier=RETRY_DELAY_MS_MIN / 1000, max=RETRY_DELAY_MS_MAX / 1000
                     ),
@@ -158,43 +173,27 @@ class _Follower:
                     with attempt:
                         await self._bring_up_to_date()
         finally:
-            if self._connection is not None:
-                self._connection.abort("publishing ended")
+            if self._line is not None:
+                self._line.abort()
 
     async def _bring_up_to_date(self) -> None:
-        connection = await self._connected()
+        line = await self._open()
         while self._newest is not None and self._newest is not self._acknowledged:
             image = self._newest
             delta = difference(self._acknowledged, image, self.broker.broker_epoch)
-            async with asyncio.timeout(PUSH_TIMEOUT_MS / 1000):
-                frame, position = await connection.send(
-                    ApiKey.CLUSTER_DELTA, 0, (encode_delta(delta),)
-                )
-            code, message = decode_reply(bytes(frame[position:]))
+            code, message = await line.push(delta)
             if code != ErrorCode.none:
                 raise KafkaError(code, message)
             self._acknowledged = image
             self._failing = False
             self._note(self, image)
 
-    async def _connected(self) -> Connection:
-        if self._connection is None or self._connection.is_closed:
+    async def _open(self) -> Line:
+        if self._line is None or self._line.is_closed:
             # What the broker took over before is unknown: it may have been restarted.
             self._acknowledged = None
-            host, port = self._address()
-            self._connection = await connect(
-                host, port, client_id=CLIENT_ID, timeout_ms=CONNECT_TIMEOUT_MS
-            )
-        return self._connection
-
-    def _address(self) -> tuple[str, int]:
-        try:
-            return self.broker.listeners[self._listener]
-        except KeyError:
-            raise KafkaError(
-                ErrorCode.listener_not_found,
-                f"broker {self.broker.id} does not advertise {self._listener}",
-            ) from None
+            self._line = await self._open_line(self.broker, self._listener)
+        return self._line
 
     def _failed(self, call: RetryCallState) -> None:
         error = call.outcome.exception() if call.outcome is not None else None
@@ -203,6 +202,6 @@ class _Follower:
         self._failing = True
         # Whatever the broker has now, only a full image surely continues it.
         self._acknowledged = None
-        if self._connection is not None:
-            self._connection.abort("a push failed")
+        if self._line is not None:
+            self._line.abort()
         self._note(self, None)

@@ -1,0 +1,88 @@
+"""Calls between brokers, over the inter-broker listener: push a delta, ask for a topic."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from local_cluster.client.connection import Connection, connect
+from local_cluster.controller.delta_json import decode_reply, encode_delta
+from local_cluster.controller.model import BrokerEndpoints, ClusterDelta
+from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+CLIENT_ID: Final = "heliograph-broker"
+CONNECT_TIMEOUT_MS: Final = 5_000
+PUSH_TIMEOUT_MS: Final = 30_000
+"""A broker may have to open many logs before it answers."""
+
+
+class BrokerLine:
+    """A connection from the controller to one broker."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def is_closed(self) -> bool:
+        return self._connection.is_closed
+
+    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+        """The broker's answer. Raises KafkaError, or ValueError where it is no answer."""
+        try:
+            async with asyncio.timeout(PUSH_TIMEOUT_MS / 1000):
+                frame, position = await self._connection.send(
+                    ApiKey.CLUSTER_DELTA, 0, (encode_delta(delta),)
+                )
+        except TimeoutError:
+            raise KafkaError(ErrorCode.request_timed_out, "a push was not answered") from None
+        return decode_reply(bytes(frame[position:]))
+
+    def abort(self) -> None:
+        self._connection.abort("publishing failed or ended")
+
+
+async def open_line(broker: BrokerEndpoints, listener: str) -> BrokerLine:
+    """Connect to a broker. Raises KafkaError."""
+    return BrokerLine(await _connect(broker, listener, CONNECT_TIMEOUT_MS))
+
+
+async def create_topic_at(
+    controller: BrokerEndpoints, listener: str, spec: TopicSpec, timeout_ms: int
+) -> KafkaError | None:
+    """What the controller says to CreateTopics. Raises KafkaError where it cannot be asked."""
+    connection = await _connect(controller, listener, timeout_ms)
+    fields = {
+        "topics": [
+            {
+                "name": spec.name,
+                "num_partitions": spec.partitions,
+                "replication_factor": spec.replication_factor,
+                "assignments": (),
+                "configs": [{"name": k, "value": v} for k, v in spec.configs.items()],
+            }
+        ],
+        "timeout": timeout_ms,
+        "validate_only": False,
+    }
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            response = await connection.call(ApiKey.CREATE_TOPICS, fields, None)
+    except TimeoutError:
+        raise KafkaError(ErrorCode.request_timed_out, "the controller does not answer") from None
+    finally:
+        await connection.close()
+    (result,) = response.topics
+    if result.error_code == ErrorCode.none:
+        return None
+    return KafkaError(result.error_code, result.error_message or "")
+
+
+async def _connect(broker: BrokerEndpoints, listener: str, timeout_ms: int) -> Connection:
+    if listener not in broker.listeners:
+        raise KafkaError(
+            ErrorCode.listener_not_found, f"broker {broker.id} does not advertise {listener}"
+        )
+    host, port = broker.listeners[listener]
+    return await connect(host, port, client_id=CLIENT_ID, timeout_ms=timeout_ms)

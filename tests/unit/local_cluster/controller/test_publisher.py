@@ -1,0 +1,208 @@
+"""How images reach the other brokers: differences when all is well, full images after trouble."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import pytest
+
+from local_cluster.controller.model import (
+    BrokerEndpoints,
+    ClusterDelta,
+    ClusterImage,
+    TopicState,
+)
+from local_cluster.controller.publisher import Publisher
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .samples import broker, brokers, partition, topic
+
+EVENTUALLY_SECONDS = 5.0
+Answer = ErrorCode | KafkaError
+
+
+class FakeBroker:
+    """What one other broker got, and how it answers."""
+
+    def __init__(self) -> None:
+        self.got: list[ClusterDelta] = []
+        self.opened = 0
+        self.is_closed = False
+        self.answers: list[Answer] = []
+        """Answers to come; ErrorCode.none when there are none left."""
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.reachable = True
+
+    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+        await self.gate.wait()
+        self.got.append(delta)
+        answer = self.answers.pop(0) if self.answers else ErrorCode.none
+        if isinstance(answer, KafkaError):
+            self.is_closed = True
+            raise answer
+        return answer, ""
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class Cluster:
+    """A publisher on broker 1, and the brokers it tells."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, FakeBroker] = {2: FakeBroker(), 3: FakeBroker()}
+        self.here: list[ClusterImage] = []
+        self.acknowledged: list[tuple[int, int]] = []
+        self.publisher = Publisher(
+            broker_id=1,
+            listener="PLAINTEXT",
+            apply_here=self.here.append,
+            acknowledged=lambda who, what: self.acknowledged.append((who, what.sequence)),
+            open_line=self.open,
+        )
+
+    async def open(self, endpoints: BrokerEndpoints, listener: str) -> FakeBroker:
+        assert listener == "PLAINTEXT"
+        line = self.brokers[endpoints.id]
+        line.opened += 1
+        if not line.reachable:
+            raise KafkaError(ErrorCode.network_exception, "refused")
+        line.is_closed = False
+        return line
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    cluster = Cluster()
+    yield cluster
+    await cluster.publisher.close()
+
+
+def image(
+    sequence: int, *topics: TopicState, live: Mapping[int, BrokerEndpoints] | None = None
+) -> ClusterImage:
+    shared = LIVE if live is None else live
+    return ClusterImage(1, 1, sequence, shared, {t.name: t for t in topics}, {})
+
+
+LIVE = brokers(1, 2)
+A = topic("a", partition(0, 1))
+B = topic("b", partition(0, 1))
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(EVENTUALLY_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_this_broker_has_the_image_on_return(cluster: Cluster) -> None:
+    first = image(1, A)
+    cluster.publisher.publish(first)
+    assert cluster.here == [first]
+    assert cluster.acknowledged == [(1, 1)]
+
+
+async def test_first_a_full_image_then_differences(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    cluster.publisher.publish(image(2, A, B))
+    assert await cluster.publisher.wait_acknowledged(2, 1_000)
+    assert [delta.full for delta in two.got] == [True, False]
+    assert (two.got[1].base_sequence, two.got[1].topics) == (1, {"b": B})
+    assert two.got[0].broker_epoch == LIVE[2].broker_epoch
+    assert two.opened == 1
+    assert (2, 2) in cluster.acknowledged
+
+
+async def test_a_slow_broker_skips_what_lies_between(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    two.gate.clear()
+    for sequence in range(2, 10):
+        cluster.publisher.publish(image(sequence, A, B) if sequence % 2 else image(sequence, A))
+        await asyncio.sleep(0)
+    two.gate.set()
+    assert await cluster.publisher.wait_acknowledged(9, 1_000)
+    assert two.got[-1].sequence == 9
+    assert len(two.got) <= 3
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        ErrorCode.invalid_update_version,
+        ErrorCode.stale_broker_epoch,
+        KafkaError(ErrorCode.network_exception, "cut"),
+    ],
+)
+async def test_after_any_trouble_a_full_image(cluster: Cluster, trouble: Answer) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    two.answers = [trouble]
+    cluster.publisher.publish(image(2, A, B))
+    await eventually(lambda: (2, 2) in cluster.acknowledged)
+    assert [delta.full for delta in two.got] == [True, False, True]
+    assert two.got[-1].topics == {"a": A, "b": B}
+
+
+async def test_a_connection_that_died_between_two_images(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    two.is_closed = True  # the broker was restarted
+    cluster.publisher.publish(image(2, A, B))
+    assert await cluster.publisher.wait_acknowledged(2, 1_000)
+    assert two.got[-1].full
+
+
+async def test_a_broker_out_of_reach_is_not_waited_for(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    two.reachable = False
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 5_000)
+    assert (2, 1) not in cluster.acknowledged
+    two.reachable = True
+    await eventually(lambda: (2, 1) in cluster.acknowledged)
+
+
+async def test_a_slow_broker_is_waited_for_in_vain(cluster: Cluster) -> None:
+    cluster.brokers[2].gate.clear()
+    cluster.publisher.publish(image(1, A))
+    assert not await cluster.publisher.wait_acknowledged(1, 10)
+
+
+async def test_a_broker_that_registered_anew_gets_its_own_epoch(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    again = {1: broker(1), 2: broker(2, epoch=999)}
+    cluster.publisher.publish(image(2, A, live=again))
+    assert await cluster.publisher.wait_acknowledged(2, 1_000)
+    assert (two.got[-1].full, two.got[-1].broker_epoch) == (True, 999)
+
+
+async def test_a_broker_that_left_is_told_nothing(cluster: Cluster) -> None:
+    cluster.publisher.publish(image(1, A, live=brokers(1, 2, 3)))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    cluster.publisher.publish(image(2, B, live=brokers(1, 3)))
+    assert await cluster.publisher.wait_acknowledged(2, 1_000)
+    assert [delta.sequence for delta in cluster.brokers[2].got] == [1]
+    assert cluster.brokers[3].got[-1].brokers == {2: None}
+
+
+async def test_nobody_is_told_after_the_end(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    two.gate.clear()
+    cluster.publisher.publish(image(1, A))
+    await asyncio.sleep(0)
+    await cluster.publisher.close()
+    two.gate.set()
+    await asyncio.sleep(0.01)
+    assert two.got == []
+    assert (2, 1) not in cluster.acknowledged
