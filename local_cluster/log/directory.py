@@ -60,6 +60,8 @@ class LogDirectory:
         self._clock = clock
         self._lock: LogFile | None = None
         self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._recovery_points: dict[tuple[str, int], int] = {}
+        self._log_starts: dict[tuple[str, int], int] = {}
         self._high_watermarks: dict[tuple[str, int], int] = {}
         self._garbage: list[str] = []
         self.offline: dict[tuple[str, int], str] = {}
@@ -197,14 +199,23 @@ class LogDirectory:
 
         `high_watermarks` replace those known for the partitions they name.
         """
-        self._high_watermarks.update(high_watermarks or {})
-        recovery_points = {}
-        log_starts = {}
+        for key, high_watermark in (high_watermarks or {}).items():
+            log = self._logs.get(key)
+            if log is not None and log.corruption is None:
+                self._high_watermarks[key] = high_watermark
+        # What is known of a partition that is offline or corrupt stays as it was: lowered to what
+        # is still readable, it would let the next start take the damage for a torn tail.
+        recovery_points = {key: self._recovery_points.get(key, 0) for key in self.offline}
+        log_starts = {key: self._log_starts[key] for key in self.offline if key in self._log_starts}
         for key, log in self._logs.items():
-            recovery_points[key] = log.flushed_end_offset
+            recovery_points[key] = (
+                log.flushed_end_offset
+                if log.corruption is None
+                else self._recovery_points.get(key, 0)
+            )
             if log.log_start_offset > log.segment_base_offsets[0]:
                 log_starts[key] = log.log_start_offset
-        known = {key: hw for key, hw in self._high_watermarks.items() if key in self._logs}
+        known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
         contents = {
             f"{self.path}/{c.RECOVERY_POINTS}": c.encode_offsets(recovery_points),
             f"{self.path}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
@@ -265,8 +276,8 @@ class LogDirectory:
             )
 
     def _open_logs(self, config: LogConfig, flushes: bool) -> None:
-        recovery_points = self._load_offsets(c.RECOVERY_POINTS)
-        log_starts = self._load_offsets(c.LOG_START_OFFSETS)
+        self._recovery_points = self._load_offsets(c.RECOVERY_POINTS)
+        self._log_starts = self._load_offsets(c.LOG_START_OFFSETS)
         self._high_watermarks = self._load_offsets(c.HIGH_WATERMARKS)
         marker = f"{self.path}/{c.CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker)
@@ -285,7 +296,7 @@ class LogDirectory:
             if key is None:
                 _log.warning("%s is no partition and is left alone", path)
                 continue
-            recovery_point = recovery_points.get(key, 0)
+            recovery_point = self._recovery_points.get(key, 0)
             durable_offset = recovery_point
             if flushes:
                 durable_offset = max(recovery_point, self._high_watermarks.get(key, 0))
@@ -299,7 +310,7 @@ class LogDirectory:
                     topic_id=self._load_topic_id(path),
                     recovery_point=recovery_point,
                     durable_offset=durable_offset,
-                    log_start_offset=log_starts.get(key, 0),
+                    log_start_offset=self._log_starts.get(key, 0),
                     is_clean=self.was_clean,
                 )
             except KafkaError as error:

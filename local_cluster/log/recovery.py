@@ -123,6 +123,10 @@ def _open_segments(
                 continue
         except (IndexCorruptError, FileNotFoundError) as error:
             _log.warning("segment is read anew: %s", error)
+        if opened.epochs.truncate_end(segment.base_offset):
+            # What the file says of batches that are read anyway may be older than they are: a
+            # truncation, and other batches of the same epoch, may have come after it.
+            opened.epochs_changed = True
         problem = _recover_segment(files, opened, segment, index, durable_offset)
         opened.unsynced.append(segment.file)
         if problem is not None:

@@ -10,8 +10,8 @@ from uuid import UUID
 from local_cluster.log.config import LogConfig
 from local_cluster.log.files import LogFile, OsFile, OsFiles, Syncable
 from local_cluster.log.partition_log import AppendResult, PartitionLog
+from local_cluster.log.validate import check_produced
 from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
-from local_cluster.records.validate import check_produced
 
 TOPIC_ID = UUID(int=7)
 NOW_MS = 1_700_000_000_000

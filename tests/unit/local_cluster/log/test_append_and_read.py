@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
+from local_cluster.log.validate import check_produced
 from local_cluster.records.batch import iter_records
 from local_cluster.records.header import crc_is_valid, iter_headers
-from local_cluster.records.validate import check_produced
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     FailingFiles,

@@ -10,7 +10,6 @@ import pytest
 from local_cluster.log.config import LogConfig
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
 from tests.unit.local_cluster.log.samples import (
     FailingFiles,
     append,

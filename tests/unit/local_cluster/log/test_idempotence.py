@@ -15,7 +15,6 @@ from local_cluster.log.producer_snapshot import (
 from local_cluster.log.producer_state import ProducerState
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,

@@ -10,7 +10,6 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.records.batch import iter_records
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,

@@ -8,7 +8,6 @@ import pytest
 
 from local_cluster.log.config import LogConfig
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,
@@ -79,7 +78,7 @@ def test_jitter_rolls_earlier_but_always_at_the_same_time(tmp_path: Path) -> Non
     rolled = []
     for name in ("a", "b"):
         log = create(tmp_path / name, config=config)
-        for timestamp_ms in range(0, 1002):
+        for timestamp_ms in range(1002):
             append(log, batch(1, timestamp_ms=timestamp_ms))
         rolled.append(log.segment_base_offsets[1])
     assert rolled[0] == rolled[1]
@@ -172,7 +171,7 @@ def test_slices_outlive_their_topic(tmp_path: Path) -> None:
         append(log, batch(1))
 
 
-@pytest.mark.parametrize("offset", range(0, 22))
+@pytest.mark.parametrize("offset", range(22))
 def test_truncation_keeps_the_whole_batches_before(tmp_path: Path, offset: int) -> None:
     size = len(batch(2))
     config = LogConfig(segment_bytes=3 * size, index_interval_bytes=100)

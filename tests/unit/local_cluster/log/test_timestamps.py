@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
-
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, records_of
 
 
@@ -18,7 +17,7 @@ def test_the_first_record_at_or_after_a_time(tmp_path: Path, codec: int) -> None
     for step in (10, 40, 20, 60, 30, 80, 5, 90):
         append(log, batch(4, timestamp_ms=step, codec=codec), epoch=step // 50)
     records = records_of(log)
-    for timestamp_ms in range(0, 96):
+    for timestamp_ms in range(96):
         expected = next((r for r in records if r.timestamp_ms >= timestamp_ms), None)
         found = log.offset_for_timestamp(timestamp_ms)
         if expected is None:

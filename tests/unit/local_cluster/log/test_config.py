@@ -1,0 +1,116 @@
+"""Topic configs: where a value comes from, what is refused, what DescribeConfigs says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from local_cluster.log.config import (
+    ConfigSource,
+    LogConfig,
+    describe,
+    validate_topic_configs,
+)
+from local_cluster.log.config_table import TOPIC_CONFIGS
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+
+def test_the_defaults_of_the_dataclass_are_those_of_the_table() -> None:
+    assert LogConfig.of({}, {}) == LogConfig()
+
+
+def test_every_default_is_valid() -> None:
+    assert [c.name for c in TOPIC_CONFIGS.values() if c.problem(c.default)] == []
+
+
+def test_overrides_win_over_the_broker_and_the_finest_unit_over_the_others() -> None:
+    broker = {"log.retention.hours": "2", "log.segment.bytes": "1000"}
+    assert LogConfig.of({}, broker).retention_ms == 7_200_000
+    broker["log.retention.minutes"] = "3"
+    assert LogConfig.of({}, broker).retention_ms == 180_000
+    broker["log.retention.ms"] = "5"
+    assert LogConfig.of({}, broker).retention_ms == 5
+    config = LogConfig.of({"retention.ms": "-1"}, broker)
+    assert config.retention_ms == -1
+    assert config.segment_bytes == 1000
+
+
+def test_policies_and_times() -> None:
+    config = LogConfig.of({"cleanup.policy": "compact, delete"})
+    assert config.is_compacted
+    assert config.is_deleted_by_retention
+    config = LogConfig.of(
+        {
+            "cleanup.policy": "compact",
+            "message.timestamp.type": "LogAppendTime",
+            "heliograph.record.check": "full",
+            "unclean.leader.election.enable": "TRUE",
+        }
+    )
+    assert config == dataclasses.replace(
+        LogConfig(),
+        is_compacted=True,
+        is_deleted_by_retention=False,
+        log_append_time=True,
+        full_record_check=True,
+        unclean_leader_election=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("no.such.config", "1"),
+        ("retention.ms", "-2"),
+        ("retention.ms", "soon"),
+        ("segment.bytes", "13"),
+        ("segment.bytes", str(1 << 31)),
+        ("segment.ms", "0"),
+        ("cleanup.policy", "compact,drop"),
+        ("cleanup.policy", ""),
+        ("message.timestamp.type", "createtime"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("min.insync.replicas", "0"),
+        ("preallocate", "yes"),
+        ("compression.type", "brotli"),
+    ],
+)
+def test_bad_configs_are_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        validate_topic_configs({name: value})
+    assert refused.value.code is ErrorCode.invalid_config
+    assert name in refused.value.message
+
+
+def test_lags_must_not_contradict_each_other() -> None:
+    with pytest.raises(KafkaError):
+        validate_topic_configs({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
+
+
+def test_a_bad_broker_config_is_named() -> None:
+    for value in ("many", "0"):
+        with pytest.raises(KafkaError) as refused:
+            LogConfig.of({}, {"log.roll.hours": value})
+        assert "log.roll.hours" in refused.value.message
+
+
+def test_describe_says_where_each_value_comes_from() -> None:
+    entries = {
+        entry.name: entry for entry in describe({"retention.ms": "7"}, {"log.retention.hours": "1"})
+    }
+    assert list(entries) == sorted(TOPIC_CONFIGS)
+    entry = entries["retention.ms"]
+    assert (entry.value, entry.source, entry.is_default) == (
+        "7",
+        ConfigSource.DYNAMIC_TOPIC,
+        False,
+    )
+    assert entry.synonyms == (
+        ("retention.ms", "7", ConfigSource.DYNAMIC_TOPIC),
+        ("log.retention.hours", "3600000", ConfigSource.STATIC_BROKER),
+        ("log.retention.ms", "604800000", ConfigSource.DEFAULT),
+    )
+    assert entries["segment.bytes"].is_default
+    assert entries["segment.bytes"].value == str(1 << 30)

@@ -1,0 +1,244 @@
+"""The log directory: owner, lock, clean and unclean stops, creation and deletion of logs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from local_cluster.log import checkpoints
+from local_cluster.log.config import LogConfig
+from local_cluster.log.directory import LogDirectory, parse_log_name
+from local_cluster.log.files import OsFiles
+from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
+    TOPIC_ID,
+    FailingFiles,
+    append,
+    batch,
+    flush,
+    offsets_of,
+)
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def opened(
+    path: Path, *, broker_id: int = 1, cluster_id: str = "c", files: OsFiles | None = None
+) -> LogDirectory:
+    directory = LogDirectory(path, files or OsFiles(), broker_id=broker_id, clock=StandingClock())
+    directory.open(cluster_id=cluster_id)
+    return directory
+
+
+def made(directory: LogDirectory, partition: int = 0, topic_id: UUID = TOPIC_ID) -> PartitionLog:
+    return directory.get_or_create("t", topic_id, partition, LogConfig())
+
+
+def test_a_clean_stop_is_trusted_once(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(3), epoch=4)
+    append(made(directory, 1), batch(2))
+    directory.close(high_watermarks={("t", 0): 3})
+    marker = tmp_path / checkpoints.CLEAN_SHUTDOWN
+    assert marker.exists()
+    again = opened(tmp_path)
+    assert again.was_clean
+    assert not marker.exists()
+    assert again.high_watermark("t", 0) == 3
+    assert again.high_watermark("t", 1) == 0
+    log = again.get("t", 0)
+    assert log is not None
+    assert log.topic_id == TOPIC_ID
+    assert offsets_of(log) == [0, 1, 2]
+    assert log.flushed_end_offset == 3
+    again.close(clean=False)
+    third = opened(tmp_path)
+    assert not third.was_clean
+    assert len(list(third)) == 2
+    third.close()
+
+
+def test_a_checkpoint_keeps_start_offsets_and_recovery_points(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(1))
+    append(log, batch(4))
+    flush(log)
+    append(log, batch(1))
+    log.advance_log_start(2)
+    directory.checkpoint({("t", 0): 5, ("gone", 0): 9})
+    directory.close(clean=False)
+    points = (tmp_path / checkpoints.RECOVERY_POINTS).read_bytes()
+    assert checkpoints.decode_offsets(points) == {("t", 0): 5}
+    again = opened(tmp_path)
+    reopened = again.get("t", 0)
+    assert reopened is not None
+    assert reopened.log_start_offset == 2
+    assert reopened.log_end_offset == 6
+    assert reopened.flushed_end_offset == 5
+    assert again.high_watermark("t", 0) == 5
+    assert again.high_watermark("gone", 0) == 0
+    again.close()
+
+
+def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(1))
+    flush(log)
+    directory.checkpoint({("t", 0): 1})
+    path = Path(log.active_path)
+    directory.close(clean=False)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    for _ in range(3):
+        # Neither checkpoints nor stops declare it whole, so that it is found every time.
+        again = opened(tmp_path)
+        damaged = again.get("t", 0)
+        assert damaged is not None
+        assert damaged.corruption is not None
+        again.checkpoint({("t", 0): damaged.log_end_offset})
+        again.close()
+        assert not (tmp_path / checkpoints.CLEAN_SHUTDOWN).exists()
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    program = (
+        "import sys; from pathlib import Path;"
+        "from local_cluster.clock import SystemClock;"
+        "from local_cluster.log.directory import LogDirectory;"
+        "from local_cluster.log.files import OsFiles;"
+        "LogDirectory(Path(sys.argv[1]), OsFiles(), broker_id=1, clock=SystemClock()).open()"
+    )
+    root = Path(__file__).parents[4]
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    blocked = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+    assert blocked.returncode == 1
+    assert "in use by another process" in blocked.stderr
+    directory.close()
+    assert subprocess.run(command, cwd=root, check=False).returncode == 0
+
+
+def test_a_directory_belongs_to_one_broker_of_one_cluster(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    for broker_id, cluster_id in ((2, "c"), (1, "other")):
+        with pytest.raises(LogDirectoryError):
+            opened(tmp_path, broker_id=broker_id, cluster_id=cluster_id)
+    late = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=StandingClock())
+    late.open()
+    late.bind_cluster_id("c")
+    with pytest.raises(LogDirectoryError):
+        late.bind_cluster_id("other")
+    late.close()
+
+
+def test_another_incarnation_of_a_topic_is_refused_until_the_old_is_deleted(
+    tmp_path: Path,
+) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(1))
+    newer = UUID(int=8)
+    with pytest.raises(KafkaError) as refused:
+        made(directory, topic_id=newer)
+    assert refused.value.code is ErrorCode.inconsistent_topic_id
+    directory.delete_topic("t", newer)
+    assert directory.get("t", 0) is not None
+    directory.delete_topic("t", TOPIC_ID)
+    assert directory.get("t", 0) is None
+    assert made(directory, topic_id=newer).log_end_offset == 0
+    directory.collect_garbage().run()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["t-0"]
+    directory.close()
+
+
+def test_a_deletion_that_did_not_finish_is_finished_by_the_next_start(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(1))
+    directory.delete_topic("t", TOPIC_ID)
+    directory.close()
+    assert [path for path in tmp_path.iterdir() if path.name.endswith("-delete")]
+    again = opened(tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    again.close()
+
+
+def test_nothing_is_deleted_for_lack_of_metadata(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(2))
+    directory.close()
+    for name in (checkpoints.PARTITION_METADATA, checkpoints.LEADER_EPOCHS):
+        (tmp_path / "t-0" / name).unlink()
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
+        (tmp_path / name).unlink()
+    (tmp_path / "no partition").mkdir()
+    again = opened(tmp_path)
+    log = again.get("t", 0)
+    assert log is not None
+    assert offsets_of(log) == [0, 1]
+    assert (tmp_path / "no partition").is_dir()
+    again.close()
+
+
+def test_an_unreadable_partition_is_offline_and_the_others_are_not(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(2))
+    append(made(directory, 1), batch(2))
+    directory.close()
+    (tmp_path / "t-0" / checkpoints.PARTITION_METADATA).write_bytes(b"version: 9\n")
+    again = opened(tmp_path)
+    assert again.get("t", 0) is None
+    assert ("t", 0) in again.offline
+    assert again.get("t", 1) is not None
+    with pytest.raises(KafkaError) as refused:
+        made(again)
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    again.close()
+    assert not (tmp_path / checkpoints.CLEAN_SHUTDOWN).exists()
+    points = (tmp_path / checkpoints.RECOVERY_POINTS).read_bytes()
+    assert checkpoints.decode_offsets(points) == {("t", 0): 2, ("t", 1): 2}
+
+
+def test_a_flush_in_flight_does_not_care_that_its_topic_goes(tmp_path: Path) -> None:
+    directory = opened(tmp_path, files=FailingFiles())
+    log = made(directory)
+    append(log, batch(1), epoch=3)
+    ticket = log.begin_flush()
+    assert ticket is not None
+    directory.delete_topic("t", TOPIC_ID)
+    made(directory, topic_id=UUID(int=8))
+    directory.collect_garbage().run()
+    ticket.run()
+    log.complete_flush(ticket)
+    assert log.begin_flush() is None
+    assert not (tmp_path / "t-0" / checkpoints.LEADER_EPOCHS).exists()
+    directory.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [
+        ("t-0", ("t", 0)),
+        ("a-b.c_d-12", ("a-b.c_d", 12)),
+        ("t", None),
+        ("-1", None),
+        ("t-", None),
+        ("t-x", None),
+        ("t-0.abc-delete", None),
+        ("t-\N{SUPERSCRIPT TWO}", None),
+    ],
+)
+def test_names_of_partition_directories(name: str, parsed: tuple[str, int] | None) -> None:
+    assert parse_log_name(name) == parsed

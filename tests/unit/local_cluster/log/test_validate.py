@@ -1,0 +1,165 @@
+"""What Produce refuses, with Kafka's error codes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from local_cluster.log.validate import check_keys, check_produced, check_records
+from local_cluster.records import header as h
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+NOW_MS = 1_700_000_000_000
+
+
+def made(count: int = 3, codec: int = 0, key: bytes | None = b"k", **fields: int) -> bytearray:
+    records = [NewRecord(NOW_MS + index, key, b"v") for index in range(count)]
+    return encode_batch(records, codec=codec, **fields)
+
+
+def refused(buffer: bytes | bytearray, **limits: Any) -> ErrorCode:
+    with pytest.raises(KafkaError) as error:
+        check_produced(buffer, **limits)
+    return error.value.code
+
+
+def patched(form: str, position: int, value: int, batch: bytearray | None = None) -> bytearray:
+    """A batch with one field changed and the CRC made right again."""
+    buffer = batch or made()
+    struct.pack_into(form, buffer, position, value)
+    h.patch_crc(buffer, 0)
+    return buffer
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_good_batches_pass(codec: int) -> None:
+    batch = made(codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
+    [header] = check_produced(batch)
+    assert header == h.read_header(batch)
+    [header] = check_produced(b"123" + memoryview(batch), 3)
+    assert header.records_count == 3
+
+
+def test_one_batch_unless_more_are_allowed() -> None:
+    assert len(check_produced(made() + made(5), batches_max=2)) == 2
+    assert refused(made() + made()) is ErrorCode.invalid_record
+    assert refused(made() + made() + made(), batches_max=2) is ErrorCode.invalid_record
+    assert refused(b"") is ErrorCode.invalid_record
+
+
+def test_every_cut_is_corrupt() -> None:
+    batch = made()
+    for size in range(1, len(batch)):
+        assert refused(batch[:size]) is ErrorCode.corrupt_message
+    two = made() + made()
+    for size in range(len(batch) + 1, len(two)):
+        assert refused(two[:size], batches_max=2) is ErrorCode.corrupt_message
+
+
+def test_every_flipped_bit_behind_the_crc_is_corrupt() -> None:
+    batch = made()
+    for position in range(17, len(batch)):
+        flipped = bytearray(batch)
+        flipped[position] ^= 0x10
+        assert refused(flipped) is ErrorCode.corrupt_message, position
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        (lambda: patched(">q", 0, 5), ErrorCode.invalid_record),
+        (lambda: patched(">b", 16, 1), ErrorCode.invalid_record),
+        (lambda: patched(">b", 16, 3), ErrorCode.corrupt_message),
+        (lambda: patched(">i", 23, 1), ErrorCode.invalid_record),
+        (lambda: patched(">i", 23, -1), ErrorCode.invalid_record),
+        (lambda: patched(">i", 57, 0), ErrorCode.invalid_record),
+        (lambda: patched(">i", 57, 2), ErrorCode.invalid_record),
+        (lambda: patched(">h", 21, 5), ErrorCode.unsupported_compression_type),
+        (lambda: patched(">h", 21, 7), ErrorCode.unsupported_compression_type),
+        (lambda: patched(">h", 21, h.CONTROL_BIT), ErrorCode.invalid_record),
+        (lambda: patched(">h", 21, h.DELETE_HORIZON_BIT), ErrorCode.invalid_record),
+        (lambda: patched(">h", 21, h.TIMESTAMP_TYPE_BIT), ErrorCode.invalid_timestamp),
+        (lambda: patched(">h", 21, h.TRANSACTIONAL_BIT), ErrorCode.invalid_txn_state),
+        (lambda: patched(">q", 35, NOW_MS - 1), ErrorCode.invalid_timestamp),
+        (lambda: made(producer_id=1, producer_epoch=0), ErrorCode.invalid_record),
+        (lambda: made(producer_id=1, base_sequence=0), ErrorCode.invalid_record),
+    ],
+)
+def test_headers_that_lie(field: Callable[[], bytearray], code: ErrorCode) -> None:
+    assert refused(field()) is code
+
+
+@pytest.mark.parametrize("length", [-1, 0, 48, 1 << 30])
+def test_lengths_out_of_bounds(length: int) -> None:
+    batch = made()
+    struct.pack_into(">i", batch, 8, length)
+    assert refused(batch) is ErrorCode.corrupt_message
+
+
+def test_more_records_than_bytes() -> None:
+    batch = patched(">i", 23, 10_000, patched(">i", 57, 10_001))
+    assert refused(batch) is ErrorCode.invalid_record
+
+
+def test_size_is_bounded() -> None:
+    batch = made()
+    check_produced(batch, message_bytes_max=len(batch))
+    assert refused(batch, message_bytes_max=len(batch) - 1) is ErrorCode.message_too_large
+
+
+def test_zstd_needs_a_new_enough_request() -> None:
+    assert refused(made(codec=4), allow_zstd=False) is ErrorCode.unsupported_compression_type
+    check_produced(made(codec=3), allow_zstd=False)
+
+
+def test_transactions_pass_where_they_are_served() -> None:
+    batch = made(attributes=h.TRANSACTIONAL_BIT, producer_id=1, producer_epoch=0, base_sequence=0)
+    check_produced(batch, allow_transactional=True)
+
+
+def test_times_are_bounded_on_create_time_topics() -> None:
+    batch = made()
+    limits: dict[str, Any] = {"timestamp_before_ms_max": 10, "timestamp_after_ms_max": 20}
+    for now_ms in (NOW_MS + 10, NOW_MS + 2 - 20):
+        check_produced(batch, now_ms=now_ms, **limits)
+    for now_ms in (NOW_MS + 11, NOW_MS + 2 - 21):
+        assert refused(batch, now_ms=now_ms, **limits) is ErrorCode.invalid_timestamp
+        check_produced(batch, now_ms=now_ms, log_append_time=True, **limits)
+
+
+def test_keys_that_compacted_topics_miss() -> None:
+    records = [NewRecord(NOW_MS, key, b"v") for key in (b"k", None, b"", None)]
+    for codec in range(5):
+        buffer = encode_batch(records, codec=codec) + made(2)
+        assert check_keys(buffer, check_produced(buffer, batches_max=2)) == [1, 3]
+    assert check_keys(made(), check_produced(made())) == []
+
+
+def test_the_full_check_opens_every_record() -> None:
+    for codec in range(5):
+        buffer = made(codec=codec)
+        check_records(buffer, check_produced(buffer))
+    late = patched(">q", 35, NOW_MS + 9)
+    with pytest.raises(KafkaError) as error:
+        check_records(late, check_produced(late))
+    assert error.value.code is ErrorCode.invalid_timestamp
+    # The record bodies are garbage, the header and the CRC are right.
+    garbage = made()
+    garbage[h.HEADER_BYTES :] = b"\xff" * (len(garbage) - h.HEADER_BYTES)
+    h.patch_crc(garbage, 0)
+    for check in (check_records, check_keys):
+        with pytest.raises(KafkaError) as error:
+            check(garbage, check_produced(garbage))
+        assert error.value.code is ErrorCode.invalid_record
+    # The second record says that it is the first.
+    shifted = made(2)
+    half = h.HEADER_BYTES + (len(shifted) - h.HEADER_BYTES) // 2
+    shifted[half + 3] = 0
+    h.patch_crc(shifted, 0)
+    with pytest.raises(KafkaError) as error:
+        check_records(shifted, check_produced(shifted))
+    assert "offset delta" in error.value.message
