@@ -561,7 +561,8 @@ class PartitionLog:
 
         On a corrupt log this is the way back: what is left is whole, and replication fetches the
         rest again. The caller checkpoints the directory before the next append, as Kafka does:
-        a recovery point beyond the end would make a later crash look like lost records. Raises KafkaError(kafka_storage_error).
+        a recovery point beyond the end would make a later crash look like lost records.
+        Raises KafkaError(kafka_storage_error).
         """
         if self.failure is not None:
             raise self._refusal()
