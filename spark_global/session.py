@@ -30,10 +30,20 @@ SHUFFLE_PARTITIONS_LOCAL: Final = 4
 DRIVER_MEMORY: Final = "2g"
 LOG_TAIL_BYTES: Final = 4_000
 _LOG_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PACKAGE_ROOT: Final = Path(__file__).parent.parent
 _PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
 """Nothing here goes through pandas."""
 _one_at_a_time: Final = threading.Lock()
+
+
+SHORT_JOB: Final[Mapping[str, str]] = {
+    _JAVA_OPTIONS: (
+        f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}"
+        " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    )
+}
+"""Settings of a job of seconds: the JVM's optimizing compiler would take more than it gives."""
 
 
 class SparkStartError(RuntimeError):
@@ -50,7 +60,7 @@ def spark_settings(master: str = LOCAL_MASTER) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}",
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_CONFIG.as_uri()}",
     }
     if master.startswith("local"):
         settings |= {
@@ -70,12 +80,14 @@ def open_session(
     log_file: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """`start_session`, stopped at the end."""
+    """`start_session`, stopped at the end unless it ran before."""
+    ran_before = SparkContext._active_spark_context is not None
     session = start_session(master, log_file=log_file, settings=settings)
     try:
         yield session
     finally:
-        stop_session(session)
+        if not ran_before:
+            stop_session(session)
 
 
 def start_session(

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from local_cluster.wire.errors import KafkaError
 
-from .session import LOCAL_MASTER, SparkStartError, open_session
+from .session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from .views import Aggregate, create_views
 
 ROWS_MAX: Final = 10_000
@@ -30,17 +30,23 @@ def run_sql(
 ) -> int:
     """Run a query and print its rows, as a table or with `json` as a document; the exit code."""
     try:
-        with open_session(master) as session:
-            create_views(session, aggregate, query)
-            frame = session.sql(query)
-            rows = frame.limit(ROWS_MAX + 1).collect() if frame.columns else []
-            _print_rows(frame, rows[:ROWS_MAX], output, is_cut=len(rows) > ROWS_MAX)
-    except (PySparkException, SparkStartError, KafkaError) as error:
-        Console(stderr=True).print(
-            f"sql on {aggregate.name}: {explain_error(error)}", style="red", markup=False
-        )
-        return 1
+        with open_session(master, settings=SHORT_JOB) as session:
+            # Only a living JVM can say what was wrong, so errors are put in words inside.
+            try:
+                create_views(session, aggregate, query)
+                frame = session.sql(query)
+                rows = frame.limit(ROWS_MAX + 1).collect() if frame.columns else []
+                _print_rows(frame, rows[:ROWS_MAX], output, is_cut=len(rows) > ROWS_MAX)
+            except (PySparkException, KafkaError) as error:
+                return _complain(aggregate, explain_error(error))
+    except SparkStartError as error:
+        return _complain(aggregate, str(error))
     return 0
+
+
+def _complain(aggregate: Aggregate, why: str) -> int:
+    Console(stderr=True).print(f"sql on {aggregate.name}: {why}", style="red", markup=False)
+    return 1
 
 
 def explain_error(error: Exception) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_global.audit import AuditReport, audit_topic
-from spark_global.tables import RECORDS_TABLE
+from spark_global.tables import END_OFFSETS_TABLE, RECORDS_TABLE
 from spark_global.views import Aggregate, load_table, view_names
 
 ALL: Final = "all"
@@ -39,6 +39,11 @@ def warm_up(session: SparkSession) -> None:
         " ORDER BY carrier"
     ).toArrow()
     session.catalog.dropTempView("heliograph_warm_up")
+
+
+def warm_up_reader(session: SparkSession, aggregate: Aggregate) -> None:
+    """Let Spark start the Python processes that plan and read; the smallest table will do."""
+    load_table(session, aggregate, END_OFFSETS_TABLE).collect()
 
 
 def answer(

@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from local_cluster.wire.errors import KafkaError
-from spark_global.session import SparkStartError, start_session, stop_session
+from spark_global.session import SHORT_JOB, SparkStartError, start_session, stop_session
 from spark_global.sql import explain_error
 from spark_global.views import Aggregate
 from topology.aggregate_view import aggregate_view
-from topology.demo.answers import answer, audit, warm_up
+from topology.demo.answers import answer, audit, warm_up, warm_up_reader
 from topology.demo.boards import BoardsError, check_boards
 from topology.demo.feed import TOPIC, FeedError, create_topic, feed_airports
 from topology.demo.flights import (
@@ -94,6 +94,8 @@ def run_demo(
     except (DemoError, DeployError, ZooKeeperUnavailable, OSError) as error:
         console.print(f"demo: {error}", style="red", markup=False, soft_wrap=True)
         return EXIT_USAGE
+    state.create()
+    (state.path / OWNER_FILE).touch()
     demo = _Demo(deployment, state, console, flights_max, before_audit)
     with _terminated_as_interrupt():
         code = demo.run(out, keep=keep)
@@ -142,38 +144,26 @@ class _Demo:
     def _run_steps(self) -> None:
         # One thread, so that Spark's start is never in the way of more than one core.
         with ThreadPoolExecutor(1, "spark-start") as pool:
-            starting: Future[SparkSession] | None = None
+            starting = pool.submit(self._start_spark)
             try:
                 with self._step("read the flights"):
                     flights = self._read_flights()
                 with self._step("deploy"):
-                    self._state.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    (self._state.path / OWNER_FILE).touch()
                     up(self._deployment, self._state)
-                starting = pool.submit(self._start_spark)
+                warming = pool.submit(lambda: warm_up_reader(starting.result(), self._aggregate))
                 self._feed_and_mirror(flights)
                 with self._step("move the boards"):
-                    self.report.boards = check_boards(
-                        source_bootstrap=self._bootstrap(BOARDS_AIRPORT),
-                        aggregate_bootstrap=self._aggregate.bootstrap,
-                        api=self._aggregator_url(),
-                        link=self._links[BOARDS_AIRPORT].name,
-                        topic=TOPIC,
-                    )
-                print_boards(
-                    self._console, self.report.boards, BOARDS_AIRPORT, self._aggregate.name
-                )
+                    self._move_boards()
                 if self._before_audit is not None:
                     self._before_audit(self._deployment, self._state)
                 with self._step("wait for Spark"):
-                    session = starting.result()
-                self._ask_spark(session)
+                    warming.result()
+                self._ask_spark(starting.result())
             except PySparkException as error:
                 # Only a living JVM can say what was wrong.
                 raise DemoError(explain_error(error)) from error
             finally:
-                if starting is not None:
-                    _stop_spark(starting)
+                _stop_spark(starting)
 
     def _read_flights(self) -> dict[str, AirportFlights]:
         table = read_flights()
@@ -183,7 +173,7 @@ class _Demo:
         return flights
 
     def _start_spark(self) -> SparkSession:
-        session = start_session(log_file=self._state.log_file("spark"))
+        session = start_session(log_file=self._state.log_file("spark"), settings=SHORT_JOB)
         warm_up(session)
         return session
 
@@ -223,6 +213,16 @@ class _Demo:
                 self.report.produced = {name: len(rows) for name, rows in flights.items()}
                 with self._step("mirror the rest"):
                     watch.wait(self.report.produced, self._link_status)
+
+    def _move_boards(self) -> None:
+        self.report.boards = check_boards(
+            source_bootstrap=self._bootstrap(BOARDS_AIRPORT),
+            aggregate_bootstrap=self._aggregate.bootstrap,
+            api=self._aggregator_url(),
+            link=self._links[BOARDS_AIRPORT].name,
+            topic=TOPIC,
+        )
+        print_boards(self._console, self.report.boards, BOARDS_AIRPORT, self._aggregate.name)
 
     def _ask_spark(self, session: SparkSession) -> None:
         datacenters = [link.datacenter for link in self._aggregate.links]
@@ -291,6 +291,7 @@ class _Demo:
             yield
         finally:
             self.report.seconds[name] = time.monotonic() - started_s
+        self._console.print(f"{name}: {self.report.seconds[name]:.1f} s", style="dim")
 
     def _fail(self, why: str, details: tuple[str, ...] = ()) -> None:
         self.report.failure = f"{self._step_name}: {why}"

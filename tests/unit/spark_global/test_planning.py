@@ -16,10 +16,10 @@ LINKS = (
 
 def chosen(
     present: list[str], maps: list[MappedPartition] | None = None, **options: object
-) -> dict:
+) -> dict[str, tuple[str | None, str]]:
     read = ReadOptions(**{"bootstrap": "h:1", "links": LINKS, **options})  # type: ignore[arg-type]
     topics = choose_topics(read, present, maps or [])
-    return {name: tuple(topic.origin) for name, topic in topics.items()}
+    return {name: (topic.origin.datacenter, topic.origin.topic) for name, topic in topics.items()}
 
 
 def mapped(link: str, source_topic: str, aggregate_topic: str) -> MappedPartition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
+from local_cluster.records.batch import Headers, NewRecord, Record, encode_batch, iter_records
 from local_cluster.records.fingerprint import (
     encode_fields,
     fingerprint,
@@ -37,7 +37,7 @@ def test_values_are_fixed_for_ever() -> None:
         (*BASE[:3], (("sourced", b"esk"),)),
     ],
 )
-def test_any_difference_shows(other: tuple[int, bytes | None, bytes | None, tuple]) -> None:
+def test_any_difference_shows(other: tuple[int, bytes | None, bytes | None, Headers]) -> None:
     assert fingerprint(*other) != fingerprint(*BASE)
 
 

@@ -1,0 +1,185 @@
+"""The demo as a whole, in small: what it finds when all is well, and when it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from topology.demo.flights import AIRPORTS, flights_of, read_flights
+from topology.demo.run import EXIT_BAD, EXIT_GOOD, EXIT_USAGE
+from topology.shipped import shipped_topology
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).with_name("tampered_demo.py")
+FLIGHTS_MAX = 400
+PRODUCED = FLIGHTS_MAX * len(AIRPORTS)
+RUN_SECONDS_MAX = 240
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the demo as a process."""
+
+    code: int
+    document: dict[str, Any]
+    said: str
+    directory: Path
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def run_demo_process(mode: str, directory: Path) -> Run:
+    """Run it on the quickstart with other ports."""
+    text = shipped_topology("quickstart").read_text()
+    known = sorted(set(re.findall(r"\b190\d\d\b", text)))
+    for port, free in zip(known, free_ports(len(known)), strict=True):
+        text = re.sub(rf"\b{port}\b", str(free), text)
+    topology = directory / "quickstart.yaml"
+    topology.write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), mode, str(topology), str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=directory,
+        check=False,
+    )
+    assert done.stdout, done.stderr[-4000:]
+    return Run(done.returncode, json.loads(done.stdout), done.stderr, directory)
+
+
+def left_behind(directory: Path) -> list[str]:
+    """Processes that still work in the directory."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(directory) in line:
+            found.append(line)
+    return found
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    run = run_demo_process("clean", tmp_path)
+    document = run.document
+    assert run.code == EXIT_GOOD, run.said[-4000:]
+    assert document["ok"] is True
+    assert document["audit"]["line"] == (
+        f"audit: {PRODUCED} produced, {PRODUCED} mirrored, 0 lost, 0 duplicated"
+    )
+    assert document["produced"] == dict.fromkeys(AIRPORTS, FLIGHTS_MAX)
+    assert {board["is_exact"] for board in document["boards"]["partitions"]} == {True}
+    assert any(board["next_here"] for board in document["boards"]["partitions"])
+    assert document["carriers"] == expected_carriers()
+    assert sum(day["departures"] for day in document["days"]) == PRODUCED
+    tables = {Path(path).name: pq.read_table(path).num_rows for path in document["files"]}
+    assert tables["carriers.parquet"] == len(document["carriers"])
+    assert tables["days.parquet"] == len(document["days"])
+    assert not (tmp_path / "state").exists()
+    assert left_behind(tmp_path) == []
+
+
+def expected_carriers() -> list[dict[str, Any]]:
+    """The same figures, counted from the file."""
+    table = read_flights()
+    delays: dict[tuple[str, str], list[float | None]] = {}
+    for airport in AIRPORTS:
+        for value in flights_of(table, airport).values[:FLIGHTS_MAX]:
+            flight = json.loads(value)
+            for datacenter in (airport, "all"):
+                delays.setdefault((flight["carrier"], datacenter), []).append(flight["dep_delay"])
+    rows = []
+    for (carrier, datacenter), found in sorted(
+        delays.items(), key=lambda item: (item[0][0], item[0][1] != "all", item[0][1])
+    ):
+        known = [delay for delay in found if delay is not None]
+        mean = pytest.approx(sum(known) / len(known)) if known else None
+        rows.append(
+            {
+                "carrier": carrier,
+                "datacenter": datacenter,
+                "flights": len(found),
+                "mean_departure_delay": mean,
+            }
+        )
+    return rows
+
+
+def test_a_dropped_and_a_doubled_record_are_named(tmp_path: Path) -> None:
+    run = run_demo_process("tamper", tmp_path)
+    assert run.code == EXIT_BAD, run.said[-4000:]
+    done = re.search(r"^tampered (.*)$", run.said, re.MULTILINE)
+    assert done is not None, run.said[-4000:]
+    did = json.loads(done[1])
+    audit = run.document["audit"]
+    assert audit["line"] == (
+        f"audit: {PRODUCED} produced, {PRODUCED - 1} mirrored, 1 lost, 1 duplicated"
+    )
+    assert audit["findings"] == [
+        {
+            "problem": "duplicated",
+            "datacenter": "ewr",
+            "topic": "flights",
+            "partition": 2,
+            "offset": did["original"],
+            "aggregate_offset": did["copy"],
+        },
+        {
+            "problem": "lost",
+            "datacenter": "jfk",
+            "topic": "flights",
+            "partition": 1,
+            "offset": did["dropped"],
+            "aggregate_offset": None,
+        },
+    ]
+    # People read the same: datacenter, partition and offset.
+    assert f"lost: jfk flights-1 offset {did['dropped']}" in run.said
+    assert f"duplicated: ewr flights-2 offset {did['original']}" in run.said
+    assert left_behind(tmp_path) == []
+
+
+def test_a_failure_in_the_middle_stops_everything_and_is_told(tmp_path: Path) -> None:
+    run = run_demo_process("fail", tmp_path)
+    assert run.code == EXIT_BAD
+    assert "a failure made by a test" in run.document["failure"]
+    assert run.document["ok"] is False
+    assert "a failure made by a test" in run.said
+    assert (tmp_path / "state" / "logs").is_dir()
+    assert left_behind(tmp_path) == []
+
+
+def test_data_of_others_is_left_alone(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "deployment.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "clean", str(shipped_topology("quickstart")), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == EXIT_USAGE
+    assert "data that the demo did not make" in done.stderr
+    assert (state / "deployment.json").read_text() == "{}"
