@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 import stat
+import subprocess
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import running_broker
+from topology.zookeeper import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.real
 
@@ -282,6 +284,42 @@ class TestMembership:
             stored = json.loads(outside.get("/latest_producer_id_block")[0])
             assert stored.pop("broker") in (1, 2)
             assert stored == {"version": 1, "block_start": "9000", "block_end": "9999"}
+
+
+class TestZooKeeperAway:
+    async def test_a_restarted_zookeeper_finds_the_members_again(self, tmp_path: Path) -> None:
+        server = EmbeddedZooKeeper(
+            directory=tmp_path, data_directory=tmp_path / "data", port=unused_port()
+        )
+        for path, text in server.files.items():
+            path.write_text(text)
+        process = subprocess.Popen(server.argv, stderr=subprocess.DEVNULL)
+        member = Member(f"{server.connect}/c", tmp_path / "1")
+        try:
+            async with running(member):
+                (created,) = await member.plane.create_topics([TopicSpec(name="a")])
+                assert created.error is None
+                before = member.cache.topics["a"]
+                process.kill()
+                process.wait()
+                asked = asyncio.create_task(member.plane.create_topics([TopicSpec(name="b")]))
+                await asyncio.sleep(0)
+                process = subprocess.Popen(server.argv, stderr=subprocess.DEVNULL)
+                # What was asked while it was away has an answer, even if that is "unknown".
+                with contextlib.suppress(KafkaError):
+                    await asked
+                async with asyncio.timeout(EVENTUALLY_SECONDS):
+                    while "c" not in member.cache.topics:
+                        with contextlib.suppress(KafkaError):
+                            await member.plane.create_topics([TopicSpec(name="c")])
+                        await asyncio.sleep(0.05)
+                after = member.cache.topics["a"]
+                assert after.topic_id == before.topic_id
+                assert after.partitions[0].leader == 1
+                assert member.cache.controller_epoch >= 1
+        finally:
+            process.kill()
+            process.wait()
 
 
 class TestTopics:
