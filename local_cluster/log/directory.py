@@ -237,7 +237,8 @@ class LogDirectory:
     ) -> None:
         """Close every log. With `clean` the next start trusts what it finds. Blocks.
 
-        Raises KafkaError(kafka_storage_error); the directory is given back all the same.
+        A log that cannot be closed is noted and makes the stop an unclean one. Raises
+        LogDirectoryError; the directory is given back all the same.
         """
         try:
             if clean:
@@ -249,7 +250,11 @@ class LogDirectory:
 
     def _close_logs(self, high_watermarks: Mapping[tuple[str, int], int] | None) -> None:
         for log in self._logs.values():
-            log.close()
+            try:
+                log.close()
+            except KafkaError as error:
+                # The others still get their clean end; this one is checked at the next start.
+                log.fail(str(error))
         self.checkpoint(high_watermarks)
         unfit = [log for log in self._logs.values() if log.failure or log.corruption]
         if unfit or self.offline:

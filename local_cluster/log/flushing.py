@@ -11,45 +11,46 @@ from .tickets import FlushTicket
 class FlushState:
     """`flushed_end_offset`, and everything written since that an fsync has not covered.
 
-    Several tickets may be out at once. What is added while one runs has a higher sequence, so
-    that completing it forgets only what it really flushed.
+    Files are kept by path and opened when a ticket is made, so that a log that is not flushed
+    holds no descriptors, and deleted segments give their space back. Several tickets may be out at
+    once: what is noted while one runs has a higher sequence, and completing it forgets only what it
+    really flushed.
     """
 
-    def __init__(self, files: Files, flushed_end_offset: int, unsynced: Iterable[Syncable]) -> None:
+    def __init__(self, files: Files, flushed_end_offset: int, unsynced: Iterable[str]) -> None:
         self._files = files
         self.flushed_end_offset = flushed_end_offset
         self._generation = 0
         self._sequence = 0
-        self._unsynced: list[tuple[int, Syncable | str]] = [(0, file) for file in unsynced]
+        self._unsynced: dict[str, int] = dict.fromkeys(unsynced, 0)
 
-    def add(self, *items: Syncable | str) -> None:
-        """Note files, or paths of small files and directories, that were written or changed.
-
-        A path is opened when the next ticket is made, so that idle logs hold no descriptors.
-        """
+    def add(self, *paths: str) -> None:
+        """Note files that were written, and directories in which files were made or renamed."""
         self._sequence += 1
-        self._unsynced += [(self._sequence, item) for item in items]
+        for path in paths:
+            self._unsynced[path] = self._sequence
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """These files are gone."""
+        for path in paths:
+            self._unsynced.pop(path, None)
 
     def make_ticket(
         self, end_offset: int, active: Syncable, on_failure: Callable[[str], None]
     ) -> FlushTicket:
         """A ticket for everything below `end_offset`. Raises OSError."""
-        files: dict[int | str, Syncable] = {}
-        for _, item in self._unsynced:
-            if not isinstance(item, str):
-                files[id(item)] = item
-            elif item not in files:
-                try:
-                    files[item] = self._files.open_for_sync(item)
-                except FileNotFoundError:
-                    # Removed meanwhile (a snapshot of offsets that were cut off).
-                    continue
-        files[id(active)] = active
+        files = [active]
+        for path in self._unsynced:
+            try:
+                files.append(self._files.open_for_sync(path))
+            except FileNotFoundError:
+                # Removed meanwhile: what is no longer there need not be on the disk.
+                continue
         return FlushTicket(
             end_offset=end_offset,
             generation=self._generation,
             sequence=self._sequence,
-            files=list(files.values()),
+            files=files,
             on_failure=on_failure,
         )
 
@@ -60,7 +61,9 @@ class FlushState:
             return
         self.flushed_end_offset = max(self.flushed_end_offset, ticket.end_offset)
         if self._unsynced:
-            self._unsynced = [item for item in self._unsynced if item[0] > ticket.sequence]
+            self._unsynced = {
+                path: noted for path, noted in self._unsynced.items() if noted > ticket.sequence
+            }
 
     def truncate(self, end_offset: int) -> None:
         """The log now ends at `end_offset`; tickets that are out say nothing about it."""

@@ -41,20 +41,22 @@ class _IndexFile:
         self.path = path
         self._pending = bytearray()
         self._written_bytes = 0
+        self._is_ragged = False
+        """Whether the file may hold a part of a write that failed."""
 
-    def write_out(self) -> LogFile:
-        """Write what waits; returns the open file, to be synced. Raises OSError, all undone."""
+    def write_out(self) -> None:
+        """Write what waits. Raises OSError; the next call then begins at the same place."""
+        if not self._pending:
+            return
         file = self._files.open(self.path, create=True)
-        try:
-            written = file.write(self._pending) if self._pending else 0
-            if written != len(self._pending):
-                raise OSError(errno.ENOSPC, "short write", self.path)
-        except OSError:
+        if self._is_ragged:
             file.truncate(self._written_bytes)
-            raise
+        self._is_ragged = True
+        if file.write(self._pending) != len(self._pending):
+            raise OSError(errno.ENOSPC, "short write", self.path)
+        self._is_ragged = False
         self._written_bytes += len(self._pending)
         self._pending.clear()
-        return file
 
     def rewrite(self, content: bytes | bytearray) -> None:
         self._files.open(self.path, create=True).truncate(0)

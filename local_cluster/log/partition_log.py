@@ -45,7 +45,7 @@ from .flushing import FlushState
 from .index import RELATIVE_OFFSET_MAX
 from .producer_state import ProducerEntry, ProducerState, SequencedBatch
 from .retention import decide_expired
-from .segment import LOG_SUFFIX, LogSlice
+from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice
 from .segments import Segments
 from .snapshots import ProducerSnapshots
 from .tickets import Deletion, FlushTicket
@@ -225,6 +225,11 @@ class PartitionLog:
         """
         if self.failure is not None or self.corruption is not None:
             raise self._refusal()
+        if len(buffer) > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.record_list_too_large,
+                f"{self}: {len(buffer)} bytes, segments have {self.config.segment_bytes}",
+            )
         if len(headers) > 1 or self.config.log_append_time:
             return self._append_general(buffer, headers, leader_epoch, now_ms)
         header = headers[0]
@@ -298,7 +303,8 @@ class PartitionLog:
     ) -> None:
         """Write batches of the leader as they are; nothing is checked but that offsets grow.
 
-        Raises KafkaError(offset_out_of_range, kafka_storage_error). The log is then as it was.
+        Where they are more than a segment takes they are written one by one. Raises
+        KafkaError(offset_out_of_range, kafka_storage_error); no batch is there in part.
         """
         if self.failure is not None or self.corruption is not None:
             raise self._refusal()
@@ -311,6 +317,13 @@ class PartitionLog:
                 )
             next_offset = header.next_offset
         size_bytes = sum(header.size_bytes for header in headers)
+        if size_bytes > self.config.segment_bytes and len(headers) > 1:
+            view, position = memoryview(buffer), 0
+            for header in headers:
+                end = position + header.size_bytes
+                self.append_as_follower(view[position:end], [header], now_ms=now_ms)
+                position = end
+            return
         max_timestamp = max(header.max_timestamp for header in headers)
         self._write(buffer, size_bytes, headers, next_offset - 1, max_timestamp, now_ms)
         self._take_over(headers, now_ms)
@@ -331,6 +344,8 @@ class PartitionLog:
         try:
             segment.append(buffer, size_bytes, headers, last_offset, max_timestamp)
         except OSError as error:
+            if segment.is_ragged:
+                raise self._broken("cannot be cut back", error) from error
             raise self._error("cannot be appended to", error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
 
@@ -338,14 +353,9 @@ class PartitionLog:
         self, held_bytes: int, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
         """Whether the active segment must be closed before an append, as LogSegment.shouldRoll."""
-        config = self.config
-        if size_bytes > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.record_list_too_large,
-                f"{self}: {size_bytes} bytes, segments have {config.segment_bytes}",
-            )
         if not held_bytes:
             return False
+        config = self.config
         segment = self._segments.active
         return (
             held_bytes + size_bytes > config.segment_bytes
@@ -539,6 +549,7 @@ class PartitionLog:
             deletion = self._segments.drop_oldest(count)
         except OSError as error:
             raise self._broken("cannot be shortened", error) from error
+        self._flushing.forget(path.removesuffix(DELETED_SUFFIX) for path in deletion.paths)
         first = self._segments.all[0].base_offset
         self.advance_log_start(first)
         self._snapshots.drop_older(first)

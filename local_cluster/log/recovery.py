@@ -20,7 +20,7 @@ from typing import Final
 
 from .checkpoints import LEADER_EPOCHS, CheckpointCorruptError, decode_epochs
 from .epochs import LeaderEpochs
-from .files import Files, LogFile
+from .files import Files
 from .index import IndexCorruptError
 from .producer_snapshot import SNAPSHOT_SUFFIX
 from .scan import has_batch_after, is_unwritten
@@ -47,8 +47,8 @@ class OpenedFiles:
     hidden: list[Segment] = field(default_factory=list)
     """Segments behind a corrupt place: kept, not shown."""
     cut_bytes: int = 0
-    unsynced: list[LogFile] = field(default_factory=list)
-    """What was read anew: a crash may have left it in the page cache only."""
+    unsynced: list[str] = field(default_factory=list)
+    """Paths of what was read anew: a crash may have left it in the page cache only."""
 
 
 def open_files(
@@ -128,7 +128,7 @@ def _open_segments(
             # truncation, and other batches of the same epoch, may have come after it.
             opened.epochs_changed = True
         problem = _recover_segment(files, opened, segment, index, durable_offset)
-        opened.unsynced.append(segment.file)
+        opened.unsynced.append(segment.path(LOG_SUFFIX))
         if problem is not None:
             opened.corruption = f"{segment.path(LOG_SUFFIX)}: {problem}"
             _log.error("log is corrupt and will not be written: %s", opened.corruption)

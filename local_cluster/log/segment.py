@@ -75,6 +75,8 @@ class Segment:
         self.first_timestamp: int | None = None
         """The largest timestamp of the first batch: what time-based rolling counts from."""
         self.created_ms = 0
+        self.is_ragged = False
+        """Whether the file may hold a part of an append that failed: nothing may follow it."""
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), base_offset)
         self._file: LogFile | None = None
@@ -176,18 +178,18 @@ class Segment:
         """Write whole batches at the end. `last_offset` and `max_timestamp` are of the whole
         buffer; `headers` with their final offsets matter only where there are several.
 
-        Raises OSError with everything as it was before.
+        Raises OSError with everything as it was before, unless `is_ragged` says otherwise.
         """
         file = self._file
         assert file is not None, "append to a segment that was not opened for it"
         try:
             written = file.write(buffer)
         except OSError:
-            file.truncate(self.size_bytes)
+            self._undo_write(file)
             raise
         if written != size_bytes:
             # Linux writes what still fits and reports ENOSPC only on the next call.
-            file.truncate(self.size_bytes)
+            self._undo_write(file)
             raise OSError(errno.ENOSPC, f"{written} of {size_bytes} bytes were written")
         if len(headers) == 1:
             self._count(self.size_bytes, size_bytes, last_offset, max_timestamp)
@@ -196,6 +198,11 @@ class Segment:
                 self._count(
                     self.size_bytes, header.size_bytes, header.last_offset, header.max_timestamp
                 )
+
+    def _undo_write(self, file: LogFile) -> None:
+        self.is_ragged = True
+        file.truncate(self.size_bytes)
+        self.is_ragged = False
 
     def _count(self, position: int, size_bytes: int, last_offset: int, max_timestamp: int) -> None:
         if self.first_timestamp is None:
@@ -228,15 +235,16 @@ class Segment:
             or self.time_index.entries_count >= index_bytes_max // TIME_ENTRY_BYTES - 1
         )
 
-    def write_indexes(self) -> list[LogFile]:
-        """Write out what the indexes hold; returns the files, to be synced."""
-        return [self.offset_index.write_out(), self.time_index.write_out()]
+    def finish(self) -> list[str]:
+        """Make the indexes complete, with the largest timestamp as last entry.
 
-    def finish(self) -> list[LogFile]:
-        """Make the indexes complete, with the largest timestamp as last entry. Raises OSError;
-        then the segment can be appended to as before."""
+        Returns the paths of the three files, to be synced. Raises OSError; the segment can then
+        be appended to as before.
+        """
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        return self.write_indexes()
+        self.offset_index.write_out()
+        self.time_index.write_out()
+        return [self.path(LOG_SUFFIX), self.offset_index.path, self.time_index.path]
 
     def close_for_appends(self) -> None:
         """After `finish`: free the memory of the indexes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from .files import Files, Syncable
+from .files import Files
 from .segment import LogSlice, Segment
 from .tickets import DeletedSegment, Deletion
 
@@ -83,8 +83,8 @@ class Segments:
         segment.remember(next_offset, end)
         return LogSlice(segment.file, position, end - position, next_offset)
 
-    def roll(self, base_offset: int, now_ms: int) -> list[Syncable | str]:
-        """Begin a new segment; returns what must be flushed for the old one and the directory.
+    def roll(self, base_offset: int, now_ms: int) -> list[str]:
+        """Begin a new segment; returns the paths that must be flushed.
 
         On OSError the old segment is still the active one, and can be appended to.
         """
@@ -101,7 +101,7 @@ class Segments:
         self._segments.append(new)
         self._bases.append(base_offset)
         self.active = new
-        return [old.file, *finished, self.directory]
+        return [*finished, self.directory]
 
     def drop_oldest(self, count: int) -> Deletion:
         """Take out the oldest segments, never all of them."""

@@ -152,6 +152,18 @@ def test_a_follower_takes_batches_as_they_are(tmp_path: Path) -> None:
     assert follower.log_end_offset == 6
 
 
+def test_a_follower_with_smaller_segments_takes_more_than_one_holds(tmp_path: Path) -> None:
+    leader = create(tmp_path / "leader")
+    for _ in range(10):
+        append(leader, batch(2, value=b"x" * 50))
+    content = bytearray(read_all(leader))
+    follower = create(tmp_path / "follower", config=LogConfig(segment_bytes=500))
+    headers = [header for _, header in iter_headers(content)]
+    follower.append_as_follower(content, headers, now_ms=NOW_MS)
+    assert read_all(follower) == content
+    assert len(follower.segment_base_offsets) > 2
+
+
 def test_log_append_time_sets_every_time_and_keeps_the_crc_right(tmp_path: Path) -> None:
     log = create(tmp_path, config=LogConfig(log_append_time=True))
     result = append(log, batch(3, timestamp_ms=5), now_ms=NOW_MS + 9)

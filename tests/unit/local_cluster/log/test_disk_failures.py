@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
     FailingFiles,
     append,
     batch,
@@ -42,6 +44,48 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     assert append(log, batch(3, producer=(9, 0, 2))) == (2, 4, -1, 0, False)
     assert offsets_of(log) == [0, 1, 2, 3, 4]
     assert offsets_of(reopen(tmp_path)) == [0, 1, 2, 3, 4]
+
+
+def test_what_cannot_be_cut_back_ends_the_log(tmp_path: Path) -> None:
+    disk = FailingFiles()
+    log = create(tmp_path, disk)
+    append(log, batch(2))
+    disk.fits_bytes, disk.error, disk.truncate_fails = 70, errno.EIO, True
+    with pytest.raises(KafkaError):
+        append(log, batch(3))
+    disk.truncate_fails = False
+    assert log.failure is not None
+    with pytest.raises(KafkaError):
+        append(log, batch(1))
+    assert offsets_of(log) == [0, 1]
+    again = reopen(tmp_path)
+    assert again.recovered_cut_bytes == 70
+    assert offsets_of(again) == [0, 1]
+
+
+@pytest.mark.parametrize("truncate_fails", [True, False])
+def test_an_index_that_cannot_be_written_is_written_at_the_next_roll(
+    tmp_path: Path, truncate_fails: bool
+) -> None:
+    disk = FailingFiles()
+    config = LogConfig(segment_bytes=1000, index_interval_bytes=50)
+    log = create(tmp_path, disk, config)
+    for _ in range(8):
+        append(log, batch(1, value=b"x" * 40))
+    disk.fits_bytes, disk.error, disk.truncate_fails = 5, errno.ENOSPC, truncate_fails
+    with pytest.raises(KafkaError):
+        append(log, batch(1, value=b"x" * 400))
+    disk.truncate_fails = False
+    append(log, batch(1, value=b"x" * 500))
+    assert log.segment_base_offsets == (0, 8)
+    log.close()
+    first = tmp_path / "t-0" / "00000000000000000000.index"
+    written = first.read_bytes()
+    first.unlink()
+    again = reopen(tmp_path, config=config, is_clean=True)
+    assert offsets_of(again) == list(range(9))
+    assert first.read_bytes() == written
+    assert len(written) > 8
 
 
 def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
@@ -99,6 +143,20 @@ def test_a_flush_covers_metadata_directories_epochs_and_rolled_segments(tmp_path
     append(log, batch(1, value=b"y"), epoch=3)
     flush(log)
     assert disk.synced == ["00000000000000000001.log"]
+
+
+def test_a_log_that_is_never_flushed_holds_no_deleted_file_open(tmp_path: Path) -> None:
+    log = create(tmp_path, config=LogConfig(segment_bytes=300, retention_ms=1000))
+    for _ in range(20):
+        append(log, batch(1, value=b"x" * 100))
+    log.apply_retention(NOW_MS + 5000, high_watermark=20).run()
+    gc.collect()
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    held = [link for link in links if str(link).startswith(f"{tmp_path}/t-0")]
+    assert [link.name for link in held] == ["00000000000000000020.log"]
+    append(log, batch(1))
+    flush(log)
+    assert log.flushed_end_offset == 21
 
 
 def test_what_rolls_while_a_flush_runs_is_left_for_the_next(tmp_path: Path) -> None:

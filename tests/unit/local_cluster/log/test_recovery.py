@@ -213,6 +213,18 @@ def test_a_tail_torn_before_an_empty_segment_is_cut(tmp_path: Path) -> None:
     assert offsets_of(reopen(tmp_path, config=SEGMENTS, is_clean=True)) == list(range(59))
 
 
+def test_epochs_on_disk_that_are_older_than_a_truncation_do_not_count(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    append(log, batch(1), epoch=0)
+    append(log, batch(2), epoch=0)
+    append(log, batch(1), epoch=1)
+    flush(log)
+    log.truncate_to(1, NOW_MS)
+    append(log, batch(1), epoch=1)
+    again = reopen(tmp_path, recovery_point=log.flushed_end_offset)
+    assert [again.epoch_at(offset) for offset in (0, 1)] == [0, 1]
+
+
 def test_the_log_start_offset_is_kept(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.advance_log_start(33)
