@@ -2,7 +2,7 @@
 
 Watches are level-triggered here: a watched read makes the service say, once and at least, that
 the path may have changed; the reader reads again. A lost connection fires every watch. Three
-things are not part of the contract: the order of watches against results, how often a watch
+things are not promised: the order of watches against results, how often a watch
 fires, and what became of a commit that ended in CoordinationUnavailable.
 """
 
