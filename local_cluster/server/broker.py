@@ -32,6 +32,7 @@ from .connection import BrokerConnection
 from .flusher import GroupCommit
 
 LISTEN_BACKLOG: Final = 512
+FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 CHECKPOINT_INTERVAL_MS: Final = 5_000
 """How often high watermarks and recovery points are written, as Kafka does."""
 RETENTION_CHECK_INTERVAL_MS: Final = 300_000
@@ -102,6 +103,8 @@ class Broker:
                 backlog=LISTEN_BACKLOG,
             )
             self._servers.append(server)
+        # Until the controller's first image is here, clients would be told of an empty cluster.
+        await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._tasks.append(asyncio.create_task(self._checkpoints(), name="checkpoints"))
         self._tasks.append(asyncio.create_task(self._retention(), name="retention"))
         self._write_ready_file()
