@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -37,6 +37,9 @@ _PRODUCER: Final[Mapping[str, Any]] = {
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 200_000,
     "partitioner": "murmur2_random",
+    "delivery.timeout.ms": 60_000,
+    # Only failures are worth a call into Python: what is gone from the queue was acknowledged.
+    "delivery.report.only.error": True,
 }
 
 OnProgress = Callable[[str, int], None]
@@ -72,15 +75,19 @@ def feed_airports(
     """
     feeds = [_Feed(name, bootstraps[name], rows) for name, rows in flights.items()]
     open_feeds = feeds
-    while open_feeds:
-        for feed in open_feeds:
-            feed.produce_round()
+    try:
+        while open_feeds:
+            for feed in open_feeds:
+                feed.produce_round()
+                on_progress(feed.airport, feed.acknowledged)
+            open_feeds = [feed for feed in open_feeds if not feed.is_produced]
+        for feed in feeds:
+            feed.flush()
             on_progress(feed.airport, feed.acknowledged)
-        open_feeds = [feed for feed in open_feeds if not feed.is_produced]
-    for feed in feeds:
-        feed.flush()
-        on_progress(feed.airport, feed.acknowledged)
-    return sum(feed.acknowledged for feed in feeds)
+        return sum(feed.acknowledged for feed in feeds)
+    finally:
+        for feed in feeds:
+            feed.abandon()
 
 
 class _Feed:
@@ -92,7 +99,12 @@ class _Feed:
         self._next = 0
         self._failed: str | None = None
         self._producer = Producer(
-            {**_PRODUCER, "bootstrap.servers": bootstrap, "error_cb": self._on_error}
+            {
+                **_PRODUCER,
+                "bootstrap.servers": bootstrap,
+                "error_cb": self._on_error,
+                "on_delivery": self._on_delivery,
+            }
         )
 
     @property
@@ -129,9 +141,17 @@ class _Feed:
         if left:
             raise FeedError(f"{self.airport}: {left} flights not taken in {FLUSH_TIMEOUT_S:g} s")
 
+    def abandon(self) -> None:
+        """Forget what is still queued; nothing is, after `flush`."""
+        self._producer.purge()
+
     def _on_error(self, error: KafkaError) -> None:
-        if error.fatal() or error.code() == KafkaError._ALL_BROKERS_DOWN:
+        if error.fatal():
             self._failed = str(error)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed = f"a flight was not taken: {error}"
 
     def _check(self) -> None:
         if self._failed is not None:
