@@ -188,7 +188,8 @@ class Broker:
 def _bind(host: str, port: int) -> socket.socket:
     """A bound, listening-to-be socket. Raises OSError that names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sets TCP_NODELAY on what is accepted; with 0 it does not.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setblocking(False)
