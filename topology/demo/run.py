@@ -38,6 +38,7 @@ from topology.demo.flights import (
     read_flights,
 )
 from topology.demo.mirrored import MirroredWatch, MirrorStalledError
+from topology.demo.prepare import DemoError, demo_links, forget, prepare
 from topology.demo.report import (
     Report,
     print_answers,
@@ -46,10 +47,8 @@ from topology.demo.report import (
     write_parquet,
 )
 from topology.deploy import DeployError, current_status, down, up
-from topology.deployment import Deployment, LinkView
-from topology.load import load_topology
+from topology.deployment import Deployment
 from topology.problems import InvalidTopology
-from topology.render import render
 from topology.state import StateDir
 from topology.zookeeper import ZooKeeperUnavailable
 
@@ -58,14 +57,8 @@ EXIT_BAD: Final = 1
 EXIT_USAGE: Final = 2
 
 BOARDS_AIRPORT: Final = "jfk"
-OWNER_FILE: Final = "demo"
-"""Lies in the state directory while it is the demo's, which then may delete it."""
 
 BeforeAudit = Callable[[Deployment, StateDir], None]
-
-
-class DemoError(Exception):
-    """The demo cannot run here; the message says what to do."""
 
 
 def run_demo(
@@ -86,7 +79,7 @@ def run_demo(
     is_json = output == "json"
     console = Console(stderr=is_json, highlight=False)
     try:
-        deployment, state = _prepare(topology, state_dir)
+        deployment, state = prepare(topology, state_dir)
     except InvalidTopology as error:
         for line in error.lines():
             console.print(line, markup=False, soft_wrap=True)
@@ -94,8 +87,6 @@ def run_demo(
     except (DemoError, DeployError, ZooKeeperUnavailable, OSError) as error:
         console.print(f"demo: {error}", style="red", markup=False, soft_wrap=True)
         return EXIT_USAGE
-    state.create()
-    (state.path / OWNER_FILE).touch()
     demo = _Demo(deployment, state, console, flights_max, before_audit)
     with _terminated_as_interrupt():
         code = demo.run(out, keep=keep)
@@ -244,7 +235,7 @@ class _Demo:
             self._fail(str(error), error.details)
         else:
             if self.report.is_good:
-                _forget(self._state)
+                forget(self._state)
         self.report.seconds["stop"] = time.monotonic() - started_s
         return False
 
@@ -313,48 +304,6 @@ _EXPECTED: Final = (
     OSError,
     SparkStartError,
 )
-
-
-def demo_links(deployment: Deployment) -> dict[str, LinkView]:
-    """The link from each airport's cluster into one and the same aggregate. Raises DemoError."""
-    by_target: dict[str, dict[str, LinkView]] = {}
-    for link in deployment.links:
-        by_target.setdefault(link.target, {})[link.source] = link
-    for links in by_target.values():
-        if all(name in links for name in AIRPORTS):
-            return {name: links[name] for name in AIRPORTS}
-    raise DemoError(
-        f"{deployment.topology_file} has no aggregate with links from clusters "
-        + ", ".join(AIRPORTS)
-    )
-
-
-def _prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
-    topology = load_topology(topology_file)
-    state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
-    deployment = render(topology, state, topology_file=topology_file)
-    demo_links(deployment)
-    if state.is_locked():
-        raise DemoError(
-            f"{deployment.name} is running in {state.path}; stop it with `heliograph down`"
-            " or choose another --state-dir"
-        )
-    if state.exists():
-        if not (state.path / OWNER_FILE).exists():
-            raise DemoError(
-                f"{state.path} has data that the demo did not make; delete it with"
-                " `heliograph down --purge` or choose another --state-dir"
-            )
-        down(state, purge=True)
-        _forget(state)
-    return deployment, state
-
-
-def _forget(state: StateDir) -> None:
-    """Take the demo's own mark away, and the directory if nothing else is left in it."""
-    (state.path / OWNER_FILE).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        state.path.rmdir()
 
 
 def _stop_spark(starting: Future[SparkSession]) -> None:

@@ -14,8 +14,8 @@ import pytest
 from spark_global.audit import AuditReport, Finding, PartitionCount
 from topology.demo.answers import Answers
 from topology.demo.boards import Board, Flight
+from topology.demo.prepare import DemoError, demo_links
 from topology.demo.report import Report, write_parquet
-from topology.demo.run import DemoError, demo_links
 from topology.deployment import Deployment, LinkView
 
 FLIGHT = Flight(offset=7, timestamp_ms=1, key=b"UA", value=b'{"flight":1}', headers=())

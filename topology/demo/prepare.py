@@ -1,0 +1,69 @@
+"""Before the demo begins: is this a topology for it, and may it use the state directory?"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+from topology.demo.flights import AIRPORTS
+from topology.deploy import down
+from topology.deployment import Deployment, LinkView
+from topology.load import load_topology
+from topology.render import render
+from topology.state import StateDir
+
+OWNER_FILE: Final = "demo"
+"""Lies in the state directory while it is the demo's, which then may delete it."""
+
+
+class DemoError(Exception):
+    """The demo cannot run here; the message says what to do."""
+
+
+def demo_links(deployment: Deployment) -> dict[str, LinkView]:
+    """The link from each airport's cluster into one and the same aggregate. Raises DemoError."""
+    by_target: dict[str, dict[str, LinkView]] = {}
+    for link in deployment.links:
+        by_target.setdefault(link.target, {})[link.source] = link
+    for links in by_target.values():
+        if all(name in links for name in AIRPORTS):
+            return {name: links[name] for name in AIRPORTS}
+    raise DemoError(
+        f"{deployment.topology_file} has no aggregate with links from clusters "
+        + ", ".join(AIRPORTS)
+    )
+
+
+def prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
+    """What is to be deployed, and an empty state directory with the demo's mark.
+
+    Raises DemoError, DeployError, InvalidTopology, ZooKeeperUnavailable and OSError.
+    """
+    topology = load_topology(topology_file)
+    state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
+    deployment = render(topology, state, topology_file=topology_file)
+    demo_links(deployment)
+    if state.is_locked():
+        raise DemoError(
+            f"{deployment.name} is running in {state.path}; stop it with `heliograph down`"
+            " or choose another --state-dir"
+        )
+    if state.exists():
+        if not (state.path / OWNER_FILE).exists():
+            raise DemoError(
+                f"{state.path} has data that the demo did not make; delete it with"
+                " `heliograph down --purge` or choose another --state-dir"
+            )
+        down(state, purge=True)
+        forget(state)
+    state.create()
+    (state.path / OWNER_FILE).touch()
+    return deployment, state
+
+
+def forget(state: StateDir) -> None:
+    """Take the demo's own mark away, and the directory if nothing else is left in it."""
+    (state.path / OWNER_FILE).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        state.path.rmdir()
