@@ -5,8 +5,8 @@ watermark passed. Sequences of idempotent producers (KIP-98, KIP-360) are checke
 a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467).
 
 Deviations from Kafka: the records inside a batch are not opened (the header, its bounds and the
-CRC are checked), except on compacted topics; several batches for one partition in one request
-are accepted; transactional batches are refused with INVALID_TXN_STATE, transactions are not there.
+CRC are checked), except on compacted topics and where the topic's `heliograph.record.check` is
+`full`; transactional batches are refused with INVALID_TXN_STATE, transactions are not there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from local_cluster.log.validate import check_keys, check_produced
+from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -25,6 +25,7 @@ from .services import BrokerServices
 
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
+ZSTD_SINCE_VERSION: Final = 7
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
@@ -68,9 +69,17 @@ def _append(
             raise KafkaError(ErrorCode.invalid_record, "no records")
         partition = broker.replicas.get_leader(entry.topic, entry.partition)
         config = partition.log.config
-        headers = check_produced(entry.records, message_bytes_max=config.max_message_bytes)
-        if any(header.is_transactional for header in headers):
-            raise KafkaError(ErrorCode.invalid_txn_state, "transactions are not served yet")
+        headers = check_produced(
+            entry.records,
+            message_bytes_max=config.max_message_bytes,
+            allow_zstd=context.api_version >= ZSTD_SINCE_VERSION,
+            log_append_time=config.log_append_time,
+            now_ms=broker.clock.now_ms(),
+            timestamp_before_ms_max=config.timestamp_before_ms_max,
+            timestamp_after_ms_max=config.timestamp_after_ms_max,
+        )
+        if config.full_record_check:
+            check_records(entry.records, headers)
         if config.is_compacted:
             bad = check_keys(entry.records, headers)
             if bad:

@@ -100,7 +100,11 @@ class ReplicaSet:
                 continue
             if partition.log.config != config:
                 partition.log.update_config(config)
-            if state.leader == self._broker_id:
+            if partition.log.corruption is not None:
+                # Leading with it would spread the damage, or serve less than was acknowledged.
+                _log.error("%s does not lead: %s", partition.log, partition.log.corruption)
+                self._resign(partition, state.leader_epoch)
+            elif state.leader == self._broker_id:
                 self._lead(partition, state.leader_epoch)
             else:
                 self._resign(partition, state.leader_epoch)
@@ -115,9 +119,7 @@ class ReplicaSet:
                 f"the directory belongs to topic id {found.topic_id}, not {topic.topic_id}",
             )
         if found is None:
-            log = self._directory.get_or_create(
-                topic.name, topic.topic_id, state.partition, config
-            )
+            log = self._directory.get_or_create(topic.name, topic.topic_id, state.partition, config)
             found = Partition(
                 topic.name,
                 state.partition,

@@ -22,6 +22,7 @@ from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
+from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.producer_ids import ProducerIds
@@ -30,13 +31,10 @@ from local_cluster.settings import BrokerSettings
 
 from .connection import BrokerConnection
 from .flusher import GroupCommit
+from .housekeeping import Housekeeping
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
-CHECKPOINT_INTERVAL_MS: Final = 5_000
-"""How often high watermarks and recovery points are written, as Kafka does."""
-RETENTION_CHECK_INTERVAL_MS: Final = 300_000
-"""Default of log.retention.check.interval.ms."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +74,9 @@ class Broker:
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._housekeeping = Housekeeping(
+            settings, self._directory, self.replicas, self.clock, self._on_fatal
+        )
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
@@ -86,7 +86,9 @@ class Broker:
 
     async def start(self) -> None:
         """Join the cluster and serve. Raises OSError, KafkaError or ZooKeeper's errors."""
-        self._directory.open(cluster_id=None)
+        self._directory.open(
+            config=LogConfig.of({}, self.settings.config), flushes=self._flusher is not None
+        )
         if self._flusher is not None:
             self._flusher.start()
         await self.groups.start()
@@ -105,17 +107,14 @@ class Broker:
             self._servers.append(server)
         # Until the controller's first image is here, clients would be told of an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
-        self._tasks.append(asyncio.create_task(self._checkpoints(), name="checkpoints"))
-        self._tasks.append(asyncio.create_task(self._retention(), name="retention"))
+        self._housekeeping.start()
         self._write_ready_file()
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
     async def stop(self) -> None:
         """Leave the cluster, finish what was appended, close the logs cleanly."""
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._housekeeping.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self._connections):
@@ -124,8 +123,9 @@ class Broker:
         await self.groups.stop()
         if self._flusher is not None:
             await self._flusher.stop()
-        self._checkpoint()
-        self._directory.close(clean=not self.fatal.done())
+        self._directory.close(
+            clean=not self.fatal.done(), high_watermarks=self._housekeeping.high_watermarks()
+        )
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -147,29 +147,6 @@ class Broker:
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():
             self.fatal.set_result(error)
-
-    def _checkpoint(self) -> None:
-        self._directory.checkpoint(
-            {
-                (partition.topic, partition.partition): partition.high_watermark
-                for partition in self.replicas
-            }
-        )
-
-    async def _checkpoints(self) -> None:
-        while True:
-            await asyncio.sleep(CHECKPOINT_INTERVAL_MS / 1000)
-            self._checkpoint()
-
-    async def _retention(self) -> None:
-        interval_ms = self.settings.config_int(
-            "log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS
-        )
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            for partition in tuple(self.replicas):
-                partition.log.apply_retention(self.clock.now_ms(), partition.high_watermark)
-                await asyncio.sleep(0)
 
     def _write_ready_file(self) -> None:
         path = Path(self.settings.ready_file)
