@@ -26,12 +26,12 @@ from tenacity import (
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.committed import committed_batches
 from local_cluster.records.compress import decompress
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .columns import RecordColumns, decode_columns, take_rows
-from .committed import committed_batches
 from .splits import PartitionRange
 
 READ_COMMITTED: Final = 1

@@ -40,6 +40,12 @@ def log(start: int, batches: int, size: int = 2) -> memoryview:
     )
 
 
+def accept(flow: PartitionReplicator, fetched: memoryview) -> None:
+    """Take in a fetch, and release it."""
+    flow.accept(fetched, ())
+    flow.release(flow.accepted)
+
+
 def take(flow: PartitionReplicator) -> Outgoing:
     outgoing = flow.take()
     assert outgoing is not None
@@ -48,7 +54,7 @@ def take(flow: PartitionReplicator) -> Outgoing:
 
 def pass_probation(flow: PartitionReplicator) -> int:
     """Copies the probation's batches of two records; the next source offset."""
-    flow.accept(log(flow.fetch_position, PROBATION_BATCHES), ())
+    accept(flow, log(flow.fetch_position, PROBATION_BATCHES))
     for index in range(PROBATION_BATCHES):
         flow.acknowledge(take(flow), 2 * index)
     return flow.fetch_position
@@ -56,7 +62,7 @@ def pass_probation(flow: PartitionReplicator) -> int:
 
 def test_one_batch_at_a_time_on_probation_then_five() -> None:
     flow = replicator()
-    flow.accept(log(0, 20), ())
+    accept(flow, log(0, 20))
     for index in range(PROBATION_BATCHES):
         outgoing = take(flow)
         assert flow.take() is None
@@ -72,7 +78,7 @@ def test_one_batch_at_a_time_on_probation_then_five() -> None:
 def test_the_source_position_is_the_oldest_unacknowledged() -> None:
     flow = replicator()
     start = pass_probation(flow)
-    flow.accept(log(start, 3), ())
+    accept(flow, log(start, 3))
     first, second = take(flow), take(flow)
     assert (flow.source_next, flow.fetch_position) == (start, start + 6)
     flow.acknowledge(first, 10)
@@ -83,7 +89,7 @@ def test_the_source_position_is_the_oldest_unacknowledged() -> None:
 
 def test_acknowledged_out_of_order_is_a_defect() -> None:
     flow = replicator()
-    flow.accept(log(pass_probation(flow), 2), ())
+    accept(flow, log(pass_probation(flow), 2))
     take(flow)
     with pytest.raises(AssertionError):
         flow.acknowledge(take(flow), 12)
@@ -92,7 +98,7 @@ def test_acknowledged_out_of_order_is_a_defect() -> None:
 def test_room_is_counted_in_bytes_until_acknowledged() -> None:
     flow = replicator(pending_bytes_max=100)
     rooms = [flow.wants_fetch]
-    flow.accept(log(0, 2), ())
+    accept(flow, log(0, 2))
     rooms.append(flow.wants_fetch)
     flow.acknowledge(take(flow), 0)
     flow.acknowledge(take(flow), 2)
@@ -115,6 +121,7 @@ def test_what_precedes_an_uncopyable_batch_is_taken_in() -> None:
     spoiled[-1] ^= 1
     with pytest.raises(UncopyableBatchError):
         flow.accept(memoryview(spoiled), ())
+    flow.release(flow.accepted)
     assert (take(flow).prepared.source_first, flow.fetch_position) == (0, 2)
     assert flow.has_pending
 
@@ -155,3 +162,19 @@ def test_a_failed_write_is_repeated() -> None:
     block.put_back(blocks, keys)
     assert block.is_dirty
     assert block.take_records() == (blocks, keys)
+
+
+def test_what_is_held_is_not_taken() -> None:
+    flow = replicator()
+    flow.accept(log(0, 2), ())
+    mark = flow.accepted
+    flow.accept(log(4, 1), ())
+    assert flow.take() is None
+    assert (flow.source_next, flow.has_pending) == (0, True)
+    flow.release(mark)
+    flow.acknowledge(take(flow), 0)
+    flow.acknowledge(take(flow), 2)
+    assert flow.take() is None
+    assert (flow.source_next, flow.fetch_position) == (4, 6)
+    flow.release(flow.accepted)
+    assert take(flow).prepared.source_first == 4

@@ -6,10 +6,10 @@ import struct
 from pathlib import Path
 
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.records.committed import committed_batches
 from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, iter_headers
-from spark_global.committed import committed_batches
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 ABORT, COMMIT = 0, 1
 
 
