@@ -142,8 +142,12 @@ class _Feed:
             raise FeedError(f"{self.airport}: {left} flights not taken in {FLUSH_TIMEOUT_S:g} s")
 
     def abandon(self) -> None:
-        """Forget what is still queued; nothing is, after `flush`."""
+        """Forget what is still queued (nothing is, after `flush`) and disconnect.
+
+        A producer that lives on would complain about every broker that is stopped after it.
+        """
         self._producer.purge()
+        self._producer.close()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
