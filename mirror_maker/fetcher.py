@@ -16,6 +16,7 @@ from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
 from .flow import Flow
+from .identity import Confirmer
 from .ports import DataSource
 from .replicator import PartitionReplicator
 from .resuming import READ_COMMITTED, LinkContext
@@ -37,14 +38,16 @@ class Fetcher:
         source: DataSource,
         node_id: int,
         flows: Callable[[], Iterable[Flow]],
+        confirmer: Confirmer,
         on_failure: Callable[[str | None], None],
     ) -> None:
-        """`source` carries nothing but long polls; `on_failure` hears why a poll failed, or None
-        when the broker answers."""
+        """`source` carries nothing but long polls; `confirmer` is the same broker's; `on_failure`
+        hears why a poll failed, or None when the broker answers."""
         self._context = context
         self._source = source
         self._node_id = node_id
         self._flows = flows
+        self._confirmer = confirmer
         self._on_failure = on_failure
         self._wake = asyncio.Event()
         self._back_off = BackOff(
@@ -108,6 +111,7 @@ class Fetcher:
             answer = answers.get(at)
             if answer is not None:
                 refused = refused or bool(answer.error)
-                flow.on_fetched(replicator, position, answer)
+                if flow.on_fetched(replicator, position, answer):
+                    self._confirmer.hold(flow, replicator)
         if refused:
             await self._context.clock.sleep(ERROR_PAUSE_MS)

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 from local_cluster.client.model import (
     FetchedPartition,
@@ -225,6 +226,13 @@ class Flow:
         proved = await prove(self._context, self.source, self.target)
         if self._stopping:
             return
+        logger.info(
+            "%s: goes on at source offset %d, sequence %d; paired %d unmapped batches",
+            self._name,
+            proved.source_next,
+            proved.next_sequence,
+            proved.paired_batches,
+        )
         self._key = proved.flow
         self._disturbance = None
         self._disturbed.clear()
@@ -302,10 +310,10 @@ class Flow:
 
     def on_fetched(
         self, replicator: PartitionReplicator, position: int, fetched: FetchedPartition
-    ) -> None:
-        """An answer for `position` of this replicator."""
+    ) -> bool:
+        """An answer for `position` of this replicator; whether records wait for `on_confirmed`."""
         if replicator is not self.replicator or replicator.fetch_position != position:
-            return
+            return False
         if fetched.error == ErrorCode.offset_out_of_range:
             self._stop_after_queue(
                 FlowFailedError(
@@ -313,21 +321,38 @@ class Flow:
                     f"{fetched.log_start_offset}..{fetched.high_watermark}"
                 )
             )
-            return
+            return False
         if fetched.error:
             self.reason = f"source: {fetched.error.name.upper()}"
             self._context.directory.hurry()
-            return
+            return False
         self.reason = None
         self.history.observe(fetched.high_watermark, self._context.clock.monotonic_ms())
         try:
-            if replicator.accept(fetched.records, fetched.aborted_transactions):
-                self.on_ready(self)
-            elif len(fetched.records):
+            advanced = replicator.accept(fetched.records, fetched.aborted_transactions)
+            if not advanced and len(fetched.records):
                 raise UncopyableBatchError(position, "no whole batch in the fetch answer")
         except UncopyableBatchError as error:
-            self.on_ready(self)
             self._stop_after_queue(error)
+        return replicator.has_held
+
+    def on_confirmed(
+        self, replicator: PartitionReplicator, mark: int, topic_id: UUID | None
+    ) -> None:
+        """After what was accepted up to the mark was fetched, the source had this topic id."""
+        if replicator is not self.replicator or self._key is None:
+            return
+        if topic_id == self._key.source_topic_id:
+            replicator.release(mark)
+            if replicator.can_take:
+                self.on_ready(self)
+        elif topic_id is None:
+            self._context.directory.hurry()
+            self.disturb(
+                KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.source} at the source")
+            )
+        else:
+            self.disturb(FlowFailedError(f"{self.source.topic} was deleted and made anew"))
 
     def _stop_after_queue(self, error: FlowFailedError) -> None:
         """Write what came before the trouble, then fail."""
@@ -396,7 +421,9 @@ class Flow:
         if answer.log_append_time_ms >= 0:
             self.disturb(FlowFailedError(f"{self.target.topic} replaces timestamps"))
             return
-        if answer.base_offset < 0 or not replicator.is_oldest(outgoing):
+        if answer.base_offset < replicator.block.target_next or not replicator.is_oldest(outgoing):
+            # Out of order, or lower than what is there already: the target may be another one.
+            self._context.directory.hurry()
             self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
             return
         # Even if the flow is disturbed by now: an acknowledgement is a fact for the map.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -20,6 +21,7 @@ from .discovery import grown_topics, missing_topics, new_topic, select_topics
 from .fetcher import Fetcher
 from .flow import Flow
 from .formats import Block
+from .identity import Confirmer
 from .map_store import LinkFailedError
 from .model import FlowState, LinkState
 from .offset_map import OpenBlock
@@ -155,21 +157,25 @@ class LinkWorker:
         limits = self.context.limits
         back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self.context.random)
         directory = self.context.directory
+        failure: str | None = None
         while True:
             directory.asked.clear()
             try:
                 await self.discover()
-                back_off.reset()
-                pause_ms = limits.discovery_ms
             except KafkaError as error:
-                logger.info("link %s: discovery: %s", self.name, error)
-                pause_ms = back_off.next_ms()
-            await self.context.clock.sleep(min(DISCOVERY_MS_MIN, pause_ms))
-            try:
-                async with asyncio.timeout(max(0, pause_ms - DISCOVERY_MS_MIN) / 1000):
+                if failure is None:
+                    logger.warning("link %s: discovery: %s", self.name, error)
+                failure = str(error)
+                await self.context.clock.sleep(back_off.next_ms())
+                continue
+            if failure is not None:
+                logger.info("link %s: both clusters answer again", self.name)
+            failure = None
+            back_off.reset()
+            await self.context.clock.sleep(min(DISCOVERY_MS_MIN, limits.discovery_ms))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, limits.discovery_ms - DISCOVERY_MS_MIN) / 1000):
                     await directory.asked.wait()
-            except TimeoutError:
-                pass
 
     async def discover(self) -> None:
         """One round: learn both clusters, make what is missing. Raises KafkaError."""
@@ -254,15 +260,18 @@ class LinkWorker:
     def _ensure_fetchers(self, brokers: Iterable[int]) -> None:
         for node_id in brokers:
             if node_id not in self._fetchers and self._group is not None:
+                confirmer = Confirmer(self.context, self.context.source, node_id)
                 fetcher = Fetcher(
                     self.context,
                     self._polls,
                     node_id,
                     self.flows.values,
+                    confirmer,
                     partial(self._note_source_failure, node_id),
                 )
                 self._fetchers[node_id] = fetcher
                 self._group.create_task(fetcher.run())
+                self._group.create_task(confirmer.run())
 
     def _note_source_failure(self, asker: int, failure: str | None) -> None:
         if failure is None:

@@ -54,6 +54,11 @@ class OpenBlock:
             self._runs = list(predecessor.runs)
             self._superseded = [encode_key(predecessor)]
 
+    @property
+    def target_next(self) -> int:
+        """The target offset after the last mapped record."""
+        return self._runs[-1].target_next if self._runs else self._target_start
+
     def append(self, runs: Sequence[Run], source_next: int, next_sequence: int) -> None:
         """Take in acknowledged runs; what lies up to `source_next` beside them was left out."""
         for run in runs:

@@ -1,4 +1,7 @@
-"""What the mirror needs from the outside. `KafkaClient` is a source and a sink as it is."""
+"""What the mirror needs from the outside.
+
+`KafkaClient` is a sink as it is; a source is a `SourceClient`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from uuid import UUID
 
 from local_cluster.client.model import (
     ClusterMetadata,
@@ -19,8 +23,8 @@ from local_cluster.client.model import (
 from local_cluster.wire.errors import KafkaError
 
 
-class DataSource(Protocol):
-    """A cluster to read from. Every method raises KafkaError."""
+class LogReader(Protocol):
+    """A cluster whose logs are read. Every method raises KafkaError."""
 
     async def metadata(
         self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
@@ -42,14 +46,20 @@ class DataSource(Protocol):
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]: ...
 
+
+class DataSource(LogReader, Protocol):
+    """A cluster to copy from."""
+
     async def describe_topic_configs(
         self, names: Sequence[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]: ...
 
-    async def close(self) -> None: ...
+    async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
+        """Ids of the topics that exist, in the view of this broker."""
+        ...
 
 
-class DataSink(DataSource, Protocol):
+class DataSink(LogReader, Protocol):
     """A cluster to write to; it is read as well, to see what was written."""
 
     async def produce(

@@ -1,11 +1,12 @@
 """One flow between its source and its target, as a pure step: no I/O, no clock.
 
-      fetched bytes            take()               acknowledge()
-    accept() ----> queue ----------------> in flight -------------> open block of the map
-       |             bounded by bytes       <= 5 batches             source_next, next_sequence
+       fetched bytes   release()     take()              acknowledge()
+    accept() ---> held ------> queue ------> in flight -------------> open block of the map
+       |           bounded by bytes        <= 5 batches                source_next, next_sequence
        +-- fetch_position
 
-1. `accept` selects and prepares what a fetch brought, and moves the fetch position.
+1. `accept` selects and prepares what a fetch brought, and moves the fetch position; `release`
+   sets it free once it is sure that it came from the right topic (see `identity`).
 2. `take` gives the next batch with its (producer id, epoch, sequence), while fewer than
    `UNACKED_BATCHES_MAX` are unacknowledged: the broker recognises a repeated write among the
    producer's last five batches of a partition, no further back.
@@ -72,9 +73,12 @@ class PartitionReplicator:
         self.bytes_acknowledged = 0
         self.batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
         self.batches_left_out = 0
+        self.accepted = 0
+        """Batches accepted so far: a mark for `release`."""
         self._pending_bytes_max = pending_bytes_max
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
+        self._held: deque[PreparedBatch] = deque()
         self._queue: deque[PreparedBatch] = deque()
         self._in_flight: deque[Outgoing] = deque()
         self._proved = 0
@@ -96,7 +100,12 @@ class PartitionReplicator:
     @property
     def has_pending(self) -> bool:
         """Whether something accepted is not acknowledged yet."""
-        return bool(self._queue or self._in_flight)
+        return bool(self._held or self._queue or self._in_flight)
+
+    @property
+    def has_held(self) -> bool:
+        """Whether something accepted waits for `release`."""
+        return bool(self._held)
 
     def is_oldest(self, outgoing: Outgoing) -> bool:
         """Whether this batch is the next one to be acknowledged."""
@@ -107,7 +116,8 @@ class PartitionReplicator:
         """Everything of the source before this offset is on the target or left out."""
         if self._in_flight:
             return self._in_flight[0].prepared.source_first
-        return self._queue[0].source_first if self._queue else self.fetch_position
+        waiting = self._queue or self._held
+        return waiting[0].source_first if waiting else self.fetch_position
 
     def accept(self, fetched: memoryview, aborted_transactions: Sequence[tuple[int, int]]) -> bool:
         """Take in a fetch answer from `fetch_position`; whether anything was in it.
@@ -121,16 +131,22 @@ class PartitionReplicator:
             prepared = prepare(batch)
             self.fetch_position = batch.source_next
             if prepared is not None:
-                self._queue.append(prepared)
+                self._held.append(prepared)
+                self.accepted += 1
                 self.pending_bytes += len(prepared.data)
                 self.batches_by_path[prepared.path] += 1
         self.fetch_position = selection.source_next
         self.batches_left_out += selection.left_out_count
-        if not self._queue and not self._in_flight:
+        if not self.has_pending:
             self.block.advance(self.fetch_position)
         if selection.refusal is not None:
             raise selection.refusal
         return self.fetch_position > before
+
+    def release(self, mark: int) -> None:
+        """What was accepted up to a mark (a former `accepted`) may be written."""
+        while self._held and self.accepted - len(self._held) < mark:
+            self._queue.append(self._held.popleft())
 
     def take(self) -> Outgoing | None:
         """The next batch to write, or None while the window is full or nothing is queued."""

@@ -69,6 +69,8 @@ class Proved:
     next_sequence: int
     high_watermark: int
     """Of the target, when its tail was read."""
+    paired_batches: int
+    """Of the target's tail: written, but not mapped yet."""
 
 
 async def prove(context: LinkContext, source: TopicPartition, target: TopicPartition) -> Proved:
@@ -110,6 +112,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         source_next=pairing.source_next,
         next_sequence=pairing.next_sequence,
         high_watermark=high_watermark,
+        paired_batches=len(tail.batches),
     )
 
 

@@ -27,12 +27,12 @@ from .resuming import LinkContext
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup
+from .source_client import SourceClient
 from .status import link_status
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
 FIRST_DISCOVERY_POLL_MS: Final = 20
-LOOP_CLIENT_TIMEOUT_MS: Final = 30_000
 
 logger = logging.getLogger(__name__)
 
@@ -106,13 +106,17 @@ class MirrorService:
     # -- parts ----------------------------------------------------------------------------------
 
     def _client(self, bootstrap: str, role: str) -> KafkaClient:
-        client = KafkaClient(
-            bootstrap,
-            client_id=f"heliograph-mirror-{self._settings.worker_id}-{role}",
-            request_timeout_ms=LOOP_CLIENT_TIMEOUT_MS,
-        )
+        client = KafkaClient(bootstrap, client_id=self._client_id(role))
         self._clients.append(client)
         return client
+
+    def _source_client(self, bootstrap: str, role: str) -> SourceClient:
+        client = SourceClient(bootstrap, client_id=self._client_id(role))
+        self._clients.append(client)
+        return client
+
+    def _client_id(self, role: str) -> str:
+        return f"heliograph-mirror-{self._settings.worker_id}-{role}"
 
     def _link(self, link: LinkSettings) -> LinkWorker:
         settings = self._settings
@@ -128,7 +132,7 @@ class MirrorService:
             settings=link,
             limits=settings.limits,
             worker_id=settings.worker_id,
-            source=self._client(link.source_bootstrap, f"{link.name}-ask"),
+            source=self._source_client(link.source_bootstrap, f"{link.name}-ask"),
             sink=self._sink,
             directory=Directory(),
             map_store=map_store,
@@ -138,7 +142,7 @@ class MirrorService:
         )
         return LinkWorker(
             context,
-            self._client(link.source_bootstrap, f"{link.name}-poll"),
+            self._source_client(link.source_bootstrap, f"{link.name}-poll"),
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,

@@ -68,7 +68,7 @@ class Limits:
     map_flush_ms: Positive = 500
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
-    back_off_ms_max: Positive = 5_000
+    back_off_ms_max: Positive = 2_000
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000

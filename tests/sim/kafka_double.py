@@ -383,6 +383,17 @@ class SimClient:
         await self._exchange(0, apply, detached=False)
         return answer
 
+    async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, uuid.UUID]:
+        answer: dict[str, uuid.UUID] = {}
+
+        def apply() -> None:
+            topics = self._cluster.topics
+            answer.update({name: topics[name].topic_id for name in names if name in topics})
+
+        # Not behind a long poll: the mirror asks by another connection.
+        await self._exchange(-1 - node_id, apply, detached=False)
+        return answer
+
     # -- DataSink ---------------------------------------------------------------------------------
 
     async def produce(

@@ -1,0 +1,63 @@
+"""Nothing is written that was fetched from another topic of the same name.
+
+A fetch asks by name. Between two rounds of discovery a topic may be deleted and made anew, and a
+fetch at the old position then brings records of the new topic. So what was fetched is held until
+the broker that served it, asked afterwards, still knows the topic under the id that the flow is
+about: a topic that is made anew later than that has not been read from yet.
+
+One question at a time per broker, about all topics that hold something: while it is on its way
+more is fetched and held, so that it costs latency (one round trip), not throughput. A source
+without topic ids cannot be asked so; its records are released at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from local_cluster.wire.errors import KafkaError
+
+from .back_off import BackOff
+from .flow import Flow
+from .ports import DataSource
+from .replicator import PartitionReplicator
+from .resuming import LinkContext
+
+
+class Confirmer:
+    """Confirms what one source broker served; `run` until cancelled."""
+
+    def __init__(self, context: LinkContext, source: DataSource, node_id: int) -> None:
+        """`source` is not the client of the long polls, behind which a question would wait."""
+        self._context = context
+        self._source = source
+        self._node_id = node_id
+        self._holding: dict[Flow, PartitionReplicator] = {}
+        self._wake = asyncio.Event()
+
+    def hold(self, flow: Flow, replicator: PartitionReplicator) -> None:
+        """The replicator has accepted records that this broker served."""
+        self._holding[flow] = replicator
+        self._wake.set()
+
+    async def run(self) -> None:
+        limits = self._context.limits
+        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            asked, self._holding = self._holding, {}
+            # Taken before the question is sent: it says nothing of what is fetched later.
+            marks = {flow: replicator.accepted for flow, replicator in asked.items()}
+            topics = sorted({flow.source.topic for flow in asked})
+            try:
+                topic_ids = await self._source.topic_ids(self._node_id, topics)
+            except KafkaError:
+                for flow, replicator in asked.items():
+                    self._holding.setdefault(flow, replicator)
+                self._wake.set()
+                self._context.directory.hurry()
+                await self._context.clock.sleep(back_off.next_ms())
+                continue
+            back_off.reset()
+            for flow, replicator in asked.items():
+                flow.on_confirmed(replicator, marks[flow], topic_ids.get(flow.source.topic))
