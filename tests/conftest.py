@@ -7,12 +7,16 @@ import subprocess
 import time
 from collections.abc import Iterator
 
-import hypothesis  # noqa: F401  # before kio, which gives it strategies only if it is loaded
+import hypothesis  # before kio, which gives it strategies only if it is loaded
 import pytest
 
 from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
 ZOOKEEPER_START_SECONDS_MAX = 30.0
+
+# No test asserts how long something takes, and a failure prints how to have it again.
+hypothesis.settings.register_profile("heliograph", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("heliograph")
 
 
 @pytest.fixture(scope="session")
