@@ -17,52 +17,28 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from local_cluster.client.model import (
-    FetchedPartition,
-    FetchPosition,
-    ProducedPartition,
-    TopicPartition,
-)
-from local_cluster.records.header import iter_headers
+from local_cluster.client.model import FetchedPartition, ProducedPartition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
 from .formats import FlowKey
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .map_store import LinkFailedError
-from .model import FlowFailedError, FlowState, UncopyableBatchError
-from .passthrough import CopyPath
-from .replicator import Outgoing, PartitionReplicator
-from .resume import is_same_content
-from .resuming import LinkContext, prove, raise_epoch, start_replicator
+from .model import (
+    BATCH_REFUSED,
+    PRODUCER_REFUSED,
+    FlowFailedError,
+    FlowState,
+    UncopyableBatchError,
+)
+from .replicator import CopyTotals, Outgoing, PartitionReplicator
+from .resuming import LinkContext, check_written, prove, raise_epoch, start_replicator
 
 RUNNING_LAG_SECONDS_MAX: Final = 5.0
 """A flow that is later than this is catching up."""
 LEASE_POLL_MS: Final = 100
 HURRIES_MAX: Final = 20
 """Rounds of discovery that a starting flow asks for at once; then it waits for the regular ones."""
-
-_HOPELESS: Final = frozenset(
-    {
-        ErrorCode.corrupt_message,
-        ErrorCode.message_too_large,
-        ErrorCode.record_list_too_large,
-        ErrorCode.invalid_record,
-        ErrorCode.invalid_timestamp,
-        ErrorCode.unsupported_compression_type,
-        ErrorCode.unsupported_for_message_format,
-        ErrorCode.policy_violation,
-    }
-)
-"""Refusals of the batch itself: the same bytes will be refused again."""
-_EPOCH_REFUSED: Final = frozenset(
-    {
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.unknown_producer_id,
-        ErrorCode.invalid_producer_id_mapping,
-    }
-)
-"""Refusals of the producer's state, which only a new epoch heals, if the map has none yet."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +73,7 @@ class Flow:
         self._back_off = BackOff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
-        self._finished_records = 0
-        self._finished_bytes = 0
-        self._finished_paths: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
+        self._finished = CopyTotals()
 
     # -- what others ask ----------------------------------------------------------------------
 
@@ -129,21 +103,11 @@ class Flow:
     def pending_bytes(self) -> int:
         return self.replicator.pending_bytes if self.replicator else 0
 
-    @property
-    def records_copied(self) -> int:
-        """Acknowledged by the target since this process took the flow."""
-        current = self.replicator.records_acknowledged if self.replicator else 0
-        return self._finished_records + current
-
-    @property
-    def bytes_copied(self) -> int:
-        current = self.replicator.bytes_acknowledged if self.replicator else 0
-        return self._finished_bytes + current
-
-    def batches_by_path(self) -> dict[CopyPath, int]:
-        """How many batches went which way."""
-        current = self.replicator.batches_by_path if self.replicator else {}
-        return {path: n + current.get(path, 0) for path, n in self._finished_paths.items()}
+    def totals(self) -> CopyTotals:
+        """What was copied since this process took the flow."""
+        if self.replicator is None:
+            return self._finished
+        return self._finished.plus(self.replicator.totals)
 
     def lag(self) -> Lag:
         if self.replicator is None:
@@ -177,7 +141,7 @@ class Flow:
             except KafkaError as error:
                 self.reason = str(error)
                 self._context.directory.hurry()
-                if error.code in _EPOCH_REFUSED:
+                if error.code in PRODUCER_REFUSED:
                     await self._raise_epoch()
                 await self._context.clock.sleep(self._back_off.next_ms())
             except LinkFailedError:
@@ -250,7 +214,7 @@ class Flow:
         assert self._disturbance is not None and self.replicator is not None
         logger.info("%s: disturbed: %s", self._name, self._disturbance)
         self.restarts += 1
-        if self.replicator.records_acknowledged:
+        if self.replicator.totals.records:
             self._back_off.reset()
         raise self._disturbance
 
@@ -295,11 +259,7 @@ class Flow:
         self.reason = reason
 
     def _retire_replicator(self) -> None:
-        if self.replicator is not None:
-            self._finished_records += self.replicator.records_acknowledged
-            self._finished_bytes += self.replicator.bytes_acknowledged
-            for path, count in self.replicator.batches_by_path.items():
-                self._finished_paths[path] += count
+        self._finished = self.totals()
         self.replicator = None
 
     @property
@@ -380,31 +340,10 @@ class Flow:
         self, replicator: PartitionReplicator, outgoing: Outgoing, answer: ProducedPartition
     ) -> None:
         """Believe an acknowledgement only if the target has just this batch at that offset."""
-        target, leader = self.target, self.target_leader
         try:
-            if leader is None:
-                raise KafkaError(ErrorCode.leader_not_available, str(target))
-            found = (
-                await self._context.sink.fetch(
-                    leader,
-                    {target: FetchPosition(answer.base_offset)},
-                    wait_ms_max=0,
-                    partition_bytes_max=outgoing.size_bytes,
-                )
-            )[target]
-            if found.error:
-                raise KafkaError(found.error, str(target))
-            first = next(iter_headers(found.records), None)
-            if first is None:
-                raise KafkaError(ErrorCode.offset_not_available, str(target))
-            batch = found.records[: first[1].size_bytes]
-            if first[1].base_offset != answer.base_offset or not is_same_content(
-                outgoing.data, batch
-            ):
-                raise FlowFailedError(
-                    f"target offset {answer.base_offset} was acknowledged for source offset "
-                    f"{outgoing.prepared.source_first}, but holds other records"
-                )
+            await check_written(
+                self._context.sink, self.target_leader, self.target, outgoing, answer.base_offset
+            )
         except (KafkaError, FlowFailedError) as error:
             self._landed()
             self.disturb(error)
@@ -439,7 +378,7 @@ class Flow:
         self._landed()
         if replicator is not self.replicator:
             return
-        if error.code in _HOPELESS:
+        if error.code in BATCH_REFUSED:
             self.disturb(FlowFailedError(f"the target refuses a batch: {error}"))
         else:
             self.disturb(error)

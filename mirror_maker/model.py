@@ -5,10 +5,34 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from local_cluster.wire.errors import ErrorCode
+
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 UNACKED_BATCHES_MAX: Final = 5
 """Batches of a producer that a broker remembers per partition (ProducerStateEntry's
 NUM_BATCHES_TO_RETAIN): the window in which a repeated write is recognised."""
+
+BATCH_REFUSED: Final = frozenset(
+    {
+        ErrorCode.corrupt_message,
+        ErrorCode.message_too_large,
+        ErrorCode.record_list_too_large,
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.unsupported_compression_type,
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.policy_violation,
+    }
+)
+"""Refusals of the batch itself: the same bytes will be refused again."""
+PRODUCER_REFUSED: Final = frozenset(
+    {
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.invalid_producer_id_mapping,
+    }
+)
+"""Refusals of the producer's state, which only a new epoch heals, if the map has none yet."""
 
 
 def advance_sequence(sequence: int, records_count: int) -> int:

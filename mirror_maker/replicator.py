@@ -23,8 +23,8 @@ that landed before ours at the same sequence is answered as if it were ours.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .model import UNACKED_BATCHES_MAX, advance_sequence
 from .offset_map import OpenBlock
@@ -50,6 +50,25 @@ class Outgoing:
         return len(self.prepared.data)
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTotals:
+    """What was copied: records and bytes as acknowledged, batches as accepted, by path."""
+
+    records: int = 0
+    bytes: int = 0
+    left_out: int = 0
+    """Batches that were not to be copied: control, aborted, empty."""
+    batches: Mapping[CopyPath, int] = field(default_factory=lambda: dict.fromkeys(CopyPath, 0))
+
+    def plus(self, other: CopyTotals) -> CopyTotals:
+        return CopyTotals(
+            self.records + other.records,
+            self.bytes + other.bytes,
+            self.left_out + other.left_out,
+            {path: count + other.batches[path] for path, count in self.batches.items()},
+        )
+
+
 class PartitionReplicator:
     """The copying state of one flow from a proved starting point on."""
 
@@ -69,10 +88,10 @@ class PartitionReplicator:
         self.block = block
         self.pending_bytes = 0
         """Bytes fetched and not acknowledged."""
-        self.records_acknowledged = 0
-        self.bytes_acknowledged = 0
-        self.batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
-        self.batches_left_out = 0
+        self._records_acknowledged = 0
+        self._bytes_acknowledged = 0
+        self._left_out = 0
+        self._batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
         self.accepted = 0
         """Batches accepted so far: a mark for `release`."""
         self._pending_bytes_max = pending_bytes_max
@@ -82,6 +101,15 @@ class PartitionReplicator:
         self._queue: deque[PreparedBatch] = deque()
         self._in_flight: deque[Outgoing] = deque()
         self._proved = 0
+
+    @property
+    def totals(self) -> CopyTotals:
+        return CopyTotals(
+            self._records_acknowledged,
+            self._bytes_acknowledged,
+            self._left_out,
+            dict(self._batches_by_path),
+        )
 
     @property
     def wants_fetch(self) -> bool:
@@ -134,9 +162,9 @@ class PartitionReplicator:
                 self._held.append(prepared)
                 self.accepted += 1
                 self.pending_bytes += len(prepared.data)
-                self.batches_by_path[prepared.path] += 1
+                self._batches_by_path[prepared.path] += 1
         self.fetch_position = selection.source_next
-        self.batches_left_out += selection.left_out_count
+        self._left_out += selection.left_out_count
         if not self.has_pending:
             self.block.advance(self.fetch_position)
         if selection.refusal is not None:
@@ -167,7 +195,7 @@ class PartitionReplicator:
         prepared = outgoing.prepared
         self._proved += 1
         self.pending_bytes -= len(prepared.data)
-        self.records_acknowledged += prepared.records_count
-        self.bytes_acknowledged += len(prepared.data)
+        self._records_acknowledged += prepared.records_count
+        self._bytes_acknowledged += len(prepared.data)
         self._acked_sequence = advance_sequence(self._acked_sequence, prepared.records_count)
         self.block.append(prepared.runs(base_offset), self.source_next, self._acked_sequence)

@@ -17,6 +17,7 @@ from random import Random
 from typing import Final
 
 from local_cluster.client.model import FetchPosition, TopicPartition
+from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .directory import Directory
@@ -26,8 +27,8 @@ from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .passthrough import select_batches
 from .ports import Clock, DataSink, DataSource, Lease
-from .replicator import PartitionReplicator
-from .resume import Pairing, ResumeBase, TailReader
+from .replicator import Outgoing, PartitionReplicator
+from .resume import Pairing, ResumeBase, TailReader, is_same_content
 from .settings import Limits, LinkSettings
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -163,6 +164,40 @@ async def raise_epoch(
         worker_id=context.worker_id,
     )
     await context.map_store.append([*blocks, opening], keys)
+
+
+async def check_written(
+    sink: DataSink,
+    leader: int | None,
+    target: TopicPartition,
+    outgoing: Outgoing,
+    base_offset: int,
+) -> None:
+    """See that the target has just this batch at the offset that it acknowledged.
+
+    Raises FlowFailedError where it has another one, KafkaError where it cannot be asked.
+    """
+    if leader is None:
+        raise KafkaError(ErrorCode.leader_not_available, str(target))
+    found = (
+        await sink.fetch(
+            leader,
+            {target: FetchPosition(base_offset)},
+            wait_ms_max=0,
+            partition_bytes_max=outgoing.size_bytes,
+        )
+    )[target]
+    if found.error:
+        raise KafkaError(found.error, str(target))
+    first = next(iter_headers(found.records), None)
+    if first is None:
+        raise KafkaError(ErrorCode.offset_not_available, str(target))
+    batch = found.records[: first[1].size_bytes]
+    if first[1].base_offset != base_offset or not is_same_content(outgoing.data, batch):
+        raise FlowFailedError(
+            f"target offset {base_offset} was acknowledged for source offset "
+            f"{outgoing.prepared.source_first}, but holds other records"
+        )
 
 
 def _base(opening: Opening, last: Block | None) -> ResumeBase:

@@ -20,6 +20,7 @@ def flow_status(flow: Flow) -> JsonObject:
     """One partition."""
     lag = flow.lag()
     replicator = flow.replicator
+    totals = flow.totals()
     return {
         "topic": flow.source.topic,
         "partition": flow.source.partition,
@@ -31,9 +32,10 @@ def flow_status(flow: Flow) -> JsonObject:
         "lag_records": lag.records,
         "lag_bytes": lag.bytes,
         "lag_seconds": lag.seconds,
-        "records_copied": flow.records_copied,
-        "bytes_copied": flow.bytes_copied,
-        "batches": {path.value: count for path, count in flow.batches_by_path().items()},
+        "records_copied": totals.records,
+        "bytes_copied": totals.bytes,
+        "batches": {path.value: count for path, count in totals.batches.items()},
+        "batches_left_out": totals.left_out,
         "restarts": flow.restarts,
     }
 
@@ -42,6 +44,7 @@ def link_status(link: LinkWorker) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
     lag = total_lag([flow.lag() for flow in flows])
+    totals = [flow.totals() for flow in flows]
     return {
         "name": link.name,
         "source": link.context.settings.source_alias,
@@ -54,8 +57,8 @@ def link_status(link: LinkWorker) -> JsonObject:
         "lag_records": lag.records,
         "lag_bytes": lag.bytes,
         "lag_seconds": lag.seconds,
-        "records_copied": sum(flow.records_copied for flow in flows),
-        "bytes_copied": sum(flow.bytes_copied for flow in flows),
+        "records_copied": sum(each.records for each in totals),
+        "bytes_copied": sum(each.bytes for each in totals),
         "flows": [flow_status(flow) for flow in flows],
     }
 
@@ -84,6 +87,7 @@ _GAUGES = {
 _COUNTERS = {
     "records_copied": "Records acknowledged by the target.",
     "bytes_copied": "Bytes of batches acknowledged by the target, as compressed.",
+    "batches_left_out": "Source batches not to be copied: control, aborted, empty.",
     "restarts": "How often the flow had to prove its position again.",
 }
 

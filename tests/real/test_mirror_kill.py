@@ -148,6 +148,9 @@ async def test_a_worker_killed_in_mid_stream_again_and_again(peers: Peers, tmp_p
         await check_maps(source, target)
 
 
+@pytest.mark.parametrize(
+    "peers", ["own->own", pytest.param("own->kafka", marks=pytest.mark.oracle)], indirect=True
+)
 async def test_overlapping_workers_and_a_zombie(peers: Peers, tmp_path: Path) -> None:
     """A worker is stopped by SIGSTOP until its place is given away, then wakes and goes on."""
     source_bootstrap, target_bootstrap = peers

@@ -439,7 +439,7 @@ def test_a_handed_over_flow_is_mapped_first() -> None:
         world = MirrorWorld(17)
         world.write(40)
         worker = await world.worker("w")
-        while not worker.flows or not any(flow.records_copied for flow in worker.flows):
+        while not worker.flows or not any(flow.totals().records for flow in worker.flows):
             await asyncio.sleep(0.001)
         worker.link.assign([])
         while worker.flows:

@@ -15,6 +15,7 @@ def flow(**changes: object) -> dict[str, Any]:
     return {
         "topic": "t", "partition": 0, "state": "RUNNING", "lag_records": 5, "lag_bytes": None,
         "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
+        "batches_left_out": 2,
         "batches": {"passthrough": 3, "holes": 0}, **changes,
     }  # fmt: skip
 
