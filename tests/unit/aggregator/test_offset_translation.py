@@ -25,7 +25,8 @@ def _map(*published: list[tuple[bytes, bytes]]) -> LinkMap:
 
 def _flights(target_topic_id: uuid.UUID = _OLD, target: int = 200) -> list[tuple[bytes, bytes]]:
     # Source offsets 110-119 hold a transaction marker and aborted records, which are not copied;
-    # target offsets target+10 to target+14 are someone else's.
+    # target offsets target+10 to target+14 are someone else's. A reader at 120 stands before them:
+    # the smallest offset that splits the copies is meant.
     return opening_and_block(
         "flights",
         2,
@@ -44,7 +45,7 @@ def _flights(target_topic_id: uuid.UUID = _OLD, target: int = 200) -> list[tuple
         (109, 209),
         (110, 210),
         (119, 210),
-        (120, 215),
+        (120, 210),
         (124, 219),
         (125, 220),
         (127, 220),
