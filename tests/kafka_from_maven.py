@@ -86,14 +86,18 @@ class KafkaProcess:
         properties = self.directory / "server.properties"
         if not properties.exists():
             properties.write_text(self._properties())
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-            await asyncio.to_thread(
+            # A letter first: the tool would take a leading "-" for an option.
+            cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+            formatted = await asyncio.to_thread(
                 subprocess.run,
                 [*self._java("kafka.tools.StorageTool"), "format", "-t", cluster_id, "-c",
                  str(properties)],
-                check=True,
+                check=False,
                 capture_output=True,
+                text=True,
             )  # fmt: skip
+            if formatted.returncode:
+                raise RuntimeError(f"not formatted: {formatted.stdout}{formatted.stderr}")
         with (self.directory / "kafka.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*self._java("kafka.Kafka"), str(properties)], stdout=log, stderr=log
