@@ -205,12 +205,20 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.API_VERSIONS: 3,
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 5,
+    ApiKey.DELETE_RECORDS: 2,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
     ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.ALTER_CONFIGS: 2,
+    ApiKey.DESCRIBE_LOG_DIRS: 4,
     ApiKey.CREATE_PARTITIONS: 3,
     ApiKey.DELETE_GROUPS: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.OFFSET_DELETE: 0,
     ApiKey.DESCRIBE_CLUSTER: 1,
     ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
 """The newest version that this client speaks, where newer ones change the shape of the fields."""
 

@@ -155,7 +155,7 @@ def _topic(
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            _partition(broker, context, partition)
+            partition_fields(broker, context, partition)
             for _, partition in sorted(topic.partitions.items())
         ],
         "topic_authorized_operations": (
@@ -164,13 +164,14 @@ def _topic(
     }
 
 
-def _partition(
+def partition_fields(
     broker: BrokerServices, context: RequestContext, partition: PartitionState
 ) -> Fields:
+    """One partition as Metadata and DescribeTopicPartitions tell it."""
     live = broker.metadata.brokers
     error, leader_id = _leader(live.get(partition.leader), partition, context)
     replicas, isr = partition.replicas, partition.isr
-    if context.api_version == 0:
+    if context.api_key == ApiKey.METADATA and context.api_version == 0:
         # Clients of that age fail on an id that is not among the brokers.
         replicas = tuple(replica for replica in replicas if replica in live)
         isr = tuple(replica for replica in isr if replica in live)
@@ -193,7 +194,7 @@ def _leader(
     if leader is None:
         return ErrorCode.leader_not_available, NO_LEADER
     if context.listener not in leader.listeners:
-        known = context.api_version >= 6
+        known = context.api_key != ApiKey.METADATA or context.api_version >= 6
         code = ErrorCode.listener_not_found if known else ErrorCode.leader_not_available
         return code, NO_LEADER
     return ErrorCode.none, partition.leader

@@ -39,6 +39,10 @@ class BrokerServices(Protocol):
     @property
     def producer_ids(self) -> ProducerIds: ...
 
+    def checkpoint(self) -> None:
+        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
+        ...
+
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
     ) -> bool:

@@ -121,8 +121,17 @@ class Broker:
         await self.groups.stop()
         if self._flusher is not None:
             await self._flusher.stop()
-        self._checkpoint()
+        self.checkpoint()
         self._directory.close(clean=not self.fatal.done())
+
+    def checkpoint(self) -> None:
+        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
+        self._directory.checkpoint(
+            {
+                (partition.topic, partition.partition): partition.high_watermark
+                for partition in self.replicas
+            }
+        )
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -145,18 +154,10 @@ class Broker:
         if not self.fatal.done():
             self.fatal.set_result(error)
 
-    def _checkpoint(self) -> None:
-        self._directory.checkpoint(
-            {
-                (partition.topic, partition.partition): partition.high_watermark
-                for partition in self.replicas
-            }
-        )
-
     async def _checkpoints(self) -> None:
         while True:
             await asyncio.sleep(CHECKPOINT_INTERVAL_MS / 1000)
-            self._checkpoint()
+            self.checkpoint()
 
     async def _retention(self) -> None:
         interval_ms = self.settings.config_int(
