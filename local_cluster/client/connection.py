@@ -189,18 +189,18 @@ class Connection(asyncio.BufferedProtocol):
 
 
 CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
-    ApiKey.PRODUCE: 9,
+    ApiKey.PRODUCE: 11,
     ApiKey.FETCH: 12,
-    ApiKey.LIST_OFFSETS: 7,
-    ApiKey.METADATA: 12,
-    ApiKey.OFFSET_COMMIT: 8,
+    ApiKey.LIST_OFFSETS: 10,
+    ApiKey.METADATA: 13,
+    ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.FIND_COORDINATOR: 3,
     ApiKey.JOIN_GROUP: 7,
     ApiKey.HEARTBEAT: 4,
     ApiKey.LEAVE_GROUP: 4,
     ApiKey.SYNC_GROUP: 5,
-    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.DESCRIBE_GROUPS: 6,
     ApiKey.LIST_GROUPS: 4,
     ApiKey.API_VERSIONS: 3,
     ApiKey.CREATE_TOPICS: 7,
@@ -216,7 +216,7 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.OFFSET_DELETE: 0,
-    ApiKey.DESCRIBE_CLUSTER: 1,
+    ApiKey.DESCRIBE_CLUSTER: 2,
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }

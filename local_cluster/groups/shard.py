@@ -163,7 +163,10 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation_id >= 0:
-                return outcome.answer(ticket, _each(request, ErrorCode.illegal_generation))
+                unknown = ErrorCode.illegal_generation
+                if request.knows_group_not_found:
+                    unknown = ErrorCode.group_id_not_found
+                return outcome.answer(ticket, _each(request, unknown))
             if len(request.group_id.encode()) > STRING_BYTES_MAX:
                 return outcome.answer(ticket, _each(request, ErrorCode.invalid_group_id))
             group = self.groups[request.group_id] = ClassicGroup(request.group_id)

@@ -1,8 +1,9 @@
-"""Metadata v0-v12.
+"""Metadata v0-v13.
 
 Version notes: v0 an empty list means all topics, from v1 null does and empty means none; v4 the
 auto-create flag; v5 offline replicas; v7 leader epochs; v8 authorized operations; v10 topic ids in
-the answer; v12 questions by topic id.
+the answer; v12 questions by topic id; v13 an error of the whole answer (KIP-1102), which is never
+set here: it asks clients to bootstrap anew.
 
 A topic that is missing is created where the broker's auto.create.topics.enable and, from v4, the
 request allow it: by the controller, wherever it is. The answer waits for the new topic (at most a
@@ -31,7 +32,7 @@ FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 Fields = dict[str, Any]
 
 
-@handles(ApiKey.METADATA, min_version=0, max_version=12)
+@handles(ApiKey.METADATA, min_version=0, max_version=13)
 def metadata(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Brokers, controller, and the topics that were asked for."""
     if not broker.metadata.brokers:
@@ -94,6 +95,7 @@ def _answer(
     asked_cluster = messages.get(request, "include_cluster_authorized_operations", False)
     controller_id = cache.controller_id if cache.controller_id in reachable else NO_LEADER
     return {
+        "error_code": ErrorCode.none,
         "brokers": [
             {"node_id": node_id, "host": host, "port": port, "rack": cache.brokers[node_id].rack}
             for node_id, (host, port) in reachable.items()

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.directory import LogDirectory
@@ -72,6 +74,12 @@ class Broker:
         )
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
+        self.fetch_sessions = FetchSessions(
+            lambda: random.randint(1, (1 << 31) - 1),
+            slots_max=settings.config_int(
+                "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
+            ),
+        )
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()

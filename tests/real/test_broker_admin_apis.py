@@ -55,7 +55,7 @@ async def ask(client: KafkaClient, api: ApiKey, version: int, **fields: Any) -> 
 
 async def produce(client: KafkaClient, count: int) -> None:
     for index in range(count):
-        records = encode_batch([NewRecord(1000, b"k", b"%d" % index)])
+        records = encode_batch([NewRecord(1000 + index, b"k", b"%d" % index)])
         assert (await client.produce(NODE, {AT: records}))[AT].error == ErrorCode.none
 
 
@@ -104,6 +104,38 @@ async def test_offset_for_leader_epoch(
         assert await epoch_end(again, version, second) == (none, second, 5)
         code = (await epoch_end(again, version, first, current=first))[0]
         assert code == ErrorCode.fenced_leader_epoch
+
+
+# -- ListOffsets ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_list_offsets(client: KafkaClient, version: int) -> None:
+    await produce(client, 5)
+    await delete(client, 2, 2)
+
+    async def listed(timestamp_ms: int) -> tuple[ErrorCode, int]:
+        entry = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp_ms}
+        answer = await ask(
+            client,
+            ApiKey.LIST_OFFSETS,
+            version,
+            replica_id=-1,
+            isolation_level=0,
+            timeout=1_000,
+            topics=[{"name": "t", "partitions": [entry]}],
+        )
+        (told,) = answer.topics[0].partitions
+        return told.error_code, told.offset
+
+    none, unsupported = ErrorCode.none, (ErrorCode.unsupported_version, -1)
+    assert await listed(-1) == (none, 5)
+    assert await listed(-2) == (none, 2)
+    assert await listed(1000) == (none, 2)
+    assert await listed(-3) == ((none, 4) if version >= 7 else unsupported)
+    assert await listed(-4) == ((none, 2) if version >= 8 else unsupported)
+    assert await listed(-5) == ((none, -1) if version >= 9 else unsupported)
+    assert await listed(-6) == unsupported
 
 
 # -- DeleteRecords --------------------------------------------------------------------------
