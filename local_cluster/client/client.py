@@ -155,6 +155,7 @@ class KafkaClient(ClusterCalls):
                 {
                     "replica_id": CONSUMER_REPLICA_ID,
                     "isolation_level": isolation_level,
+                    "timeout": self._request_timeout_ms,
                     "topics": [{"name": n, "partitions": p} for n, p in topics.items()],
                 },
                 node_id=node_id,

@@ -19,6 +19,7 @@ from local_cluster.clock import Clock
 from local_cluster.controller import membership, znodes
 from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
+from local_cluster.controller.config_writer import ConfigPlan, write_topic_configs
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
 from local_cluster.controller.inter_broker import create_topic_at
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
@@ -171,6 +172,32 @@ class ControlPlane:
         if not validate_only:
             await self._published(controller)
         return results
+
+    async def alter_topic_configs(
+        self, name: str, plan: ConfigPlan, *, validate_only: bool = False, timeout_ms: int = 30_000
+    ) -> None:
+        """Change a topic's configs, on any broker, and wait until this one goes by them.
+
+        Raises KafkaError: what `plan` raises, unknown_topic_or_partition, request_timed_out.
+        """
+        try:
+            wanted = await self._finish(
+                write_topic_configs(self._coordination, name, plan, validate_only=validate_only),
+                timeout_ms,
+            )
+        except CoordinationUnavailable as error:
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"ZooKeeper did not answer: {error}"
+            ) from error
+        if validate_only:
+            return
+
+        def applied() -> bool:
+            topic = self._cache.topics.get(name)
+            return topic is None or topic.configs == wanted
+
+        # It is written; a controller that is away takes it over later.
+        await self._member.wait_until(applied, PUBLISH_WAIT_MS_MAX)
 
     async def auto_create_topic(self, name: str) -> KafkaError | None:
         """Create a topic that a client used, through whichever broker controls.

@@ -44,6 +44,8 @@ class Create:
     path: str
     payload: bytes = b""
     ephemeral: bool = False
+    sequential: bool = False
+    """The service appends a counter to the path, so it never fails with NODE_EXISTS."""
 
 
 @dataclass(frozen=True, slots=True)

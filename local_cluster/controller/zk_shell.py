@@ -120,8 +120,8 @@ class KazooCoordination:
         transaction = self._client.transaction()
         for op in ops:
             match op:
-                case Create(path, payload, ephemeral):
-                    transaction.create(path, payload, ephemeral=ephemeral)
+                case Create(path, payload, ephemeral, sequential):
+                    transaction.create(path, payload, ephemeral=ephemeral, sequence=sequential)
                 case SetPayload(path, payload, version):
                     transaction.set_data(path, payload, version)
                 case Delete(path, version):

@@ -27,6 +27,7 @@ CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 CONFIG_CHANGES: Final = "/config/changes"
+CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
@@ -245,6 +246,10 @@ def decode_config(payload: bytes) -> dict[str, str]:
         return {}
     configs = _decode(payload).get("config") or {}
     return {str(name): str(value) for name, value in configs.items()}
+
+
+def encode_config_change(entity_type: str, entity_name: str) -> bytes:
+    return _encode({"version": 2, "entity_path": f"{entity_type}/{entity_name}"})
 
 
 def decode_config_change(payload: bytes) -> tuple[str, str] | None:

@@ -180,6 +180,14 @@ class GroupCoordinator:
         """DeleteGroups of one group."""
         return self._ask(group_id, lambda shard, t, _: shard.delete_group(t, group_id))
 
+    def delete_offsets(
+        self, group_id: str, partitions: tuple[TopicPartition, ...]
+    ) -> Awaitable[ErrorCode | tuple[ErrorCode, ...]]:
+        """OffsetDelete of one group: one error code per position, in order, or one for all."""
+        return self._ask(
+            group_id, lambda shard, t, _: shard.delete_offsets(t, group_id, partitions)
+        )
+
     def list_groups(self) -> tuple[ErrorCode, list[ListedGroup]]:
         """Every group led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
         error = ErrorCode.none

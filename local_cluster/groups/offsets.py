@@ -75,6 +75,9 @@ class CommittedOffsets:
     def has_any(self, group_id: str) -> bool:
         return group_id in self._by_group
 
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        return (topic, partition) in self._by_group.get(group_id, ())
+
     def group_ids(self) -> list[str]:
         return list(self._by_group)
 

@@ -153,6 +153,8 @@ class CommitRequest(NamedTuple):
     generation_id: int
     offsets: tuple[OffsetToCommit, ...]
     retention_ms: int = -1
+    knows_group_not_found: bool = False
+    """The client can tell GROUP_ID_NOT_FOUND from ILLEGAL_GENERATION."""
 
 
 class FetchedOffset(NamedTuple):

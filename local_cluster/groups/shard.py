@@ -59,6 +59,7 @@ from .requests import (
     SyncAnswer,
     SyncRequest,
 )
+from .subscription import CONSUMER_PROTOCOL, subscribed_topics
 from .timers import TimerKey, TimerQueue
 
 GROUP_TIMER_KINDS = (JOIN, SYNC)
@@ -162,7 +163,10 @@ class GroupShard:
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation_id >= 0:
-                return outcome.answer(ticket, _each(request, ErrorCode.illegal_generation))
+                unknown = ErrorCode.illegal_generation
+                if request.knows_group_not_found:
+                    unknown = ErrorCode.group_id_not_found
+                return outcome.answer(ticket, _each(request, unknown))
             if len(request.group_id.encode()) > STRING_BYTES_MAX:
                 return outcome.answer(ticket, _each(request, ErrorCode.invalid_group_id))
             group = self.groups[request.group_id] = ClassicGroup(request.group_id)
@@ -230,6 +234,35 @@ class GroupShard:
         outcome.records.extend(self.offsets.tombstones(group_id, partitions))
         self._remove_group(group, outcome.records)
         return outcome.answer(ticket, ErrorCode.none)
+
+    def delete_offsets(
+        self, ticket: int, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Outcome:
+        """OffsetDelete; one error code per position, or one for all of them.
+
+        While a consumer group has members, topics that one of them subscribes to are refused;
+        other groups must be empty.
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            return Outcome().answer(ticket, ErrorCode.group_id_not_found)
+        subscribed: frozenset[str] | None = frozenset()
+        if group.state is not GroupState.EMPTY:
+            if group.protocol_type != CONSUMER_PROTOCOL:
+                return Outcome().answer(ticket, ErrorCode.non_empty_group)
+            subscribed = subscribed_topics(group)
+        outcome = Outcome()
+        errors = []
+        for topic, partition in partitions:
+            # Members whose subscription cannot be read may subscribe to anything.
+            if subscribed is None or topic in subscribed:
+                errors.append(ErrorCode.group_subscribed_to_topic)
+                continue
+            errors.append(ErrorCode.none)
+            if self.offsets.has(group_id, topic, partition):
+                outcome.records.extend(self.offsets.tombstones(group_id, [(topic, partition)]))
+        self._forget_if_void(group)
+        return outcome.answer(ticket, tuple(errors))
 
     def delete_topics(self, topics: frozenset[str]) -> Outcome:
         """Topics are gone, and with them every group's position in them."""

@@ -1,12 +1,15 @@
-"""Produce v3-v9 (advertised from 0, see ApiVersions).
+"""Produce v3-v11 (advertised from 0, see ApiVersions).
 
 acks=0 has no answer, acks=1 is answered when the leader has written, acks=-1 when the high
 watermark passed. Sequences of idempotent producers (KIP-98, KIP-360) are checked by the log;
-a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467).
+a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467), v9 is
+flexible, v10 may name the new leader (KIP-951), v11 knows more errors of transactions (KIP-890).
 
 Deviations from Kafka: the records inside a batch are not opened (the header, its bounds and the
 CRC are checked), except on compacted topics and where the topic's `heliograph.record.check` is
-`full`; transactional batches are refused with INVALID_TXN_STATE, transactions are not there.
+`full`; transactional batches are refused with INVALID_TXN_STATE, transactions are not there, so
+v12, by which a batch adds its partition to the transaction, is not served; the hints of v10
+(optional) are not given.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ ZSTD_SINCE_VERSION: Final = 7
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
-@handles(ApiKey.PRODUCE, min_version=3, max_version=9, raw=True, advertised_min_version=0)
+@handles(ApiKey.PRODUCE, min_version=3, max_version=11, raw=True, advertised_min_version=0)
 def produce(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Append each partition's batches, answer when `acks` says so."""
     request = codec.decode_request(context.api_version, body, 0)

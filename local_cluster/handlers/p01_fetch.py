@@ -1,4 +1,4 @@
-"""Fetch v4-v12.
+"""Fetch v4-v17.
 
 Long poll: the answer waits until `min_bytes` are there, an error is, or `max_wait_ms` is over.
 Whole batches are returned, the first one being the one that contains the offset; the first batch
@@ -6,9 +6,14 @@ of the answer comes even if it is above the limits (KIP-74). v9 checks the leade
 Readers see records below the high watermark only; with read_committed, below the last stable
 offset.
 
-Deviations from Kafka: no incremental fetch sessions (KIP-227; session id 0 says so and clients
-fall back to full requests); follower fetches (replica id >= 0) are refused until replicas can be
-more than one; topic ids (v13) are not there.
+v7 brings incremental sessions (KIP-227, fetch_sessions.py; at most
+`max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v13 topic ids
+(KIP-516: UNKNOWN_TOPIC_ID where no topic has the id, INCONSISTENT_TOPIC_ID where the replica here
+is of another one), v15 the replica state (KIP-903).
+
+Deviations from Kafka: follower fetches (replica id >= 0) are refused until replicas can be more
+than one; v16's hints about the new leader (KIP-951, optional) are not given; one session holds at
+most 100,000 partitions.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from local_cluster.fetch_sessions import FetchContext
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
@@ -30,15 +36,22 @@ BYTES_MAX: Final = 55 * 1024 * 1024
 WAIT_MS_MAX: Final = 5 * 60 * 1000
 
 
-@handles(ApiKey.FETCH, min_version=4, max_version=12, raw=True)
+@handles(ApiKey.FETCH, min_version=4, max_version=17, raw=True)
 def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Read what is there; wait for more where the client wants to."""
     request = codec.decode_request(context.api_version, body, 0)
-    if request.session_id != 0 and request.session_epoch > 0:
-        return codec.encode_response(
-            context.api_version, (), error_code=ErrorCode.fetch_session_id_not_found
+    try:
+        session = broker.fetch_sessions.open(
+            request.session_id,
+            request.session_epoch,
+            request.partitions,
+            request.forgotten,
+            uses_topic_ids=context.api_version >= codec.TOPIC_IDS_SINCE,
+            now_ms=broker.clock.monotonic_ms(),
         )
-    attempt = _Fetch(broker, context, request)
+    except KafkaError as error:
+        return codec.encode_response(context.api_version, (), error_code=error.code)
+    attempt = _Fetch(broker, context, request, session)
     if attempt.read() or request.wait_ms_max <= 0:
         return attempt.answer()
     return attempt.wait()
@@ -48,11 +61,16 @@ class _Fetch:
     """One request: read, and read again when something moved."""
 
     def __init__(
-        self, broker: BrokerServices, context: RequestContext, request: codec.FetchRequest
+        self,
+        broker: BrokerServices,
+        context: RequestContext,
+        request: codec.FetchRequest,
+        session: FetchContext,
     ) -> None:
         self._broker = broker
         self._context = context
         self._request = request
+        self._session = session
         self._results: list[codec.PartitionFetched] = []
         self._watched: dict[Partition, None] = {}
 
@@ -63,8 +81,8 @@ class _Fetch:
         self._watched.clear()
         bytes_left = min(request.bytes_max, BYTES_MAX)
         bytes_found = 0
-        urgent = not request.partitions
-        for entry in request.partitions:
+        urgent = not self._session.partitions
+        for entry in self._session.partitions:
             try:
                 result = self._read_partition(entry, bytes_left, first=bytes_found == 0)
             except KafkaError as error:
@@ -79,7 +97,12 @@ class _Fetch:
 
     def answer(self) -> Reply:
         """Encode the last `read`."""
-        return codec.encode_response(self._context.api_version, self._results)
+        error_code, session_id, told = self._session.answer(
+            self._results, self._broker.clock.monotonic_ms()
+        )
+        return codec.encode_response(
+            self._context.api_version, told, error_code=error_code, session_id=session_id
+        )
 
     async def wait(self) -> Reply:
         """Read again whenever a partition moves, until that is enough or time is up."""
@@ -107,11 +130,14 @@ class _Fetch:
     def _read_partition(
         self, entry: codec.FetchPartition, bytes_left: int, *, first: bool
     ) -> codec.PartitionFetched:
-        if not self._broker.authorize(self._context, "READ", "TOPIC", entry.topic):
+        topic = self._topic_name(entry)
+        if not self._broker.authorize(self._context, "READ", "TOPIC", topic):
             raise KafkaError(ErrorCode.topic_authorization_failed)
         if self._request.replica_id >= 0:
             raise KafkaError(ErrorCode.not_leader_or_follower, "one replica is served for now")
-        partition = self._broker.replicas.get_leader(entry.topic, entry.partition)
+        partition = self._broker.replicas.get_leader(topic, entry.partition)
+        if entry.topic_id is not None and entry.topic_id != partition.topic_id:
+            raise KafkaError(ErrorCode.inconsistent_topic_id)
         partition.require_leader(entry.current_leader_epoch)
         self._watched[partition] = None
         committed_only = self._request.isolation_level == codec.READ_COMMITTED
@@ -134,7 +160,18 @@ class _Fetch:
             () if committed_only else None,
             -1,
             records,
+            entry.topic_id,
         )
 
+    def _topic_name(self, entry: codec.FetchPartition) -> str:
+        if self._context.api_version < codec.TOPIC_IDS_SINCE:
+            return entry.topic
+        topic = None
+        if entry.topic_id is not None:
+            topic = self._broker.metadata.topic_by_id(entry.topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+        return topic.name
+
     def _error(self, entry: codec.FetchPartition, code: ErrorCode) -> codec.PartitionFetched:
-        return codec.PartitionFetched(entry.topic, entry.partition, code)
+        return codec.PartitionFetched(entry.topic, entry.partition, code, topic_id=entry.topic_id)

@@ -1,8 +1,10 @@
-"""ListOffsets v1-v7.
+"""ListOffsets v1-v10.
 
 Timestamps: -1 the high watermark (read_committed: the last stable offset), -2 the log start,
 -3 (v7, KIP-734) the record with the largest timestamp, others the first record at or after that
-time. v4 adds leader epochs (KIP-320).
+time. v4 adds leader epochs (KIP-320). v8 and v9 (KIP-405, KIP-1005) ask about tiered storage:
+without it -4, the start of what is local, is the log start, and -5, the end of what is remote, is
+-1. v10 adds a timeout for reading remote storage (KIP-1075), which nothing here waits for.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from .services import BrokerServices
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
 READ_COMMITTED: Final = 1
 
 
-@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=7)
+@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=10)
 def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Answer each partition by itself."""
     isolation_level = int(get(request, "isolation_level", 0))
@@ -62,9 +66,11 @@ def _find(
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp_ms == LATEST:
         return limit, -1, partition.leader_epoch
-    if timestamp_ms == EARLIEST:
+    if timestamp_ms == EARLIEST or (timestamp_ms == EARLIEST_LOCAL and version >= 8):
         start = partition.log.log_start_offset
         return start, -1, partition.log.epoch_at(start)
+    if timestamp_ms == LATEST_TIERED and version >= 9:
+        return -1, -1, -1
     if timestamp_ms == MAX_TIMESTAMP and version >= 7:
         found = partition.log.max_timestamp()
     elif timestamp_ms < 0:

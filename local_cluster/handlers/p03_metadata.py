@@ -1,8 +1,9 @@
-"""Metadata v0-v12.
+"""Metadata v0-v13.
 
 Version notes: v0 an empty list means all topics, from v1 null does and empty means none; v4 the
 auto-create flag; v5 offline replicas; v7 leader epochs; v8 authorized operations; v10 topic ids in
-the answer; v12 questions by topic id.
+the answer; v12 questions by topic id; v13 an error of the whole answer (KIP-1102), which is never
+set here: it asks clients to bootstrap anew.
 
 A topic that is missing is created where the broker's auto.create.topics.enable and, from v4, the
 request allow it: by the controller, wherever it is. The answer waits for the new topic (at most a
@@ -31,7 +32,7 @@ FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 Fields = dict[str, Any]
 
 
-@handles(ApiKey.METADATA, min_version=0, max_version=12)
+@handles(ApiKey.METADATA, min_version=0, max_version=13)
 def metadata(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Brokers, controller, and the topics that were asked for."""
     if not broker.metadata.brokers:
@@ -94,6 +95,7 @@ def _answer(
     asked_cluster = messages.get(request, "include_cluster_authorized_operations", False)
     controller_id = cache.controller_id if cache.controller_id in reachable else NO_LEADER
     return {
+        "error_code": ErrorCode.none,
         "brokers": [
             {"node_id": node_id, "host": host, "port": port, "rack": cache.brokers[node_id].rack}
             for node_id, (host, port) in reachable.items()
@@ -155,7 +157,7 @@ def _topic(
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            _partition(broker, context, partition)
+            partition_fields(broker, context, partition)
             for _, partition in sorted(topic.partitions.items())
         ],
         "topic_authorized_operations": (
@@ -164,13 +166,14 @@ def _topic(
     }
 
 
-def _partition(
+def partition_fields(
     broker: BrokerServices, context: RequestContext, partition: PartitionState
 ) -> Fields:
+    """One partition as Metadata and DescribeTopicPartitions tell it."""
     live = broker.metadata.brokers
     error, leader_id = _leader(live.get(partition.leader), partition, context)
     replicas, isr = partition.replicas, partition.isr
-    if context.api_version == 0:
+    if context.api_key == ApiKey.METADATA and context.api_version == 0:
         # Clients of that age fail on an id that is not among the brokers.
         replicas = tuple(replica for replica in replicas if replica in live)
         isr = tuple(replica for replica in isr if replica in live)
@@ -193,7 +196,7 @@ def _leader(
     if leader is None:
         return ErrorCode.leader_not_available, NO_LEADER
     if context.listener not in leader.listeners:
-        known = context.api_version >= 6
+        known = context.api_key != ApiKey.METADATA or context.api_version >= 6
         code = ErrorCode.listener_not_found if known else ErrorCode.leader_not_available
         return code, NO_LEADER
     return ErrorCode.none, partition.leader

@@ -1,7 +1,9 @@
-"""OffsetCommit v2-v8.
+"""OffsetCommit v2-v9.
 
 v2-v4 carry a retention of their own (KIP-211 took it out in v5), v6 adds the leader epoch
-(KIP-320), v7 the group instance id (KIP-345), v8 is flexible.
+(KIP-320), v7 the group instance id (KIP-345), v8 is flexible. From v9 on
+(KIP-848) a member of a group that is not known gets GROUP_ID_NOT_FOUND, before that
+ILLEGAL_GENERATION.
 
 The answer waits until the positions are committed in `__consumer_offsets`. Topics that do not
 exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, the others are committed.
@@ -10,7 +12,7 @@ exist are refused one by one with UNKNOWN_TOPIC_OR_PARTITION, the others are com
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
 from local_cluster.wire.api import ApiKey
@@ -20,8 +22,10 @@ from local_cluster.wire.messages import get, ms
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
+VERSION_WITH_GROUP_NOT_FOUND: Final = 9
 
-@handles(ApiKey.OFFSET_COMMIT, min_version=2, max_version=8)
+
+@handles(ApiKey.OFFSET_COMMIT, min_version=2, max_version=9)
 def offset_commit(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Commit the positions of existing topics."""
     group_id = request.group_id
@@ -58,6 +62,7 @@ def offset_commit(broker: BrokerServices, context: RequestContext, request: Any)
                 request.generation_id_or_member_epoch,
                 tuple(offsets),
                 ms(get(request, "retention_time", None)),
+                context.api_version >= VERSION_WITH_GROUP_NOT_FOUND,
             )
         )
     except KafkaError as error:

@@ -1,8 +1,9 @@
-"""OffsetFetch v1-v8.
+"""OffsetFetch v1-v9.
 
 v2 adds the error of the whole answer and null topics for "everything committed", v5 the leader
 epoch, v7 require_stable (KIP-447; nothing is ever unstable without transactions, so the answer is
-the same), v8 several groups (KIP-709).
+the same), v8 several groups (KIP-709), v9 the member that asks (KIP-848), which is checked for
+groups of the new protocol only, so not here.
 
 A position that was never committed is -1 with empty metadata and no error. The answer waits for
 commits that were asked for before it.
@@ -35,7 +36,7 @@ class _FetchedGroup(NamedTuple):
     offsets: Awaitable[Sequence[FetchedOffset]] | None = None
 
 
-@handles(ApiKey.OFFSET_FETCH, min_version=1, max_version=8)
+@handles(ApiKey.OFFSET_FETCH, min_version=1, max_version=9)
 def offset_fetch(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Tell the committed positions of one group or, from v8 on, of several."""
     groups = _groups(context, request)

@@ -1,6 +1,8 @@
-"""FindCoordinator v0-v4.
+"""FindCoordinator v0-v6.
 
-v1 adds the key type (0 group, 1 transaction), v4 many keys at once (KIP-699).
+v1 adds the key type (0 group, 1 transaction), v4 many keys at once (KIP-699), v5 knows more
+errors (KIP-890), v6 the key type of share groups (2), which is INVALID_REQUEST as on any broker
+without a share coordinator.
 
 Asking for a group creates `__consumer_offsets` where it is missing; until the partition has a
 leader the answer is COORDINATOR_NOT_AVAILABLE, which clients retry. Deviation: transactional ids
@@ -23,7 +25,7 @@ TRANSACTION_KEY: Final = 1
 VERSION_WITH_MANY_KEYS: Final = 4
 
 
-@handles(ApiKey.FIND_COORDINATOR, min_version=0, max_version=4)
+@handles(ApiKey.FIND_COORDINATOR, min_version=0, max_version=6)
 def find_coordinator(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Name the broker that coordinates each key."""
     key_type = int(get(request, "key_type", GROUP_KEY))

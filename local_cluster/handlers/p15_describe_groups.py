@@ -1,7 +1,8 @@
-"""DescribeGroups v0-v5.
+"""DescribeGroups v0-v6.
 
 v3 can ask for the authorized operations, v4 tells group instance ids, v5 is flexible. A group
-that does not exist is Dead without an error (Kafka changed that in v6). Protocol, metadata and
+that does not exist is Dead, up to v5 without an error, then with GROUP_ID_NOT_FOUND (KIP-1043).
+Protocol, metadata and
 assignments are told of Stable groups only.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.groups.classic_fsm import GroupState
 from local_cluster.groups.requests import DescribedGroup
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -17,12 +19,13 @@ from local_cluster.wire.messages import get
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
+VERSION_WITH_NOT_FOUND: Final = 6
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 GROUP_OPERATIONS: Final = {"READ": 3, "DELETE": 6, "DESCRIBE": 8}
 """Kafka's AclOperation codes; each is one bit of the answer."""
 
 
-@handles(ApiKey.DESCRIBE_GROUPS, min_version=0, max_version=5)
+@handles(ApiKey.DESCRIBE_GROUPS, min_version=0, max_version=6)
 def describe_groups(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Describe each group by itself."""
     with_operations = bool(get(request, "include_authorized_operations", False))
@@ -52,6 +55,9 @@ async def _describe_one(
             group = await broker.groups.describe(group_id)
         except KafkaError as refused:
             error = refused.code
+    message = None
+    if group.state == GroupState.DEAD.value and context.api_version >= VERSION_WITH_NOT_FOUND:
+        error, message = ErrorCode.group_id_not_found, f"Group {group_id} not found."
     operations = OPERATIONS_NOT_ASKED
     if with_operations and error is ErrorCode.none:
         operations = sum(
@@ -61,6 +67,7 @@ async def _describe_one(
         )
     return {
         "error_code": error,
+        "error_message": message,
         "group_id": group_id,
         "group_state": group.state,
         "protocol_type": group.protocol_type,

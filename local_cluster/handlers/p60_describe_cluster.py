@@ -1,7 +1,8 @@
-"""DescribeCluster v0-v1 (KIP-700).
+"""DescribeCluster v0-v2 (KIP-700).
 
 Version notes: v1 the type of endpoint; only brokers (1) exist here, controllers (2) are
-UNSUPPORTED_ENDPOINT_TYPE, as on any broker with ZooKeeper.
+UNSUPPORTED_ENDPOINT_TYPE, as on any broker with ZooKeeper; v2 fenced brokers (KIP-1073), of which
+there are none with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .services import BrokerServices
 BROKERS: Final = 1
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, min_version=0, max_version=1)
+@handles(ApiKey.DESCRIBE_CLUSTER, min_version=0, max_version=2)
 def describe_cluster(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Brokers that can be reached by this listener, and the controller."""
     cache = broker.metadata
@@ -44,7 +45,7 @@ def describe_cluster(broker: BrokerServices, context: RequestContext, request: A
     if request.include_cluster_authorized_operations:
         answer["cluster_authorized_operations"] = cluster_operations(broker, context)
     reachable = [
-        {"broker_id": broker_id, "host": host, "port": port, "rack": each.rack}
+        {"broker_id": broker_id, "host": host, "port": port, "rack": each.rack, "is_fenced": False}
         for broker_id, each in sorted(cache.brokers.items())
         for host, port in [each.listeners.get(context.listener, ("", 0))]
         if port

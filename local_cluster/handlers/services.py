@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from local_cluster.clock import Clock
     from local_cluster.controller.control_plane import ControlPlane
     from local_cluster.controller.metadata_cache import MetadataCache
+    from local_cluster.fetch_sessions import FetchSessions
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
     from local_cluster.producer_ids import ProducerIds
@@ -38,6 +39,13 @@ class BrokerServices(Protocol):
 
     @property
     def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    def checkpoint(self) -> None:
+        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
+        ...
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str

@@ -20,11 +20,14 @@ import heapq
 import itertools
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from local_cluster.log.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from local_cluster.log.partition_log import AppendResult, LogSlice, PartitionLog
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+TO_HIGH_WATERMARK: Final = -1
 
 
 class Flusher(Protocol):
@@ -146,6 +149,23 @@ class Partition:
                 future.set_exception(KafkaError(code))
         self._wake()
 
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log start up to an offset (-1: the high watermark); the new log start offset.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION where
+        the topic is only compacted.
+        """
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        if not self.log.config.is_deleted_by_retention:
+            raise KafkaError(ErrorCode.policy_violation, "cleanup.policy has no delete")
+        if before_offset == TO_HIGH_WATERMARK:
+            before_offset = self._high_watermark
+        if not 0 <= before_offset <= self._high_watermark:
+            raise KafkaError(ErrorCode.offset_out_of_range, f"{before_offset}")
+        self.log.advance_log_start(before_offset)
+        return self.log.log_start_offset
+
     # -- reading ----------------------------------------------------------------------------
 
     def read(
@@ -166,6 +186,20 @@ class Partition:
             at_least_one_batch=at_least_one_batch,
         )
         return piece if piece is not None and piece.size_bytes else None
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """Where the largest epoch <= `epoch` ended; (-1, -1) where that is unknown.
+
+        The log learns of an epoch with its first batch, the leader's own begins before it: an
+        epoch beyond the log's newest one ends where the log ends.
+        """
+        latest = self.log.leader_epochs.latest
+        if epoch == UNDEFINED_EPOCH or epoch > self.leader_epoch:
+            return EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if latest == UNDEFINED_EPOCH or latest < epoch:
+            known = epoch if latest == UNDEFINED_EPOCH or epoch == self.leader_epoch else latest
+            return EpochEnd(known, self.log.log_end_offset)
+        return self.log.epoch_end_offset(epoch)
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever the high watermark or the leadership changes."""

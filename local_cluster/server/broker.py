@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config import LogConfig
@@ -71,6 +73,12 @@ class Broker:
         )
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
+        self.fetch_sessions = FetchSessions(
+            lambda: random.randint(1, (1 << 31) - 1),
+            slots_max=settings.config_int(
+                "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
+            ),
+        )
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
@@ -126,6 +134,10 @@ class Broker:
         self._directory.close(
             clean=not self.fatal.done(), high_watermarks=self._housekeeping.high_watermarks()
         )
+
+    def checkpoint(self) -> None:
+        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
+        self._directory.checkpoint(self._housekeeping.high_watermarks())
 
     @property
     def ports(self) -> Mapping[str, int]:

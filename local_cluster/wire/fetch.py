@@ -1,7 +1,8 @@
-"""Fetch v4-v12 by hand, both sides: record bytes are never copied into the answer.
+"""Fetch v4-v17 by hand, both sides: record bytes are never copied into the answer.
 
 Schema: FetchRequest.json and FetchResponse.json of Apache Kafka (KIP-74, KIP-98, KIP-227,
-KIP-320, KIP-392, KIP-595). Topic names rather than topic ids, which come with v13.
+KIP-320, KIP-392, KIP-516, KIP-595, KIP-903). Topics go by name up to v12 and by id from v13 on:
+what the version does not have is "" or None here.
 
 The encoder gives the answer as a list of parts; where a partition has records it leaves a
 `RecordsPart` of the caller's, whose bytes the connection sends from the file.
@@ -10,8 +11,9 @@ The encoder gives the answer as a list of parts; where a partition has records i
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from .errors import PeerError
 from .primitives import (
@@ -24,7 +26,8 @@ from .primitives import (
     write_unsigned_varint,
 )
 
-_HEAD: Final = struct.Struct(">iiiib")
+_HEAD: Final = struct.Struct(">iiib")
+_REPLICA_STATE: Final = struct.Struct(">iq")
 _SESSION: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -34,6 +37,12 @@ _ABORTED: Final = struct.Struct(">qq")
 _ANSWER_HEAD: Final = struct.Struct(">ihi")
 
 READ_COMMITTED: Final = 1
+CONSUMER: Final = -1
+"""The replica id of whoever is not a replica."""
+TOPIC_IDS_SINCE: Final = 13
+REPLICA_STATE_SINCE: Final = 15
+REPLICA_STATE_TAG: Final = 1
+NO_TOPIC_ID: Final = bytes(16)
 
 
 class RecordsPart(Protocol):
@@ -53,6 +62,15 @@ class FetchPartition(NamedTuple):
     last_fetched_epoch: int
     log_start_offset: int
     partition_bytes_max: int
+    topic_id: uuid.UUID | None = None
+
+
+class ForgottenPartition(NamedTuple):
+    """A partition that an incremental request takes out of its session."""
+
+    topic: str
+    partition: int
+    topic_id: uuid.UUID | None = None
 
 
 class FetchRequest(NamedTuple):
@@ -66,7 +84,7 @@ class FetchRequest(NamedTuple):
     session_id: int
     session_epoch: int
     partitions: Sequence[FetchPartition]
-    forgotten: Sequence[tuple[str, int]]
+    forgotten: Sequence[ForgottenPartition]
     rack_id: str
 
 
@@ -82,6 +100,7 @@ class PartitionFetched(NamedTuple):
     aborted_transactions: Sequence[tuple[int, int]] | None = None
     preferred_read_replica: int = -1
     records: memoryview | bytes | RecordsPart | None = None
+    topic_id: uuid.UUID | None = None
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> FetchRequest:
@@ -89,7 +108,11 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
     flexible = version >= 12
     layout = _partition_layout(version)
     try:
-        replica_id, wait_ms, bytes_min, bytes_max, isolation = _HEAD.unpack_from(frame, position)
+        replica_id = CONSUMER
+        if version < REPLICA_STATE_SINCE:
+            (replica_id,) = _INT32.unpack_from(frame, position)
+            position += 4
+        wait_ms, bytes_min, bytes_max, isolation = _HEAD.unpack_from(frame, position)
         position += _HEAD.size
         session_id, session_epoch = 0, -1
         if version >= 7:
@@ -100,9 +123,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
             frame, position, flexible=flexible, element_bytes_min=3
         )
         for _ in range(topics_count):
-            topic, position = read_string(frame, position, flexible=flexible)
-            if topic is None:
-                raise PeerError("null topic name in Fetch")
+            topic, topic_id, position = _read_topic(version, frame, position)
             count, position = read_array_length(
                 frame, position, flexible=flexible, element_bytes_min=layout.size
             )
@@ -111,27 +132,29 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
                 position += layout.size
                 if flexible:
                     position = skip_tagged_fields(frame, position)
-                partitions.append(_partition(version, topic, values))
+                partitions.append(_partition(version, topic, topic_id, values))
             if flexible:
                 position = skip_tagged_fields(frame, position)
-        forgotten: list[tuple[str, int]] = []
+        forgotten: list[ForgottenPartition] = []
         if version >= 7:
             topics_count, position = read_array_length(
                 frame, position, flexible=flexible, element_bytes_min=3
             )
             for _ in range(topics_count):
-                topic, position = read_string(frame, position, flexible=flexible)
+                topic, topic_id, position = _read_topic(version, frame, position)
                 count, position = read_array_length(
                     frame, position, flexible=flexible, element_bytes_min=4
                 )
                 indexes = struct.unpack_from(f">{count}i", frame, position)
                 position += 4 * count
-                forgotten += [(topic or "", index) for index in indexes]
+                forgotten += [ForgottenPartition(topic, index, topic_id) for index in indexes]
                 if flexible:
                     position = skip_tagged_fields(frame, position)
         rack_id: str | None = ""
         if version >= 11:
             rack_id, position = read_string(frame, position, flexible=flexible)
+        if version >= REPLICA_STATE_SINCE:
+            replica_id = _read_replica_id(frame, position)
     except (struct.error, IndexError) as error:
         raise PeerError("Fetch request cut short") from error
     return FetchRequest(
@@ -149,49 +172,56 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The request body; partitions of one topic must be adjacent. Nothing is forgotten."""
+    """The request body; partitions of one topic must be adjacent."""
     flexible = version >= 12
-    out = bytearray(
-        _HEAD.pack(
-            request.replica_id,
-            request.wait_ms_max,
-            request.bytes_min,
-            request.bytes_max,
-            request.isolation_level,
-        )
+    out = bytearray()
+    if version < REPLICA_STATE_SINCE:
+        out += _INT32.pack(request.replica_id)
+    out += _HEAD.pack(
+        request.wait_ms_max, request.bytes_min, request.bytes_max, request.isolation_level
     )
     if version >= 7:
         out += _SESSION.pack(request.session_id, request.session_epoch)
-    groups: list[tuple[str, list[FetchPartition]]] = []
-    for entry in request.partitions:
-        if not groups or groups[-1][0] != entry.topic:
-            groups.append((entry.topic, []))
-        groups[-1][1].append(entry)
+    groups = _by_topic(version, request.partitions)
     out += write_array_length(len(groups), flexible=flexible)
     for topic, entries in groups:
-        out += write_string(topic, flexible=flexible)
+        out += topic
         out += write_array_length(len(entries), flexible=flexible)
         for entry in entries:
-            out += _INT32.pack(entry.partition)
-            if version >= 9:
-                out += _INT32.pack(entry.current_leader_epoch)
-            out += _INT64.pack(entry.fetch_offset)
-            if version >= 12:
-                out += _INT32.pack(entry.last_fetched_epoch)
-            if version >= 5:
-                out += _INT64.pack(entry.log_start_offset)
-            out += _INT32.pack(entry.partition_bytes_max)
-            if flexible:
-                out += b"\0"
+            out += _encode_asked(version, entry)
         if flexible:
             out += b"\0"
     if version >= 7:
-        out += write_array_length(0, flexible=flexible)
+        forgotten = _by_topic(version, request.forgotten)
+        out += write_array_length(len(forgotten), flexible=flexible)
+        for topic, gone in forgotten:
+            out += topic + write_array_length(len(gone), flexible=flexible)
+            out += struct.pack(f">{len(gone)}i", *(entry.partition for entry in gone))
+            if flexible:
+                out += b"\0"
     if version >= 11:
         out += write_string(request.rack_id, flexible=flexible)
-    if flexible:
+    if version >= REPLICA_STATE_SINCE and request.replica_id != CONSUMER:
+        state = _REPLICA_STATE.pack(request.replica_id, -1) + b"\0"
+        out += bytes((1, REPLICA_STATE_TAG, len(state))) + state
+    elif flexible:
         out += b"\0"
     return bytes(out)
+
+
+def _encode_asked(version: int, entry: FetchPartition) -> bytearray:
+    out = bytearray(_INT32.pack(entry.partition))
+    if version >= 9:
+        out += _INT32.pack(entry.current_leader_epoch)
+    out += _INT64.pack(entry.fetch_offset)
+    if version >= 12:
+        out += _INT32.pack(entry.last_fetched_epoch)
+    if version >= 5:
+        out += _INT64.pack(entry.log_start_offset)
+    out += _INT32.pack(entry.partition_bytes_max)
+    if version >= 12:
+        out += b"\0"
+    return out
 
 
 def encode_response(
@@ -205,19 +235,15 @@ def encode_response(
     flexible = version >= 12
     parts: list[bytes | memoryview | RecordsPart] = []
     out = bytearray(4) if version < 7 else bytearray(_ANSWER_HEAD.pack(0, error_code, session_id))
-    groups: list[tuple[str, list[PartitionFetched]]] = []
-    for entry in partitions:
-        if not groups or groups[-1][0] != entry.topic:
-            groups.append((entry.topic, []))
-        groups[-1][1].append(entry)
+    groups = _by_topic(version, partitions)
     out += write_array_length(len(groups), flexible=flexible)
     for topic, entries in groups:
-        out += write_string(topic, flexible=flexible)
+        out += topic
         out += write_array_length(len(entries), flexible=flexible)
         for entry in entries:
             out += _encode_partition(version, entry)
             records = entry.records
-            if records is not None and _size_bytes(records):
+            if records is not None and records_size_bytes(records):
                 parts += (bytes(out), records)
                 out = bytearray()
             if flexible:
@@ -231,7 +257,8 @@ def encode_response(
     return parts
 
 
-def _size_bytes(records: memoryview | bytes | RecordsPart | None) -> int:
+def records_size_bytes(records: memoryview | bytes | RecordsPart | None) -> int:
+    """How many record bytes a partition's answer has."""
     if records is None:
         return 0
     return len(records) if isinstance(records, bytes | memoryview) else records.size_bytes
@@ -258,7 +285,7 @@ def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
                 out += b"\0"
     if version >= 11:
         out += _INT32.pack(entry.preferred_read_replica)
-    size = _size_bytes(entry.records)
+    size = records_size_bytes(entry.records)
     out += write_unsigned_varint(size + 1) if flexible else _INT32.pack(size)
     return out
 
@@ -283,13 +310,13 @@ def decode_response(
             frame, position, flexible=flexible, element_bytes_min=3
         )
         for _ in range(topics_count):
-            topic, position = read_string(frame, position, flexible=flexible)
+            topic, topic_id, position = _read_topic(version, frame, position)
             count, position = read_array_length(
                 frame, position, flexible=flexible, element_bytes_min=_PARTITION_ANSWER.size
             )
             for _ in range(count):
-                entry, position = _decode_partition(version, topic or "", frame, position)
-                partitions.append(entry)
+                entry, position = _decode_partition(version, topic, frame, position)
+                partitions.append(entry if topic_id is None else entry._replace(topic_id=topic_id))
             if flexible:
                 position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
@@ -360,7 +387,9 @@ def _partition_layout(version: int) -> struct.Struct:
     return _LAYOUTS[max(since for since in _LAYOUTS if since <= version)]
 
 
-def _partition(version: int, topic: str, values: tuple[int, ...]) -> FetchPartition:
+def _partition(
+    version: int, topic: str, topic_id: uuid.UUID | None, values: tuple[int, ...]
+) -> FetchPartition:
     if version >= 12:
         index, epoch, offset, last_epoch, log_start, bytes_max = values
     elif version >= 9:
@@ -372,4 +401,54 @@ def _partition(version: int, topic: str, values: tuple[int, ...]) -> FetchPartit
     else:
         index, offset, bytes_max = values
         epoch = last_epoch = log_start = -1
-    return FetchPartition(topic, index, epoch, offset, last_epoch, log_start, bytes_max)
+    return FetchPartition(topic, index, epoch, offset, last_epoch, log_start, bytes_max, topic_id)
+
+
+def _read_topic(
+    version: int, frame: memoryview, position: int
+) -> tuple[str, uuid.UUID | None, int]:
+    """(name or "", id or None, next position): a topic goes by one of the two."""
+    if version >= TOPIC_IDS_SINCE:
+        raw = bytes(frame[position : position + 16])
+        if len(raw) < 16:
+            raise PeerError("topic id cut short")
+        return "", None if raw == NO_TOPIC_ID else uuid.UUID(bytes=raw), position + 16
+    topic, position = read_string(frame, position, flexible=version >= 12)
+    if topic is None:
+        raise PeerError("null topic name in Fetch")
+    return topic, None, position
+
+
+def _read_replica_id(frame: memoryview, position: int) -> int:
+    """The replica id in the tagged fields at the end of a request."""
+    count, position = read_unsigned_varint(frame, position)
+    for _ in range(min(count, len(frame))):
+        tag, position = read_unsigned_varint(frame, position)
+        size, position = read_unsigned_varint(frame, position)
+        if position + size > len(frame):
+            raise PeerError("tagged field runs past the end of the frame")
+        if tag == REPLICA_STATE_TAG:
+            replica_id, _ = _REPLICA_STATE.unpack_from(frame[position : position + size])
+            return int(replica_id)
+        position += size
+    return CONSUMER
+
+
+_Entry = TypeVar("_Entry", FetchPartition, ForgottenPartition, PartitionFetched)
+
+
+def _by_topic(version: int, entries: Sequence[_Entry]) -> list[tuple[bytes, list[_Entry]]]:
+    """Runs of one topic, each with the topic as it stands on the wire."""
+    groups: list[tuple[bytes, list[_Entry]]] = []
+    previous: tuple[str, uuid.UUID | None] | None = None
+    for entry in entries:
+        topic = (entry.topic, entry.topic_id)
+        if topic != previous:
+            previous = topic
+            if version >= TOPIC_IDS_SINCE:
+                name = NO_TOPIC_ID if entry.topic_id is None else entry.topic_id.bytes
+            else:
+                name = write_string(entry.topic, flexible=version >= 12)
+            groups.append((name, []))
+        groups[-1][1].append(entry)
+    return groups

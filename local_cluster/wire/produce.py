@@ -1,7 +1,8 @@
-"""Produce v3-v9 by hand, both sides: the records stay where they lie in the frame.
+"""Produce v3-v12 by hand, both sides: the records stay where they lie in the frame.
 
 Schema: ProduceRequest.json and ProduceResponse.json of Apache Kafka (KIP-98, KIP-360, KIP-467,
-KIP-482). Topic names rather than topic ids, which come with v13.
+KIP-482, KIP-951: its tagged fields are skipped and never written). Topic names rather than topic
+ids, which come with v13.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_request_header_of_any_bytes(data: bytes) -> None:
         assert header.body_position <= len(data)
 
 
-@given(small_bytes, st.integers(3, 9))
+@given(small_bytes, st.integers(3, 12))
 def test_produce_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         produce.decode_request(version, memoryview(data), 0)
@@ -40,7 +40,7 @@ def test_produce_of_any_bytes(data: bytes, version: int) -> None:
         produce.decode_response(version, memoryview(data), 0)
 
 
-@given(small_bytes, st.integers(4, 12))
+@given(small_bytes, st.integers(4, 17))
 def test_fetch_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         fetch.decode_request(version, memoryview(data), 0)
@@ -90,7 +90,7 @@ partitions = st.lists(
 )
 
 
-@given(st.integers(3, 9), st.none() | names, partitions)
+@given(st.integers(3, 12), st.none() | names, partitions)
 def test_produce_requests_go_round(
     version: int, transactional_id: str | None, entries: list[tuple[str, int, bytes]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -75,6 +76,8 @@ class FakeZooKeeper:
 
     def _do(self, index: int, op: ZkOp, session_id: int, touched: list[str]) -> int:
         parent = op.path.rsplit("/", 1)[0] or "/"
+        if isinstance(op, Create) and op.sequential:
+            op = dataclasses.replace(op, path=f"{op.path}{self.zxid:010d}")
         known = self.tree.get(op.path)
         if isinstance(op, Create):
             if known is not None:

@@ -25,14 +25,14 @@ from local_cluster.wire.messages import get
 from tests.unit.local_cluster.groups.doubles import BROKER_ID, FakeBroker
 
 SERVED = {
-    ApiKey.OFFSET_COMMIT: (2, 8),
-    ApiKey.OFFSET_FETCH: (1, 8),
-    ApiKey.FIND_COORDINATOR: (0, 4),
+    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.OFFSET_FETCH: (1, 9),
+    ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.HEARTBEAT: (0, 4),
     ApiKey.LEAVE_GROUP: (0, 5),
     ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.DESCRIBE_GROUPS: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
 }
 
@@ -362,6 +362,14 @@ async def test_offset_fetch_elsewhere(version: int) -> None:
         assert codes == [ErrorCode.not_coordinator] * 2
 
 
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+async def test_a_member_of_no_group_cannot_commit(broker: FakeBroker, version: int) -> None:
+    own = {"member_id": "m", "generation_id_or_member_epoch": 3}
+    response = await commit(broker, version, ("flights", 0, 1), **own)
+    wanted = ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation
+    assert response.topics[0].partitions[0].error_code is wanted
+
+
 async def test_a_commit_of_an_old_generation_is_refused(broker: FakeBroker) -> None:
     member = await joined(broker)
     await sync(broker, 5, member)
@@ -399,7 +407,12 @@ async def test_describe_groups(broker: FakeBroker, version: int) -> None:
     assert (described.client_id, described.client_host) == ("client", "/127.0.0.1")
     assert (described.member_metadata, described.member_assignment) == (b"sub", b"mine")
     assert get(group, "authorized_operations", 328) == 328
-    assert (nobody.group_state, nobody.error_code) == ("Dead", ErrorCode.none)
+    if version >= 6:
+        assert (nobody.group_state, nobody.error_code) == ("Dead", ErrorCode.group_id_not_found)
+        assert nobody.error_message == "Group nobody not found."
+        assert group.error_message is None
+    else:
+        assert (nobody.group_state, nobody.error_code) == ("Dead", ErrorCode.none)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.LIST_GROUPS))

@@ -109,7 +109,7 @@ def other(broker_id: int, **listeners: tuple[str, int]) -> BrokerEndpoints:
 
 
 class TestMetadata:
-    @pytest.mark.parametrize("version", range(13))
+    @pytest.mark.parametrize("version", range(14))
     async def test_every_version(self, broker: Broker, version: int) -> None:
         broker.show(topic("a", partition(0, 1, epoch=4)))
         answer = await ask_metadata(broker, version, topics=named("a"))
@@ -133,26 +133,26 @@ class TestMetadata:
         if version >= 10:
             assert a.topic_id == topic_id("a")
 
-    @pytest.mark.parametrize("version", range(13))
+    @pytest.mark.parametrize("version", range(14))
     async def test_all_topics(self, broker: Broker, version: int) -> None:
         broker.show(topic("b", partition(0, 1)), topic("a", partition(0, 1)))
         everything = () if version == 0 else None
         answer = await ask_metadata(broker, version, topics=everything)
         assert [each.name for each in answer.topics] == ["a", "b"]
 
-    @pytest.mark.parametrize("version", range(1, 13))
+    @pytest.mark.parametrize("version", range(1, 14))
     async def test_no_topics(self, broker: Broker, version: int) -> None:
         broker.show(topic("a", partition(0, 1)))
         assert (await ask_metadata(broker, version, topics=())).topics == ()
 
-    @pytest.mark.parametrize("version", range(4, 13))
+    @pytest.mark.parametrize("version", range(4, 14))
     async def test_unknown_without_auto_creation(self, broker: Broker, version: int) -> None:
         fields: dict[str, Any] = {"topics": named("x"), "allow_auto_topic_creation": False}
         (x,) = (await ask_metadata(broker, version, **fields)).topics
         assert x.error_code is ErrorCode.unknown_topic_or_partition
         assert "x" not in broker.metadata.topics
 
-    @pytest.mark.parametrize("version", range(13))
+    @pytest.mark.parametrize("version", range(14))
     async def test_created_on_first_use(self, version: int) -> None:
         broker = Broker(FakeZooKeeper(), num_partitions="2")
         await broker.control_plane.start()
@@ -286,9 +286,9 @@ class TestMetadata:
 
 
 class TestDescribeCluster:
-    @pytest.mark.parametrize("version", [0, 1])
+    @pytest.mark.parametrize("version", [0, 1, 2])
     async def test_every_version(self, broker: Broker, version: int) -> None:
-        fields = {"include_cluster_authorized_operations": False}
+        fields = {"include_cluster_authorized_operations": False, "include_fenced_brokers": True}
         answer = await ask(describe_cluster, ApiKey.DESCRIBE_CLUSTER, version, broker, fields)
         assert (answer.error_code, answer.controller_id) == (ErrorCode.none, 1)
         assert answer.cluster_id == broker.metadata.cluster_id

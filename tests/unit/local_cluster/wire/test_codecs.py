@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from local_cluster.wire.header import (
     read_response_header,
 )
 
-PRODUCE_VERSIONS = range(3, 10)
-FETCH_VERSIONS = range(4, 13)
+PRODUCE_VERSIONS = range(3, 13)
+FETCH_VERSIONS = range(4, 18)
+TOPIC_ID = uuid.UUID(int=0x1234)
+NO_ID: uuid.UUID | None = None
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
@@ -83,56 +86,67 @@ def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
         assert second.record_errors[0].batch_index == 3
 
 
+def fetched_topics(version: int) -> tuple[tuple[str, uuid.UUID | None], ...]:
+    """Two topics as this version names them."""
+    if version >= 13:
+        return ("", TOPIC_ID), ("", NO_ID)
+    return ("t", None), ("u", None)
+
+
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_fetch_request_bytes_equal_kios(version: int) -> None:
+@pytest.mark.parametrize("replica_id", [-1, 7])
+def test_fetch_request_bytes_equal_kios(version: int, replica_id: int) -> None:
+    topics = fetched_topics(version)
+    asked = [
+        fetch.FetchPartition(
+            name,
+            index,
+            5 if version >= 9 else -1,
+            77,
+            4 if version >= 12 else -1,
+            9 if version >= 5 else -1,
+            100,
+            topic_id,
+        )
+        for (name, topic_id), index in ((topics[0], 3), (topics[0], 4), (topics[1], 3))
+    ]
+    gone = [fetch.ForgottenPartition(topics[0][0], index, topics[0][1]) for index in (1, 2)]
     request = fetch.FetchRequest(
-        -1,
+        replica_id,
         500,
         1,
         1_000_000,
         1,
-        0,
-        -1,
-        [
-            fetch.FetchPartition(
-                "t",
-                3,
-                5 if version >= 9 else -1,
-                77,
-                4 if version >= 12 else -1,
-                9 if version >= 5 else -1,
-                100,
-            )
-        ],
-        [],
+        8 if version >= 7 else 0,
+        9 if version >= 7 else -1,
+        asked,
+        gone if version >= 7 else [],
         "r1" if version >= 11 else "",
     )
     ours = fetch.encode_request(version, request)
+    partition = {
+        "current_leader_epoch": 5,
+        "fetch_offset": 77,
+        "last_fetched_epoch": 4,
+        "log_start_offset": 9,
+        "partition_max_bytes": 100,
+    }
+    named = [{"topic": name, "topic_id": topic_id} for name, topic_id in topics]
     fields: dict[str, Any] = {
-        "replica_id": -1,
+        "replica_id": replica_id,
+        "replica_state": {"replica_id": replica_id, "replica_epoch": -1},
         "max_wait": 500,
         "max_wait_ms": 500,
         "min_bytes": 1,
         "max_bytes": 1_000_000,
         "isolation_level": 1,
-        "session_id": 0,
-        "session_epoch": -1,
+        "session_id": 8,
+        "session_epoch": 9,
         "topics": [
-            {
-                "topic": "t",
-                "partitions": [
-                    {
-                        "partition": 3,
-                        "current_leader_epoch": 5,
-                        "fetch_offset": 77,
-                        "last_fetched_epoch": 4,
-                        "log_start_offset": 9,
-                        "partition_max_bytes": 100,
-                    }
-                ],
-            }
+            named[0] | {"partitions": [partition | {"partition": index} for index in (3, 4)]},
+            named[1] | {"partitions": [partition | {"partition": 3}]},
         ],
-        "forgotten_topics_data": [],
+        "forgotten_topics_data": [named[0] | {"partitions": [1, 2]}],
         "rack_id": "r1",
     }
     assert ours == messages.encode_request(ApiKey.FETCH, version, fields)
@@ -140,20 +154,79 @@ def test_fetch_request_bytes_equal_kios(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_fetch_response_is_readable_by_kio_and_back(version: int) -> None:
+def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
     start = 1 if version >= 5 else -1
+    (name, topic_id), (other, other_id) = fetched_topics(version)
     answers = [
-        fetch.PartitionFetched("t", 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs")),
-        fetch.PartitionFetched("t", 4, 1, 9, 8, start, None, -1, None),
+        fetch.PartitionFetched(
+            name, 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs"), topic_id
+        ),
+        fetch.PartitionFetched(name, 4, 1, 9, 8, start, [], -1, b"more", topic_id),
+        fetch.PartitionFetched(other, 4, 1, 9, 8, start, None, -1, memoryview(b""), other_id),
     ]
-    body = b"".join(bytes(part) for part in fetch.encode_response(version, answers))  # type: ignore[arg-type]
+    parts = fetch.encode_response(version, answers, error_code=6, session_id=5)
+    body = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
     error, session_id, partitions = fetch.decode_response(version, memoryview(body), 0)
-    assert (error, session_id) == (0, 0)
-    assert partitions[0] == answers[0]
-    assert partitions[1].aborted_transactions is None
-    kios = messages.decode_response(ApiKey.FETCH, version, memoryview(body), 0)
-    assert kios.responses[0].partitions[0].records == b"recs"
-    assert kios.responses[0].partitions[0].aborted_transactions[0].first_offset == 2
+    assert (error, session_id) == ((6, 5) if version >= 7 else (0, 0))
+    assert partitions == answers
+    common: dict[str, Any] = {
+        "high_watermark": 9,
+        "last_stable_offset": 8,
+        "log_start_offset": start,
+    }
+    fields = {
+        "error_code": 6,
+        "session_id": 5,
+        "responses": [
+            {
+                "topic": name,
+                "topic_id": topic_id,
+                "partitions": [
+                    common
+                    | {
+                        "partition_index": 3,
+                        "error_code": 0,
+                        "aborted_transactions": [{"producer_id": 1, "first_offset": 2}],
+                        "records": b"recs",
+                    },
+                    common
+                    | {
+                        "partition_index": 4,
+                        "error_code": 1,
+                        "aborted_transactions": [],
+                        "records": b"more",
+                    },
+                ],
+            },
+            {
+                "topic": other,
+                "topic_id": other_id,
+                "partitions": [
+                    common
+                    | {
+                        "partition_index": 4,
+                        "error_code": 1,
+                        "aborted_transactions": None,
+                        "records": b"",
+                    }
+                ],
+            },
+        ],
+    }
+    assert body == messages.encode_response(ApiKey.FETCH, version, fields)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 17])
+def test_every_cut_of_a_fetch_request_is_a_peer_error(version: int) -> None:
+    (name, topic_id), _ = fetched_topics(version)
+    entry = fetch.FetchPartition(name, 1, -1, 0, -1, -1, 100, topic_id)
+    gone = fetch.ForgottenPartition(name, 2, topic_id)
+    request = fetch.FetchRequest(7, 1, 1, 1, 0, 3, 4, [entry], [gone], "r")
+    body = fetch.encode_request(version, request)
+    # The tagged fields at the end are read from the version on that has one of interest.
+    for cut in range(len(body) - (1 if version in (12, 13) else 0)):
+        with pytest.raises(PeerError):
+            fetch.decode_request(version, memoryview(body[:cut]), 0)
 
 
 @pytest.mark.parametrize("version", [3, 9])

@@ -1,0 +1,95 @@
+"""What may be changed about a topic's configs: pure, after Kafka 3.9's ConfigAdminManager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+
+class AlterOperation(IntEnum):
+    """What IncrementalAlterConfigs does to a config, by its number on the wire."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One config to change; the operation may be a number that nobody knows."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_changes(changes: Sequence[ConfigChange]) -> None:
+    """Raises KafkaError(invalid_request) for repeated names, missing values, unknown operations."""
+    names = [change.name for change in changes]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    empty = sorted(
+        change.name
+        for change in changes
+        if change.value is None and change.operation != AlterOperation.DELETE
+    )
+    if empty:
+        raise KafkaError(
+            ErrorCode.invalid_request, f"Null value not supported for : {','.join(empty)}"
+        )
+    for change in changes:
+        if change.operation not in set(AlterOperation):
+            raise KafkaError(
+                ErrorCode.invalid_request, f"Unknown operation type {change.operation}"
+            )
+
+
+def replaced_configs(
+    changes: Sequence[ConfigChange], broker_config: Mapping[str, str]
+) -> dict[str, str]:
+    """AlterConfigs: what is set is what is left. Raises KafkaError."""
+    check_changes(changes)
+    return _checked({c.name: c.value for c in changes if c.value is not None}, broker_config)
+
+
+def changed_configs(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], broker_config: Mapping[str, str]
+) -> dict[str, str]:
+    """IncrementalAlterConfigs: the overrides after the changes. Raises KafkaError.
+
+    Lists start from the override or else from the table's default, as in Kafka.
+    """
+    check_changes(changes)
+    configs = dict(current)
+    for name, operation, value in changes:
+        if operation == AlterOperation.DELETE:
+            configs.pop(name, None)
+        elif operation == AlterOperation.SET:
+            configs[name] = value or ""
+        else:
+            configs[name] = _changed_list(configs, name, operation, value or "")
+    return _checked(configs, broker_config)
+
+
+def _changed_list(configs: Mapping[str, str], name: str, operation: int, value: str) -> str:
+    known = TOPIC_CONFIGS.get(name)
+    if known is None or known.type is not ConfigType.LIST:
+        verb = "append" if operation == AlterOperation.APPEND else "subtract"
+        raise KafkaError(
+            ErrorCode.invalid_config, f"Config value {verb} is not allowed for config key: {name}"
+        )
+    before = [part for part in configs.get(name, known.default).split(",") if part]
+    given = value.split(",")
+    if operation == AlterOperation.APPEND:
+        return ",".join([*before, *(part for part in given if part not in before)])
+    return ",".join(part for part in before if part not in given)
+
+
+def _checked(configs: dict[str, str], broker_config: Mapping[str, str]) -> dict[str, str]:
+    LogConfig.of(configs, broker_config)
+    return configs

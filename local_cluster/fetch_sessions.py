@@ -1,0 +1,237 @@
+"""Incremental fetch sessions (KIP-227): what a client reads, remembered between its requests.
+
+A client that asks for a session names its partitions once; later requests name only what changed,
+and answers only the partitions with news: records, an error, another high watermark or log start
+offset. Semantics are those of Kafka's FetchSession.scala.
+
+Guarantees: at most `slots_max` sessions, each of at most PARTITIONS_PER_SESSION_MAX partitions; a
+session that was used within EVICTION_MS is evicted only by a larger one, and not before it is
+that old; an epoch that was answered is not answered twice. Pure: time and ids come from outside.
+
+Not here: reading (handlers/p01_fetch.py), the wire (wire/fetch.py).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import (
+    FetchPartition,
+    ForgottenPartition,
+    PartitionFetched,
+    records_size_bytes,
+)
+
+SLOTS_MAX_DEFAULT: Final = 1_000
+"""Kafka's default of max.incremental.fetch.session.cache.slots."""
+EVICTION_MS: Final = 120_000
+"""How long a session is safe, as min.incremental.fetch.session.eviction.ms in Kafka."""
+PARTITIONS_PER_SESSION_MAX: Final = 100_000
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+EPOCH_MAX: Final = (1 << 31) - 1
+
+Key = tuple[str | uuid.UUID | None, int]
+
+
+class CachedPartition:
+    """One partition of a session: what is asked for, and what was told last."""
+
+    __slots__ = ("asked", "high_watermark", "log_start_offset")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def take_news(self, result: PartitionFetched) -> bool:
+        """Whether the client has to be told, and remember that it was."""
+        news = records_size_bytes(result.records) > 0
+        if result.high_watermark != self.high_watermark:
+            self.high_watermark = result.high_watermark
+            news = True
+        if result.log_start_offset != self.log_start_offset:
+            self.log_start_offset = result.log_start_offset
+            news = True
+        if result.error_code:
+            # The end of an error is news as well.
+            self.high_watermark = -1
+            news = True
+        return news
+
+
+class FetchSession:
+    """One client's partitions, those that had records last at the end."""
+
+    __slots__ = ("created_ms", "epoch", "id", "partitions", "used_ms", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH + 1
+        """That the next request has to name."""
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+        self.partitions: dict[Key, CachedPartition] = {}
+
+    def update(
+        self, asked: Iterable[FetchPartition], forgotten: Iterable[ForgottenPartition]
+    ) -> None:
+        for entry in asked:
+            key = _key(entry)
+            cached = self.partitions.get(key)
+            if cached is None:
+                self.partitions[key] = CachedPartition(entry)
+            else:
+                cached.asked = entry
+        for gone in forgotten:
+            self.partitions.pop(_key(gone), None)
+
+    def advance(self, now_ms: int) -> None:
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+        self.used_ms = now_ms
+
+
+class FetchContext:
+    """One request: what to read, and what of it to tell."""
+
+    def __init__(
+        self,
+        sessions: FetchSessions,
+        partitions: Sequence[FetchPartition],
+        *,
+        session: FetchSession | None = None,
+        wants_session: bool = False,
+        uses_topic_ids: bool = False,
+    ) -> None:
+        self.partitions = partitions
+        self._sessions = sessions
+        self._session = session
+        self._epoch = None if session is None else session.epoch
+        self._wants_session = wants_session
+        self._uses_topic_ids = uses_topic_ids
+
+    def answer(
+        self, results: Sequence[PartitionFetched], now_ms: int
+    ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
+        """(error, session id, what to tell), from one result per partition, in order."""
+        if self._session is not None:
+            return self._incremental(self._session, results)
+        if not self._wants_session:
+            return ErrorCode.none, NO_SESSION, results
+        session = self._sessions.create(self.partitions, self._uses_topic_ids, now_ms)
+        if session is None:
+            return ErrorCode.none, NO_SESSION, results
+        for result in results:
+            session.partitions[_key(result)].take_news(result)
+        return ErrorCode.none, session.id, results
+
+    def _incremental(
+        self, session: FetchSession, results: Sequence[PartitionFetched]
+    ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
+        if session.epoch != self._epoch:
+            # Another request of this session was answered while this one waited.
+            return ErrorCode.invalid_fetch_session_epoch, session.id, ()
+        told = []
+        for result in results:
+            key = _key(result)
+            cached = session.partitions.get(key)
+            if cached is None or not cached.take_news(result):
+                continue
+            told.append(result)
+            if records_size_bytes(result.records):
+                # Others come first next time, so that one busy partition starves nobody.
+                session.partitions[key] = session.partitions.pop(key)
+        return ErrorCode.none, session.id, told
+
+
+class FetchSessions:
+    """Every session of a broker."""
+
+    def __init__(self, new_id: Callable[[], int], *, slots_max: int = SLOTS_MAX_DEFAULT) -> None:
+        """`new_id` gives random positive int32s."""
+        self._new_id = new_id
+        self._slots_max = slots_max
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(
+        self,
+        session_id: int,
+        session_epoch: int,
+        asked: Sequence[FetchPartition],
+        forgotten: Sequence[ForgottenPartition],
+        *,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchContext:
+        """What a request with this session id and epoch reads.
+
+        Raises KafkaError: fetch_session_id_not_found, invalid_fetch_session_epoch,
+        fetch_session_topic_id_error, invalid_request where the session grows beyond its bound.
+        """
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            # A full request ends the session that it names.
+            self._sessions.pop(session_id, None)
+            return FetchContext(
+                self,
+                asked,
+                wants_session=session_epoch == INITIAL_EPOCH,
+                uses_topic_ids=uses_topic_ids,
+            )
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.fetch_session_id_not_found)
+        if session.epoch != session_epoch:
+            raise KafkaError(ErrorCode.invalid_fetch_session_epoch)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.fetch_session_topic_id_error)
+        if len(session.partitions) + len(asked) > PARTITIONS_PER_SESSION_MAX:
+            del self._sessions[session_id]
+            raise KafkaError(ErrorCode.invalid_request, "the fetch session is too large")
+        session.update(asked, forgotten)
+        if not session.partitions:
+            del self._sessions[session_id]
+            return FetchContext(self, ())
+        session.advance(now_ms)
+        partitions = [cached.asked for cached in session.partitions.values()]
+        return FetchContext(self, partitions, session=session)
+
+    def create(
+        self, partitions: Sequence[FetchPartition], uses_topic_ids: bool, now_ms: int
+    ) -> FetchSession | None:
+        """A new session, None where there is no room for it."""
+        if len(partitions) > PARTITIONS_PER_SESSION_MAX or self._slots_max <= 0:
+            return None
+        if len(self._sessions) >= self._slots_max and not self._evict(len(partitions), now_ms):
+            return None
+        session_id = self._new_id()
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._new_id()
+        session = FetchSession(session_id, uses_topic_ids, now_ms)
+        session.update(partitions, ())
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make room: the one that was idle for longest, else a smaller one that is old."""
+        idle = min(self._sessions.values(), key=lambda session: session.used_ms)
+        if now_ms - idle.used_ms <= EVICTION_MS:
+            old = [s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS]
+            idle_or_none = min(old, key=lambda s: len(s.partitions), default=None)
+            if idle_or_none is None or len(idle_or_none.partitions) >= size:
+                return False
+            idle = idle_or_none
+        del self._sessions[idle.id]
+        return True
+
+
+def _key(entry: FetchPartition | ForgottenPartition | PartitionFetched) -> Key:
+    return (entry.topic_id or entry.topic, entry.partition)

@@ -1,0 +1,69 @@
+"""DeleteRecords v0-v2 (KIP-107): move the log start offset of partitions up.
+
+-1 stands for the high watermark; what lies beyond it is OFFSET_OUT_OF_RANGE. Topics that are only
+compacted are refused with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION. v2 is
+flexible. The low watermark of the answer is the new log start offset.
+
+The answer leaves after the log-start-offset checkpoint is on the disk, so a crash does not bring
+the records back (Kafka writes it once a minute). Segments go with the next retention check.
+Deviation from Kafka: the timeout is not used, there is no follower to wait for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .p00_produce import INTERNAL_TOPICS
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+NO_LOW_WATERMARK: Final = -1
+
+
+@handles(ApiKey.DELETE_RECORDS, min_version=0, max_version=2)
+def delete_records(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Delete in each partition by itself, then make it last."""
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [
+                _delete(broker, context, topic.name, entry) for entry in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    deleted = [
+        entry
+        for topic in topics
+        for entry in topic["partitions"]
+        if entry["error_code"] is ErrorCode.none
+    ]
+    if deleted:
+        try:
+            broker.checkpoint()
+        except LogDirectoryError:
+            # It is deleted here and now, but a crash may bring it back: not what was asked for.
+            for entry in deleted:
+                entry |= _answer(entry["partition_index"], ErrorCode.kafka_storage_error)
+    return {"topics": topics}
+
+
+def _delete(broker: BrokerServices, context: RequestContext, topic: str, entry: Any) -> Any:
+    try:
+        if not broker.authorize(context, "DELETE", "TOPIC", topic):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.invalid_topic_exception, "the topic is internal")
+        partition = broker.replicas.get_leader(topic, entry.partition_index)
+        low_watermark = partition.delete_records(entry.offset)
+    except KafkaError as error:
+        return _answer(entry.partition_index, error.code)
+    return _answer(entry.partition_index, ErrorCode.none, low_watermark)
+
+
+def _answer(index: int, code: ErrorCode, low_watermark: int = NO_LOW_WATERMARK) -> dict[str, Any]:
+    return {"partition_index": index, "low_watermark": low_watermark, "error_code": code}

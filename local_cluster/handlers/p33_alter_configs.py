@@ -1,0 +1,37 @@
+"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics. Deprecated in favour of 44.
+
+Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v2
+is flexible. The answer waits until this broker goes by the new configs.
+
+Deviations from Kafka: topics only; dynamic configs of brokers, broker loggers, client metrics and
+groups are refused with INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.config_requests import AlterOperation, ConfigChange, replaced_configs
+from local_cluster.wire.api import ApiKey
+
+from .altering import alter_resources
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.ALTER_CONFIGS, min_version=0, max_version=2)
+def alter_configs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Replace the configs of each resource."""
+    defaults = broker.settings.config
+
+    def changes(resource: Any) -> list[ConfigChange]:
+        return [
+            ConfigChange(entry.name, AlterOperation.SET, entry.value) for entry in resource.configs
+        ]
+
+    return alter_resources(
+        broker,
+        context,
+        request,
+        lambda resource: lambda _: replaced_configs(changes(resource), defaults),
+    )

@@ -1,0 +1,71 @@
+"""DescribeLogDirs v1-v4 (KIP-113): what lies in this broker's log directory.
+
+One directory per broker. Sizes are those of the segments' batches; v2 is flexible, v3 has an error
+for the whole answer, v4 (KIP-827) the total and usable bytes of the volume. A replica's lag is 0,
+as for any leader in Kafka, and there are no future replicas. Replicas that are offline are left
+out, as in Kafka.
+
+Deviation from Kafka: v5 (cordoned directories) is not served.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from local_cluster.replication.partition import Partition
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+UNKNOWN_BYTES: Final = -1
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS, min_version=1, max_version=4)
+def describe_log_dirs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """The directory with the replicas that were asked for, with null topics all of them."""
+    if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
+        return {"error_code": ErrorCode.cluster_authorization_failed, "results": ()}
+    log_dir = str(Path(broker.settings.log_dir).absolute())
+    try:
+        usage = shutil.disk_usage(log_dir)
+        total_bytes, usable_bytes = usage.total, usage.free
+    except OSError:
+        total_bytes = usable_bytes = UNKNOWN_BYTES
+    return {
+        "error_code": ErrorCode.none,
+        "results": [
+            {
+                "error_code": ErrorCode.none,
+                "log_dir": log_dir,
+                "topics": _topics(_asked(broker.replicas, request.topics)),
+                "total_bytes": total_bytes,
+                "usable_bytes": usable_bytes,
+            }
+        ],
+    }
+
+
+def _asked(replicas: Iterable[Partition], topics: Any) -> Iterable[Partition]:
+    if topics is None:
+        return replicas
+    wanted = {(topic.topic, index) for topic in topics for index in topic.partitions}
+    return [each for each in replicas if (each.topic, each.partition) in wanted]
+
+
+def _topics(partitions: Iterable[Partition]) -> list[dict[str, Any]]:
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(
+            {
+                "partition_index": partition.partition,
+                "partition_size": partition.log.size_bytes,
+                "offset_lag": 0,
+                "is_future_key": False,
+            }
+        )
+    return [{"name": name, "partitions": entries} for name, entries in sorted(topics.items())]

@@ -1,0 +1,41 @@
+"""IncrementalAlterConfigs v0-v1 (KIP-339): set, delete, append to and subtract from topic configs.
+
+Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v1
+is flexible. The answer waits until this broker goes by the new configs. Two clients that change
+different configs of one topic at once both succeed.
+
+Deviations from Kafka: topics only; dynamic configs of brokers, broker loggers, client metrics and
+groups are refused with INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.config_requests import ConfigChange, changed_configs
+from local_cluster.wire.api import ApiKey
+
+from .altering import alter_resources
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, min_version=0, max_version=1)
+def incremental_alter_configs(
+    broker: BrokerServices, context: RequestContext, request: Any
+) -> Reply:
+    """Change the configs of each resource."""
+    defaults = broker.settings.config
+
+    def changes(resource: Any) -> list[ConfigChange]:
+        return [
+            ConfigChange(entry.name, int(entry.config_operation), entry.value)
+            for entry in resource.configs
+        ]
+
+    return alter_resources(
+        broker,
+        context,
+        request,
+        lambda resource: lambda current: changed_configs(current, changes(resource), defaults),
+    )
