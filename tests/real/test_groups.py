@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import uuid
@@ -139,7 +140,9 @@ async def test_groups_and_positions_survive_kill_9(broker: BrokerProcess) -> Non
     await broker.kill()
     await broker.start()
     taken += await take(member, RECORDS - 200)
-    await member.stop()
+    # aiokafka's stop() lets a fetch task's cancellation out where it was pausing before a retry.
+    with contextlib.suppress(asyncio.CancelledError):
+        await member.stop()
     assert sorted(taken, key=int) == [b"%d" % index for index in range(RECORDS)]
 
 

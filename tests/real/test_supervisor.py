@@ -240,7 +240,9 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
     text = state.path.parent / "deployment.json"
     text.write_text(encode_deployment(wanted))
     program = (
-        "import sys, time; from pathlib import Path\n"
+        "import signal, sys, time; from pathlib import Path\n"
+        # A parent that ignores hang-ups (nohup) would pass that on.
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "from topology.deploy import up; from topology.deployment import decode_deployment\n"
         "from topology.state import StateDir\n"
         "up(decode_deployment(Path(sys.argv[1]).read_text()), StateDir(Path(sys.argv[2])))\n"
