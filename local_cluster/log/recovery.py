@@ -24,11 +24,12 @@ from .files import Files
 from .index import IndexCorruptError
 from .producer_snapshot import SNAPSHOT_SUFFIX
 from .scan import has_batch_after, is_unwritten
-from .segment import DELETED_SUFFIX, LOG_SUFFIX, Segment, file_name
+from .segment import LOG_SUFFIX, Segment, file_name
+from .swap import recover_swaps
 
 _log = logging.getLogger(__name__)
 
-_LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_TEMPORARY_SUFFIX: Final = ".tmp"
 _OFFSET_DIGITS: Final = 20
 
 
@@ -68,9 +69,10 @@ def open_files(
     whole. A directory without segments gets an empty one at `log_start_offset`.
     Raises OSError where the disk does.
     """
-    names = files.list_dir(directory)
+    found = files.list_dir(directory)
+    names = recover_swaps(files, directory, found)
     for name in names:
-        if name.endswith(_LEFTOVER_SUFFIXES):
+        if name.endswith(_TEMPORARY_SUFFIX):
             files.remove(f"{directory}/{name}")
     segments = [
         Segment(files, directory, base_offset, index_interval_bytes=index_interval_bytes)
@@ -88,6 +90,8 @@ def open_files(
         return OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
     epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
     opened = OpenedFiles(segments, epochs, False, [])
+    if names != found:
+        opened.unsynced.append(directory)
     # Without the epochs every batch must be read; after a clean stop none must.
     if not epochs_known:
         recover_from = 0

@@ -28,6 +28,7 @@ from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 
+from .compaction import Compaction
 from .connection import BrokerConnection
 from .flusher import GroupCommit
 
@@ -61,6 +62,9 @@ class Broker:
             cache=self.metadata,
             flusher=self._flusher,
             clock=self.clock,
+        )
+        self._compaction = Compaction(
+            settings, self.replicas, self._directory, self.clock, self._on_fatal
         )
         self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
         self.control_plane = ControlPlane(
@@ -104,6 +108,7 @@ class Broker:
             self._servers.append(server)
         self._tasks.append(asyncio.create_task(self._checkpoints(), name="checkpoints"))
         self._tasks.append(asyncio.create_task(self._retention(), name="retention"))
+        self._compaction.start()
         self._write_ready_file()
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
@@ -113,6 +118,7 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._compaction.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self._connections):
