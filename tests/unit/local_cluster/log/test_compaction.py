@@ -388,3 +388,20 @@ def test_the_transaction_index_follows_its_markers(log: PartitionLog) -> None:
     assert len(log.segments) == 2
     content = Path(log.segments[0].path(".txnindex")).read_bytes()
     assert list(entry.iter_unpack(content)) == [(0, 8, 2, kept, 2)]
+
+
+def test_epochs_keep_their_starts_over_a_crash(log: PartitionLog, tmp_path: Path) -> None:
+    for index in range(12):
+        put(log, (b"a", b"%d" % index), epoch=index // 4)
+        if index in (3, 7):
+            put(log, (b"b%d" % index, b"x"), epoch=index // 4)
+    log.roll(NOW_MS)
+    put(log, (b"c", b"1"), epoch=2)
+    log.close()
+    starts = log.leader_epochs.entries
+    assert [entry.start_offset for entry in starts] == [0, 5, 10]
+    compact(log)
+    assert [offset for offset, _, _ in pairs(log)] == [4, 9, 13, 14]
+    again = reopen(tmp_path, config=CONFIG)
+    assert again.leader_epochs.entries == starts
+    assert [again.epoch_end_offset(epoch).end_offset for epoch in range(3)] == [5, 10, 15]
