@@ -1,7 +1,8 @@
 """Kafka's small text files as pure functions over bytes.
 
 - offset checkpoints (recovery-point-offset-checkpoint, replication-offset-checkpoint,
-  log-start-offset-checkpoint): version 0, the number of lines, then `topic partition offset`
+  log-start-offset-checkpoint, cleaner-offset-checkpoint): version 0, the number of lines, then
+  `topic partition offset`
 - leader-epoch-checkpoint: version 0, the number of lines, then `epoch start_offset`
 - partition.metadata: `version: 0` and `topic_id: <22 characters, URL-safe base64>`
 - meta.properties: `version=0`, `broker.id`, `cluster.id`
@@ -24,6 +25,7 @@ from .epochs import EpochEntry
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"

@@ -64,6 +64,10 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     is_deleted_by_retention: bool = True
     is_compacted: bool = False
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
     log_append_time: bool = False
     timestamp_before_ms_max: int = (1 << 63) - 1
     timestamp_after_ms_max: int = 3_600_000
@@ -96,6 +100,10 @@ class LogConfig:
             max_message_bytes=int(text("max.message.bytes")),
             is_deleted_by_retention="delete" in policies,
             is_compacted="compact" in policies,
+            delete_retention_ms=int(text("delete.retention.ms")),
+            min_cleanable_dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+            min_compaction_lag_ms=int(text("min.compaction.lag.ms")),
+            max_compaction_lag_ms=int(text("max.compaction.lag.ms")),
             log_append_time=text("message.timestamp.type") == "LogAppendTime",
             timestamp_before_ms_max=int(text("message.timestamp.before.max.ms")),
             timestamp_after_ms_max=int(text("message.timestamp.after.max.ms")),

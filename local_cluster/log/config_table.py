@@ -154,7 +154,7 @@ _ALL: Final = (
         "compact delete",
         "log.cleanup.policy",
         "What becomes of old segments: delete drops them by age and size, compact keeps the newest"
-        " record of every key. Compaction is accepted here but not performed yet.",
+        " record of every key.",
     ),
     _choice(
         ConfigType.STRING,

@@ -1,7 +1,7 @@
 """A log directory in Kafka's layout: the logs of a broker and what is kept about all of them.
 
     meta.properties  .lock  .kafka_cleanshutdown  recovery-point-offset-checkpoint
-    replication-offset-checkpoint  log-start-offset-checkpoint
+    replication-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint
     <topic>-<partition>/  with partition.metadata and the files of its log
     <topic>-<partition>.<topic id>-delete/  on its way out
 
@@ -36,7 +36,7 @@ FILE_NAME_BYTES_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The three offset checkpoints, encoded; `run` writes them and may do so in any thread."""
+    """The offset checkpoints, encoded; `run` writes them and may do so in any thread."""
 
     files: Files
     contents: Mapping[str, bytes]
@@ -63,6 +63,8 @@ class LogDirectory:
         self._recovery_points: dict[tuple[str, int], int] = {}
         self._log_starts: dict[tuple[str, int], int] = {}
         self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._cleaned: dict[tuple[str, int], int] = {}
+        self._cleaned_changed = False
         self._garbage: list[str] = []
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
@@ -123,6 +125,17 @@ class LogDirectory:
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was checkpointed last, 0 if it never was."""
         return self._high_watermarks.get((topic, partition), 0)
+
+    def cleaned_offset(self, topic: str, partition: int) -> int:
+        """How far the log was compacted, 0 if it never was."""
+        return self._cleaned.get((topic, partition), 0)
+
+    def set_cleaned_offset(self, topic: str, partition: int, offset: int) -> None:
+        """Note how far the log was compacted; the swap must be on the disk. Written by the next
+        checkpoint."""
+        if (topic, partition) in self._logs:
+            self._cleaned[topic, partition] = offset
+            self._cleaned_changed = True
 
     def get_or_create(
         self, topic: str, topic_id: UUID, partition: int, config: LogConfig
@@ -188,6 +201,14 @@ class LogDirectory:
             except OSError as error:
                 raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
         deletion = log.delete(new_path)
+        if self._cleaned.pop((topic, partition), None) is not None:
+            # At once: a log of the same name must not be taken for one that is compacted.
+            path = f"{self.path}/{c.CLEANER_OFFSETS}"
+            try:
+                self._files.replace(path, c.encode_offsets(self._cleaned), durable=False)
+            except OSError as error:
+                self._cleaned_changed = True
+                _log.warning("%s is written later: %s", path, error)
         del self._logs[topic, partition]
         self._high_watermarks.pop((topic, partition), None)
         return deletion
@@ -221,6 +242,9 @@ class LogDirectory:
             f"{self.path}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
             f"{self.path}/{c.HIGH_WATERMARKS}": c.encode_offsets(known),
         }
+        if self._cleaned_changed:
+            self._cleaned_changed = False
+            contents[f"{self.path}/{c.CLEANER_OFFSETS}"] = c.encode_offsets(self._cleaned)
         return Checkpoint(self._files, contents)
 
     def checkpoint(self, high_watermarks: Mapping[tuple[str, int], int] | None = None) -> None:
@@ -284,6 +308,7 @@ class LogDirectory:
         self._recovery_points = self._load_offsets(c.RECOVERY_POINTS)
         self._log_starts = self._load_offsets(c.LOG_START_OFFSETS)
         self._high_watermarks = self._load_offsets(c.HIGH_WATERMARKS)
+        self._cleaned = self._load_offsets(c.CLEANER_OFFSETS)
         marker = f"{self.path}/{c.CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker)
         if self.was_clean:
@@ -321,6 +346,11 @@ class LogDirectory:
             except KafkaError as error:
                 _log.error("partition is offline: %s", error)
                 self.offline[key] = str(error)
+        known = {
+            key: at for key, at in self._cleaned.items() if key in {*self._logs, *self.offline}
+        }
+        self._cleaned_changed = known != self._cleaned
+        self._cleaned = known
 
     def _load_offsets(self, name: str) -> dict[tuple[str, int], int]:
         path = f"{self.path}/{name}"

@@ -65,6 +65,10 @@ class FlushState:
                 path: noted for path, noted in self._unsynced.items() if noted > ticket.sequence
             }
 
+    @property
+    def truncations(self) -> int:
+        return self._generation
+
     def truncate(self, end_offset: int) -> None:
         """The log now ends at `end_offset`; tickets that are out say nothing about it."""
         self._generation += 1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import BatchHeader
+from local_cluster.records.header import DELETE_HORIZON_BIT, BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .scan import iter_file_headers
@@ -62,12 +62,24 @@ def find_max_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
     return None
 
 
+def _is_as_produced(header: BatchHeader) -> bool:
+    """Whether no record was compacted away and the base timestamp is the first record's."""
+    return (
+        header.records_count == header.last_offset_delta + 1
+        and not header.attributes & DELETE_HORIZON_BIT
+    )
+
+
 def _first_record(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, offset_min: int
 ) -> TimestampedOffset | None:
     epoch = header.partition_leader_epoch
     whole_batch_ms = header.max_timestamp if header.is_log_append_time else header.base_timestamp
-    if whole_batch_ms >= timestamp_ms and header.base_offset >= offset_min:
+    if (
+        whole_batch_ms >= timestamp_ms
+        and header.base_offset >= offset_min
+        and _is_as_produced(header)
+    ):
         # The base timestamp is the first record's, so the batch need not be opened.
         return TimestampedOffset(header.base_offset, whole_batch_ms, epoch)
     for record in _records(segment, position, header):

@@ -8,8 +8,9 @@ Guarantees (README.md names the test of each):
 - slices stay readable after their segment is deleted
 - a corrupt log is never shortened; it refuses appends until someone truncates it on purpose
 
-Not here: high watermark and replication (told from outside), compaction, transactions beyond
-remembering where one begins. Sync, one thread; only tickets run elsewhere.
+Not here: high watermark and replication (told from outside), what compaction writes (only the
+swap), transactions beyond remembering where one begins.
+Sync, one thread; only tickets run elsewhere.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from .flushing import FlushState
 from .index import RELATIVE_OFFSET_MAX
 from .producer_state import ProducerEntry, ProducerState, SequencedBatch
 from .retention import decide_expired
-from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice
+from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice, Segment
 from .segments import Segments
 from .snapshots import ProducerSnapshots
 from .tickets import Deletion, FlushTicket
@@ -473,6 +474,11 @@ class PartitionLog:
         return self._segments.base_offsets
 
     @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first, the active one last; to be looked at."""
+        return self._segments.all
+
+    @property
     def active_path(self) -> str:
         """The file that is appended to; for people and tests."""
         return self._segments.active.path(LOG_SUFFIX)
@@ -554,6 +560,36 @@ class PartitionLog:
         self.advance_log_start(first)
         self._snapshots.drop_older(first)
         return deletion
+
+    def swap_compacted(self, replaced: Sequence[Segment]) -> Deletion | None:
+        """Take over the `.cleaned` segment written for some of the closed segments.
+
+        None, and nothing done, where these are no longer a run of this log: retention or a
+        truncation came first. Raises KafkaError(kafka_storage_error).
+        """
+        segments = self._segments.all
+        bases = self._segments.base_offsets
+        first = replaced[0].base_offset
+        index = bases.index(first) if first in bases else 0
+        if (
+            self.failure is not None
+            or self.corruption is not None
+            or list(segments[index : index + len(replaced)]) != list(replaced)
+            or index + len(replaced) >= len(segments)
+        ):
+            return None
+        try:
+            deletion = self._segments.swap_compacted(replaced)
+        except OSError as error:
+            raise self._broken("cannot take over a compacted segment", error) from error
+        self._flushing.add(self.directory)
+        self._snapshots.drop_at(segment.base_offset for segment in replaced[1:])
+        return deletion
+
+    @property
+    def truncations(self) -> int:
+        """How often the log was cut back since it was opened: positions from before are void."""
+        return self._flushing.truncations
 
     def advance_log_start(self, offset: int) -> None:
         """Move the log start offset up (DeleteRecords, or a follower after its leader).

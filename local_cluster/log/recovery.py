@@ -15,6 +15,7 @@ becomes of it is for replication to decide. Indexes that are missing or cannot b
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +25,12 @@ from .files import Files
 from .index import IndexCorruptError
 from .producer_snapshot import SNAPSHOT_SUFFIX
 from .scan import has_batch_after, is_unwritten
-from .segment import DELETED_SUFFIX, LOG_SUFFIX, Segment, file_name
+from .segment import LOG_SUFFIX, Segment, file_name
+from .swap import recover_swaps
 
 _log = logging.getLogger(__name__)
 
-_LEFTOVER_SUFFIXES: Final = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_TEMPORARY_SUFFIX: Final = ".tmp"
 _OFFSET_DIGITS: Final = 20
 
 
@@ -68,9 +70,10 @@ def open_files(
     whole. A directory without segments gets an empty one at `log_start_offset`.
     Raises OSError where the disk does.
     """
-    names = files.list_dir(directory)
+    found = files.list_dir(directory)
+    names = recover_swaps(files, directory, found)
     for name in names:
-        if name.endswith(_LEFTOVER_SUFFIXES):
+        if name.endswith(_TEMPORARY_SUFFIX):
             files.remove(f"{directory}/{name}")
     segments = [
         Segment(files, directory, base_offset, index_interval_bytes=index_interval_bytes)
@@ -88,6 +91,8 @@ def open_files(
         return OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
     epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
     opened = OpenedFiles(segments, epochs, False, [])
+    if names != found:
+        opened.unsynced.append(directory)
     # Without the epochs every batch must be read; after a clean stop none must.
     if not epochs_known:
         recover_from = 0
@@ -111,6 +116,7 @@ def _open_segments(
     files: Files, opened: OpenedFiles, recover_from: int, durable_offset: int, trust_last: bool
 ) -> None:
     segments = opened.segments
+    known_starts = {entry.epoch: entry.start_offset for entry in opened.epochs.entries}
     for index, segment in enumerate(list(segments)):
         is_last = index == len(segments) - 1
         next_offset = None if is_last else segments[index + 1].base_offset
@@ -127,7 +133,7 @@ def _open_segments(
             # What the file says of batches that are read anyway may be older than they are: a
             # truncation, and other batches of the same epoch, may have come after it.
             opened.epochs_changed = True
-        problem = _recover_segment(files, opened, segment, index, durable_offset)
+        problem = _recover_segment(files, opened, segment, index, durable_offset, known_starts)
         opened.unsynced.append(segment.path(LOG_SUFFIX))
         if problem is not None:
             opened.corruption = f"{segment.path(LOG_SUFFIX)}: {problem}"
@@ -144,15 +150,25 @@ def _open_segments(
 
 
 def _recover_segment(
-    files: Files, opened: OpenedFiles, segment: Segment, index: int, durable_offset: int
+    files: Files,
+    opened: OpenedFiles,
+    segment: Segment,
+    index: int,
+    durable_offset: int,
+    known_starts: Mapping[int, int],
 ) -> str | None:
     """Rebuild a segment; cut a torn tail. Returns what is corrupt, None if nothing is."""
     try:
         prefix, epoch_starts = segment.rebuild()
     except IndexCorruptError as error:
         return str(error)
-    for header in epoch_starts:
-        if opened.epochs.assign(header.partition_leader_epoch, header.base_offset):
+    for previous_end, header in epoch_starts:
+        epoch, start_offset = header.partition_leader_epoch, header.base_offset
+        known = known_starts.get(epoch, start_offset)
+        if previous_end <= known <= start_offset:
+            # The first batches of the epoch were compacted away; its start is still the start.
+            start_offset = known
+        if opened.epochs.assign(epoch, start_offset):
             opened.epochs_changed = True
     size_bytes = files.size_bytes(segment.path(LOG_SUFFIX))
     following = opened.segments[index + 1 :]

@@ -142,10 +142,11 @@ class Segment:
             self.max_timestamp, self.max_timestamp_offset = entry
         self.created_ms = self._files.modified_ms(self.path(LOG_SUFFIX))
 
-    def rebuild(self) -> tuple[ValidPrefix, list[BatchHeader]]:
+    def rebuild(self) -> tuple[ValidPrefix, list[tuple[int, BatchHeader]]]:
         """Read the whole file, check every CRC and make both indexes anew.
 
-        Returns how far the file is whole, and the first header of every leader epoch in it. The
+        Returns how far the file is whole, and the first header of every leader epoch in it, each
+        with the offset behind the batch before it (compaction may have left a hole between). The
         segment then shows the whole part only; cutting the file is the caller's decision.
         """
         size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
@@ -153,15 +154,17 @@ class Segment:
         self._forget()
         self.offset_index.start_empty()
         self.time_index.start_empty()
-        epoch_starts: list[BatchHeader] = []
+        epoch_starts: list[tuple[int, BatchHeader]] = []
+        previous_end = self.base_offset
         scan = CheckedScan(self.file, size_bytes, self.base_offset)
         for position, header in scan:
             if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 raise IndexCorruptError(f"{self.path(LOG_SUFFIX)}: offset {header.last_offset}")
             if not epoch_starts or (
-                header.partition_leader_epoch > epoch_starts[-1].partition_leader_epoch
+                header.partition_leader_epoch > epoch_starts[-1][1].partition_leader_epoch
             ):
-                epoch_starts.append(header)
+                epoch_starts.append((previous_end, header))
+            previous_end = header.next_offset
             self._count(position, header.size_bytes, header.last_offset, header.max_timestamp)
         return scan.prefix, epoch_starts
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections.abc import Sequence
 
 from .files import Files
-from .segment import LogSlice, Segment
+from .index import IndexCorruptError
+from .segment import DELETED_SUFFIX, LogSlice, Segment
+from .swap import swap_steps
 from .tickets import DeletedSegment, Deletion
 
 
@@ -110,6 +113,32 @@ class Segments:
         del self._segments[:count]
         del self._bases[:count]
         return deletion
+
+    def swap_compacted(self, replaced: Sequence[Segment]) -> Deletion:
+        """Put the `.cleaned` segment that was written for some closed segments in their place.
+
+        Slices of the old ones stay readable.
+        """
+        first, last = replaced[0], replaced[-1]
+        index = self._segments.index(first)
+        bases = [segment.base_offset for segment in replaced]
+        steps = swap_steps(self._files.list_dir(self.directory), first.base_offset, bases)
+        for name, new_name in steps:
+            self._files.rename(f"{self.directory}/{name}", f"{self.directory}/{new_name}")
+        compacted = self._new(first.base_offset)
+        try:
+            compacted.load_closed(last.next_offset)
+        except IndexCorruptError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        self._segments[index : index + len(replaced)] = [compacted]
+        self._bases[index : index + len(replaced)] = [first.base_offset]
+        paths = [
+            f"{self.directory}/{new_name}"
+            for _, new_name in steps
+            if new_name.endswith(DELETED_SUFFIX)
+        ]
+        deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in replaced]
+        return Deletion(segments=deleted, paths=paths, port=self._files)
 
     def cut(self, offset: int) -> Deletion:
         """Cut off every batch that reaches to `offset` or beyond, and the hidden segments."""

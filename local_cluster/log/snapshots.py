@@ -82,6 +82,10 @@ class ProducerSnapshots:
         """Remove the snapshots of offsets beyond `offset`: what they describe is gone."""
         self._drop([known for known in self._offsets if known > offset])
 
+    def drop_at(self, offsets: Iterable[int]) -> None:
+        """Remove the snapshots of some offsets (segments that are gone), but never the newest."""
+        self._drop([known for known in self._offsets[:-1] if known in set(offsets)])
+
     def _drop(self, offsets: Sequence[int]) -> None:
         for offset in offsets:
             self._offsets.remove(offset)

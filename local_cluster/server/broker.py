@@ -31,6 +31,7 @@ from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 
+from .compaction import Compaction
 from .connection import BrokerConnection
 from .flusher import GroupCommit
 from .housekeeping import Housekeeping
@@ -62,6 +63,9 @@ class Broker:
             cache=self.metadata,
             flusher=self._flusher,
             clock=self.clock,
+        )
+        self._compaction = Compaction(
+            settings, self.replicas, self._directory, self.clock, self._on_fatal
         )
         self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
         self.control_plane = ControlPlane(
@@ -116,6 +120,7 @@ class Broker:
         # Until the controller's first image is here, clients would be told of an empty cluster.
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._housekeeping.start()
+        self._compaction.start()
         self._write_ready_file()
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
@@ -123,6 +128,7 @@ class Broker:
         """Leave the cluster, finish what was appended, close the logs cleanly."""
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
         await self._housekeeping.stop()
+        await self._compaction.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self._connections):
