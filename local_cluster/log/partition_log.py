@@ -11,7 +11,8 @@ Guarantees (README.md names the test of each):
 - aborted transactions are indexed: rebuilt after a crash, cut with a truncation
 
 Not here: high watermark and replication (told from outside), compaction, who may open a
-transaction (the produce handler asks the coordinator). Sync, one thread; only tickets run elsewhere.
+transaction (the produce handler asks the coordinator). Sync, one thread; only tickets run
+elsewhere.
 """
 
 from __future__ import annotations

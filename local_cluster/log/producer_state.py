@@ -263,6 +263,9 @@ def check_sequence(entry: ProducerEntry, header: BatchHeader) -> SequencedBatch 
             ErrorCode.invalid_txn_state,
             f"producer {header.producer_id} is in a transaction, the batch is not",
         )
+    if sequence < 0 and epoch >= entry.epoch:
+        # Written by a coordinator for its producer (offsets in a transaction): not sequenced.
+        return None
     if epoch != entry.epoch:
         if epoch < entry.epoch:
             raise KafkaError(

@@ -27,6 +27,7 @@ from local_cluster.log.files import OsFiles
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
+from local_cluster.transactions.coordinator import TransactionCoordinator
 
 from .connection import BrokerConnection
 from .flusher import GroupCommit
@@ -72,6 +73,7 @@ class Broker:
         )
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
+        self.transactions = TransactionCoordinator(self)
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
@@ -89,6 +91,7 @@ class Broker:
         if self._flusher is not None:
             self._flusher.start()
         await self.groups.start()
+        await self.transactions.start()
         await self.control_plane.start()
         assert self.metadata.cluster_id is not None, "joining gives the cluster id"
         self._directory.bind_cluster_id(self.metadata.cluster_id)
@@ -118,6 +121,7 @@ class Broker:
         for connection in tuple(self._connections):
             connection.shut_down()
         await self.control_plane.stop()
+        await self.transactions.stop()
         await self.groups.stop()
         if self._flusher is not None:
             await self._flusher.stop()
@@ -140,6 +144,7 @@ class Broker:
 
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)
+        self.transactions.on_leadership(topic, partition, leads)
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():
