@@ -310,3 +310,27 @@ async def test_a_batch_that_no_transaction_expects_is_refused(broker: BrokerProc
         await line.close()
     assert result.error_code == ErrorCode.invalid_txn_state
     assert await call(read_all, broker, topic) == ["a"]
+
+
+async def test_transactions_over_two_brokers(zookeeper: str, tmp_path: Path) -> None:
+    """Coordinator and partition leaders are different brokers: verification and markers travel."""
+    connect_to = f"{zookeeper}/two{uuid.uuid4().hex[:8]}"
+    config = {"transaction.state.log.num.partitions": "1"}
+    async with (
+        running_broker(connect_to, tmp_path, broker_id=1, config=config) as first,
+        running_broker(connect_to, tmp_path, broker_id=2, config=config) as second,
+    ):
+        async with KafkaClient(first.bootstrap) as client:
+            while len((await client.metadata([])).brokers) < 2:
+                await asyncio.sleep(0.05)
+        topic = await new_topic(first)
+        async with KafkaClient(first.bootstrap) as client:
+            described = (await client.metadata([topic])).topics[topic]
+            assert {entry.leader for entry in described.partitions.values()} == {1, 2}
+        producer = await call(new_producer, second, "tx")
+        for round_number in range(4):
+            values = [f"{round_number}-{index}" for index in range(9)]
+            await call(run_transaction, producer, topic, values, commit=round_number % 2 == 0)
+        await call(run_transaction, producer, topic, ["z"], commit=False)
+        expected = sorted(f"{r}-{i}" for r in (0, 2) for i in range(9))
+        assert await call(read_all, first, topic) == expected

@@ -79,8 +79,7 @@ class Scene:
     def mark(self) -> None:
         self.take(self.shard.complete(self.decided.pop(), NOW_MS))
 
-    @property
-    def state(self) -> object:
+    def state(self) -> TransactionState:
         return self.shard.transactions["tx"].state
 
 
@@ -93,14 +92,14 @@ def test_a_transaction_from_beginning_to_end() -> None:
     assert scene.init() == InitAnswer(ErrorCode.none, PRODUCER_ID, 0)
     assert scene.add() is ErrorCode.none
     assert scene.end(commit=True) is ErrorCode.none
-    assert scene.state == TransactionState.PREPARE_COMMIT
+    assert scene.state() is TransactionState.PREPARE_COMMIT
     assert scene.decided[0].partitions == PARTITIONS
     assert scene.add() is ErrorCode.concurrent_transactions
     assert scene.end(commit=True) is ErrorCode.concurrent_transactions
     assert scene.end(commit=False) is ErrorCode.invalid_txn_state
     assert scene.init().error is ErrorCode.concurrent_transactions
     scene.mark()
-    assert scene.state == TransactionState.COMPLETE_COMMIT
+    assert scene.state() is TransactionState.COMPLETE_COMMIT
     assert scene.end(commit=True) is ErrorCode.none, "a repetition"
     assert scene.end(commit=False) is ErrorCode.invalid_txn_state
     assert scene.add() is ErrorCode.none
@@ -111,7 +110,7 @@ def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
     scene.init()
     scene.add()
     assert scene.init().error is ErrorCode.concurrent_transactions
-    assert scene.state == TransactionState.PREPARE_ABORT
+    assert scene.state() is TransactionState.PREPARE_ABORT
     assert scene.decided[0].producer_epoch == 1, "the markers carry the fencing epoch"
     assert scene.end(commit=True) is ErrorCode.producer_fenced
     scene.mark()
@@ -156,7 +155,7 @@ def test_timeouts_are_capped_and_kept() -> None:
     scene.add()
     assert scene.take(scene.shard.expire(NOW_MS + 999)) == Outcome()
     scene.take(scene.shard.expire(NOW_MS + 1_000))
-    assert scene.state == TransactionState.PREPARE_ABORT
+    assert scene.state() is TransactionState.PREPARE_ABORT
     assert scene.end(commit=True) is ErrorCode.producer_fenced
     scene.mark()
     week_ms = TransactionLimits().transactional_id_expiration_ms
