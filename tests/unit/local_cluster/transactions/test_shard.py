@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+
 import pytest
 
 from local_cluster.transactions.records import (
