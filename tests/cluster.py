@@ -24,6 +24,7 @@ DEVELOPMENT_CONFIG: Mapping[str, str] = {
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
 }
 
 

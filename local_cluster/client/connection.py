@@ -208,6 +208,11 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.DELETE_RECORDS: 2,
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 4,
+    ApiKey.ADD_OFFSETS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.TXN_OFFSET_COMMIT: 3,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.ALTER_CONFIGS: 2,
     ApiKey.DESCRIBE_LOG_DIRS: 4,
@@ -218,6 +223,8 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.OFFSET_DELETE: 0,
     ApiKey.DESCRIBE_CLUSTER: 2,
     ApiKey.DESCRIBE_PRODUCERS: 0,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
+    ApiKey.LIST_TRANSACTIONS: 1,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
 """The newest version that this client speaks, where newer ones change the shape of the fields."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from local_cluster.controller.cluster_state import ClusterState
-from local_cluster.controller.model import OFFSETS_TOPIC, TopicState
+from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicState
 from local_cluster.controller.placement import load_of, place, sites_of
 from local_cluster.log.config import validate_topic_configs
 from local_cluster.settings import BrokerSettings
@@ -24,6 +24,7 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """As Kafka's controller: a request above this is a mistake."""
 DEFAULT: Final = -1
 OFFSETS_PARTITIONS_DEFAULT: Final = 50
+TRANSACTIONS_PARTITIONS_DEFAULT: Final = 50
 OFFSETS_SEGMENT_BYTES_DEFAULT: Final = 100 * 1024 * 1024
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -91,6 +92,24 @@ def topic_name_problem(name: str) -> str | None:
 
 def auto_topic_spec(name: str, settings: BrokerSettings) -> TopicSpec:
     """What is created when a client uses a topic that does not exist."""
+    if name == TRANSACTIONS_TOPIC:
+        return TopicSpec(
+            name=name,
+            partitions=settings.config_int(
+                "transaction.state.log.num.partitions", TRANSACTIONS_PARTITIONS_DEFAULT
+            ),
+            replication_factor=1,
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "unclean.leader.election.enable": "false",
+                "segment.bytes": str(
+                    settings.config_int(
+                        "transaction.state.log.segment.bytes", OFFSETS_SEGMENT_BYTES_DEFAULT
+                    )
+                ),
+            },
+        )
     if name != OFFSETS_TOPIC:
         return TopicSpec(name=name)
     return TopicSpec(

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.controller.model import NO_LEADER, OFFSETS_TOPIC
+from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .offsets import TopicPartition
@@ -35,6 +36,7 @@ from .requests import (
     ListedGroup,
     SyncAnswer,
     SyncRequest,
+    TransactionalCommitRequest,
 )
 
 if TYPE_CHECKING:
@@ -167,10 +169,55 @@ class GroupCoordinator:
         )
 
     def fetch_offsets(
-        self, group_id: str, partitions: tuple[TopicPartition, ...] | None
+        self,
+        group_id: str,
+        partitions: tuple[TopicPartition, ...] | None,
+        *,
+        require_stable: bool = False,
     ) -> Awaitable[tuple[FetchedOffset, ...]]:
         """OffsetFetch of one group, None: everything."""
-        return self._ask(group_id, lambda shard, t, _: shard.fetch_offsets(t, group_id, partitions))
+        return self._ask(
+            group_id,
+            lambda shard, t, _: shard.fetch_offsets(
+                t, group_id, partitions, require_stable=require_stable
+            ),
+        )
+
+    def commit_transactional(
+        self, request: TransactionalCommitRequest
+    ) -> Awaitable[tuple[ErrorCode, ...]]:
+        """TxnOffsetCommit: one error code per position, in order.
+
+        Raises KafkaError(invalid_producer_epoch) for a producer that was fenced.
+        """
+        partition = self.partition_of(request.group_id)
+        replica = self._broker.replicas.get_leader(OFFSETS_TOPIC, partition)
+        known = replica.log.producers.get(request.producer_id)
+        if known is not None and request.producer_epoch < known.epoch:
+            raise KafkaError(ErrorCode.invalid_producer_epoch)
+        return self._ask(
+            request.group_id, lambda shard, t, now: shard.commit_transactional(t, request, now)
+        )
+
+    def end_transaction(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> asyncio.Future[None]:
+        """Write a marker to a partition of the offsets topic; done when it is committed."""
+        shell = self._shells.get(partition)
+        if shell is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        return shell.end_transaction(producer_id, producer_epoch, marker)
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of the offsets topic where a group lives.
+
+        Raises KafkaError(coordinator_not_available) while there is no such topic.
+        """
+        topic = self._broker.metadata.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            self._start_creation()
+            raise KafkaError(ErrorCode.coordinator_not_available, "the offsets topic is created")
+        return partition_of(group_id, len(topic.partitions))
 
     def describe(self, group_id: str) -> Awaitable[DescribedGroup]:
         """DescribeGroups of one group."""

@@ -5,13 +5,14 @@ that was never committed is -1 with empty metadata, never 0; a member of an old 
 a group that is just handing out assignments, cannot commit.
 
 Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit.
-Not here: transactional commits, which need the transaction coordinator.
+Positions committed in a transaction are pending until its marker: a commit makes them visible,
+unless the position was committed again meanwhile, an abort forgets them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
 
@@ -33,6 +34,7 @@ from .requests import (
     GroupLimits,
     Now,
     OffsetToCommit,
+    TransactionalCommitRequest,
 )
 
 TopicPartition = tuple[str, int]
@@ -64,30 +66,135 @@ def validate_commit(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
     return ErrorCode.none
 
 
-class CommittedOffsets:
-    """Positions by group, topic and partition."""
+def validate_transactional_commit(
+    group: ClassicGroup, request: TransactionalCommitRequest
+) -> ErrorCode:
+    """Whether this transaction may commit to this group in its present state.
 
-    __slots__ = ("_by_group",)
+    Clients older than KIP-447 name no member, and are let in; a rebalance is no hindrance, as the
+    generation is checked and the transaction fences its own zombies.
+    """
+    if request.generation_id < 0 and (
+        group.state is GroupState.EMPTY
+        or (request.member_id == UNKNOWN_MEMBER and request.group_instance_id is None)
+    ):
+        return ErrorCode.none
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.none:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.illegal_generation
+    return ErrorCode.none
+
+
+class PendingOffset(NamedTuple):
+    """A position in an open transaction, and its place in the order of all writes."""
+
+    committed: CommittedOffset
+    order: int
+
+
+class CommittedOffsets:
+    """Positions by group, topic and partition, and the pending ones of open transactions."""
+
+    __slots__ = ("_by_group", "_order", "_pending")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], PendingOffset]] = {}
+        """By producer id."""
+        self._order = 0
 
     def has_any(self, group_id: str) -> bool:
-        return group_id in self._by_group
+        return group_id in self._by_group or any(
+            group_id == pending_group
+            for pending in self._pending.values()
+            for pending_group, _ in pending
+        )
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         return (topic, partition) in self._by_group.get(group_id, ())
 
     def group_ids(self) -> list[str]:
-        return list(self._by_group)
+        pending = {group_id for keys in self._pending.values() for group_id, _ in keys}
+        return [*self._by_group, *(pending - self._by_group.keys())]
+
+    # Transactions
+
+    def put_pending(
+        self,
+        producer_id: int,
+        group_id: str,
+        topic: str,
+        partition: int,
+        committed: CommittedOffset,
+    ) -> None:
+        """A position was committed in a transaction that is still open."""
+        self._order += 1
+        pending = self._pending.setdefault(producer_id, {})
+        pending[group_id, (topic, partition)] = PendingOffset(committed, self._order)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The producer's transaction is over."""
+        for (group_id, key), pending in self._pending.pop(producer_id, {}).items():
+            if is_commit:
+                self._supersede(group_id, key, pending.order)
+                self._by_group.setdefault(group_id, {})[key] = pending.committed
+
+    def is_pending(self, group_id: str, key: TopicPartition) -> bool:
+        """Whether an open transaction may still change this position."""
+        return any((group_id, key) in pending for pending in self._pending.values())
+
+    def commit_pending(
+        self,
+        request: TransactionalCommitRequest,
+        limits: GroupLimits,
+        now: Now,
+        records: list[StoredRecord],
+    ) -> tuple[ErrorCode, ...]:
+        """Take in the positions of a transaction that was found valid; one error code each."""
+        errors = []
+        for to_commit in request.offsets:
+            committed = _committed(to_commit, limits, now.wall_ms, NO_TIMESTAMP)
+            if committed is None:
+                errors.append(ErrorCode.offset_metadata_too_large)
+                continue
+            key = encode_offset_key(request.group_id, to_commit.topic, to_commit.partition)
+            records.append(StoredRecord(key, encode_offset_value(committed)))
+            self.put_pending(
+                request.producer_id,
+                request.group_id,
+                to_commit.topic,
+                to_commit.partition,
+                committed,
+            )
+            errors.append(ErrorCode.none)
+        return tuple(errors)
+
+    def _supersede(self, group_id: str, key: TopicPartition, order: int) -> None:
+        """Positions that were pending before `order` will not overwrite what was written then."""
+        for producer_id, pending in list(self._pending.items()):
+            known = pending.get((group_id, key))
+            if known is not None and known.order < order:
+                del pending[group_id, key]
+                if not pending:
+                    del self._pending[producer_id]
+
+    # Positions
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        if self._pending:
+            self._order += 1
+            self._supersede(group_id, (topic, partition), self._order)
         offsets = self._by_group.get(group_id)
         if offsets is None:
             offsets = self._by_group[group_id] = {}
         offsets[topic, partition] = committed
 
     def discard(self, group_id: str, topic: str, partition: int) -> None:
+        if self._pending:
+            self._order += 1
+            self._supersede(group_id, (topic, partition), self._order)
         offsets = self._by_group.get(group_id)
         if offsets is not None:
             offsets.pop((topic, partition), None)
@@ -118,14 +225,10 @@ class CommittedOffsets:
         expire_ms: int,
         records: list[StoredRecord],
     ) -> ErrorCode:
-        topic, partition, offset, leader_epoch, metadata = to_commit
-        if metadata is None:
-            metadata = ""
-        elif len(metadata) > limits.offset_metadata_max_bytes or (
-            4 * len(metadata) > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
-        ):
+        topic, partition = to_commit.topic, to_commit.partition
+        committed = _committed(to_commit, limits, wall_ms, expire_ms)
+        if committed is None:
             return ErrorCode.offset_metadata_too_large
-        committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_ms)
         records.append(
             StoredRecord(
                 encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
@@ -135,10 +238,25 @@ class CommittedOffsets:
         return ErrorCode.none
 
     def fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        require_stable: bool = False,
     ) -> tuple[FetchedOffset, ...]:
-        """The positions of these partitions, in their order; of all with None, by topic."""
+        """The positions of these partitions, in their order; of all with None, by topic.
+
+        With `require_stable`, those that an open transaction may change are marked so.
+        """
         offsets = self._by_group.get(group_id, {})
+        if require_stable and self._pending:
+            wanted = sorted(offsets) if partitions is None else list(partitions)
+            return tuple(
+                FetchedOffset(t, p, NO_OFFSET, True)
+                if self.is_pending(group_id, (t, p))
+                else FetchedOffset(t, p, offsets.get((t, p), NO_OFFSET))
+                for t, p in wanted
+            )
         if partitions is None:
             return tuple(FetchedOffset(t, p, c) for (t, p), c in sorted(offsets.items()))
         return tuple(FetchedOffset(t, p, offsets.get((t, p), NO_OFFSET)) for t, p in partitions)
@@ -183,3 +301,17 @@ class CommittedOffsets:
             if is_expired:
                 found.append(key)
         return found
+
+
+def _committed(
+    to_commit: OffsetToCommit, limits: GroupLimits, wall_ms: int, expire_ms: int
+) -> CommittedOffset | None:
+    """The position as it is kept; None where its metadata is too large."""
+    _, _, offset, leader_epoch, metadata = to_commit
+    if metadata is None:
+        metadata = ""
+    elif len(metadata) > limits.offset_metadata_max_bytes or (
+        4 * len(metadata) > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
+    ):
+        return None
+    return CommittedOffset(offset, leader_epoch, metadata, wall_ms, expire_ms)

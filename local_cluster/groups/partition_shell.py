@@ -22,7 +22,14 @@ from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from local_cluster.clock import Clock
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
-from local_cluster.records.header import BatchHeader, crc_is_valid, iter_headers, read_header
+from local_cluster.records.control import EndMarker, read_marker
+from local_cluster.records.header import (
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    crc_is_valid,
+    iter_headers,
+    read_header,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .records import StoredRecord
@@ -70,6 +77,10 @@ class OffsetsReplica(Protocol):
 
     def append(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
+    ) -> AppendResult: ...
+
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int
     ) -> AppendResult: ...
 
     def committed(self, next_offset: int) -> asyncio.Future[None]: ...
@@ -154,6 +165,24 @@ class PartitionShell:
         self._perform(ask(self._shard, ticket, self._now()))
         return future
 
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> asyncio.Future[None]:
+        """Write the marker of a transaction, which makes its positions visible or forgets them.
+
+        The future is done when the marker is committed. Raises KafkaError as `ask` does, and what
+        the log has against the marker; then nothing has changed.
+        """
+        self._require_active()
+        result = self._replica.append_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        self._written_end_offset = result.last_offset + 1
+        self._shard.end_transaction(producer_id, is_commit=marker.is_commit)
+        committed = self._replica.committed(self._written_end_offset)
+        committed.add_done_callback(partial(self._on_committed, []))
+        return committed
+
     def expire_offsets(self) -> None:
         """Remove what is past its retention."""
         if self.state is ShellState.ACTIVE:
@@ -178,7 +207,7 @@ class PartitionShell:
         """Append the records, then let the answers go when everything written is committed."""
         if outcome.records:
             try:
-                self._append(outcome.records)
+                self._append(outcome.records, outcome.producer)
             except (KafkaError, OSError) as error:
                 self._discard(f"append failed: {error}")
                 return
@@ -190,12 +219,23 @@ class PartitionShell:
                 committed.add_done_callback(partial(self._on_committed, outcome.answers))
         self._arm()
 
-    def _append(self, records: Sequence[StoredRecord]) -> None:
+    def _append(
+        self, records: Sequence[StoredRecord], producer: tuple[int, int] | None = None
+    ) -> None:
         timestamp_ms = self._clock.now_ms()
         buffer = bytearray()
         headers = []
         for chunk in _chunks(records):
-            batch = encode_batch([NewRecord(timestamp_ms, key, value) for key, value in chunk])
+            new = [NewRecord(timestamp_ms, key, value) for key, value in chunk]
+            if producer is None:
+                batch = encode_batch(new)
+            else:
+                batch = encode_batch(
+                    new,
+                    attributes=TRANSACTIONAL_BIT,
+                    producer_id=producer[0],
+                    producer_epoch=producer[1],
+                )
             headers.append(read_header(batch))
             buffer += batch
         result = self._replica.append(buffer, headers)
@@ -307,8 +347,9 @@ class PartitionShell:
 def replay_batches(shard: GroupShard, piece: LogSlice) -> int:
     """Replay every record of some batches; the offset after them.
 
-    Of several records of one key only the last counts, as in a compacted log, and records of
-    different keys do not depend on each other; so only the last ones are decoded and replayed.
+    Outside of transactions, of several records of one key only the last counts, as in a compacted
+    log, and records of different keys do not depend on each other; so only the last ones are
+    decoded and replayed.
 
     Raises KafkaError(corrupt_message), UnreadableRecordError or OSError.
     """
@@ -319,6 +360,11 @@ def replay_batches(shard: GroupShard, piece: LogSlice) -> int:
         if not crc_is_valid(data, position, header):
             raise KafkaError(ErrorCode.corrupt_message, f"batch at {header.base_offset}")
         next_offset = header.next_offset
+        if header.is_transactional:
+            # Positions of a transaction must stay in order with the others around them.
+            _replay_last(shard, last_values)
+            _replay_transactional(shard, data, position, header)
+            continue
         if header.is_control:
             continue
         for _, _, key, value, _ in decode_batch(data, position, header):
@@ -326,9 +372,27 @@ def replay_batches(shard: GroupShard, piece: LogSlice) -> int:
                 last_values[key] = value
     if next_offset < 0:
         raise KafkaError(ErrorCode.corrupt_message, f"no whole batch in {len(data)} bytes")
+    _replay_last(shard, last_values)
+    return next_offset
+
+
+def _replay_last(shard: GroupShard, last_values: dict[bytes, bytes | None]) -> None:
     for key, value in last_values.items():
         shard.replay(key, value)
-    return next_offset
+    last_values.clear()
+
+
+def _replay_transactional(
+    shard: GroupShard, data: bytes, position: int, header: BatchHeader
+) -> None:
+    if header.is_control:
+        marker = read_marker(data, position, header)
+        if marker is not None:
+            shard.end_transaction(header.producer_id, is_commit=marker.is_commit)
+        return
+    for _, _, key, value, _ in decode_batch(data, position, header):
+        if key is not None:
+            shard.replay_transactional(header.producer_id, key, value)
 
 
 def _chunks(records: Sequence[StoredRecord]) -> list[list[StoredRecord]]:

@@ -157,12 +157,26 @@ class CommitRequest(NamedTuple):
     """The client can tell GROUP_ID_NOT_FOUND from ILLEGAL_GENERATION."""
 
 
+class TransactionalCommitRequest(NamedTuple):
+    """One TxnOffsetCommit; generation -1 and no member where the client is older than KIP-447."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    generation_id: int
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetToCommit, ...]
+
+
 class FetchedOffset(NamedTuple):
     """One position as OffsetFetch tells it; offset -1 where nothing was committed."""
 
     topic: str
     partition: int
     committed: CommittedOffset
+    is_unstable: bool = False
+    """Whether an open transaction may change it; told only if that was asked for."""
 
 
 class DescribedMember(NamedTuple):
@@ -216,6 +230,8 @@ class Outcome:
     records: list[StoredRecord] = field(default_factory=list)
     answers: list[tuple[int, Answer]] = field(default_factory=list)
     """(ticket, answer)"""
+    producer: tuple[int, int] | None = None
+    """(producer id, epoch) whose transaction the records belong to, if any."""
 
     def answer(self, ticket: int, answer: Answer) -> Outcome:
         self.answers.append((ticket, answer))

@@ -20,7 +20,12 @@ from local_cluster.wire.errors import ErrorCode
 from . import membership
 from .classic_fsm import GroupEvent, GroupState
 from .group import ClassicGroup
-from .offsets import CommittedOffsets, TopicPartition, validate_commit
+from .offsets import (
+    CommittedOffsets,
+    TopicPartition,
+    validate_commit,
+    validate_transactional_commit,
+)
 from .rebalance import (
     JOIN,
     SESSION,
@@ -58,6 +63,7 @@ from .requests import (
     Outcome,
     SyncAnswer,
     SyncRequest,
+    TransactionalCommitRequest,
 )
 from .subscription import CONSUMER_PROTOCOL, subscribed_topics
 from .timers import TimerKey, TimerQueue
@@ -95,6 +101,20 @@ class GroupShard:
             case _:
                 # A newer kind of group, written by another broker: not ours to touch.
                 pass
+
+    def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Apply one record of a transaction that is open so far. Raises UnreadableRecordError."""
+        match decode_key(key):
+            case OffsetKey(group_id, topic, partition) if value is not None:
+                self.offsets.put_pending(
+                    producer_id, group_id, topic, partition, decode_offset_value(value)
+                )
+            case _:
+                self.replay(key, value)
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """The marker of a producer's transaction is in the log."""
+        self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def finish_load(self, now: Now) -> Outcome:
         """After the last replayed record: every member gets a whole session to be heard of."""
@@ -180,11 +200,37 @@ class GroupShard:
         self._forget_if_void(group)
         return outcome.answer(ticket, errors)
 
+    def commit_transactional(
+        self, ticket: int, request: TransactionalCommitRequest, now: Now
+    ) -> Outcome:
+        """TxnOffsetCommit; the answer is one error code per position."""
+        outcome = Outcome(producer=(request.producer_id, request.producer_epoch))
+        refused = len(request.offsets)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.generation_id >= 0:
+                return outcome.answer(ticket, (ErrorCode.illegal_generation,) * refused)
+            if len(request.group_id.encode()) > STRING_BYTES_MAX:
+                return outcome.answer(ticket, (ErrorCode.invalid_group_id,) * refused)
+            group = self.groups[request.group_id] = ClassicGroup(request.group_id)
+        error = validate_transactional_commit(group, request)
+        if error is not ErrorCode.none:
+            return outcome.answer(ticket, (error,) * refused)
+        errors = self.offsets.commit_pending(request, self.limits, now, outcome.records)
+        self._forget_if_void(group)
+        return outcome.answer(ticket, errors)
+
     def fetch_offsets(
-        self, ticket: int, group_id: str, partitions: Iterable[TopicPartition] | None
+        self,
+        ticket: int,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        *,
+        require_stable: bool = False,
     ) -> Outcome:
         """OffsetFetch of one group; None asks for everything that was committed."""
-        return Outcome().answer(ticket, self.offsets.fetch(group_id, partitions))
+        found = self.offsets.fetch(group_id, partitions, require_stable=require_stable)
+        return Outcome().answer(ticket, found)
 
     # Administration
 

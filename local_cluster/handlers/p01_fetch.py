@@ -4,7 +4,7 @@ Long poll: the answer waits until `min_bytes` are there, an error is, or `max_wa
 Whole batches are returned, the first one being the one that contains the offset; the first batch
 of the answer comes even if it is above the limits (KIP-74). v9 checks the leader epoch (KIP-320).
 Readers see records below the high watermark only; with read_committed, below the last stable
-offset.
+offset, and are told the aborted transactions that touch what they get, by first offset.
 
 v7 brings incremental sessions (KIP-227, fetch_sessions.py; at most
 `max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v13 topic ids
@@ -143,6 +143,7 @@ class _Fetch:
         committed_only = self._request.isolation_level == codec.READ_COMMITTED
         limit = partition.last_stable_offset if committed_only else partition.high_watermark
         records = None
+        aborted: list[tuple[int, int]] = []
         if bytes_left > 0 or first:
             records = partition.read(
                 entry.fetch_offset,
@@ -150,6 +151,13 @@ class _Fetch:
                 offset_limit=limit,
                 at_least_one_batch=first,
             )
+        if committed_only and records is not None:
+            aborted = [
+                (ended.producer_id, ended.first_offset)
+                for ended in partition.log.aborted_transactions(
+                    entry.fetch_offset, records.next_offset
+                )
+            ]
         return codec.PartitionFetched(
             entry.topic,
             entry.partition,
@@ -157,7 +165,7 @@ class _Fetch:
             partition.high_watermark,
             partition.last_stable_offset,
             partition.log.log_start_offset,
-            () if committed_only else None,
+            aborted if committed_only else None,
             -1,
             records,
             entry.topic_id,

@@ -1,8 +1,8 @@
 """OffsetFetch v1-v9.
 
 v2 adds the error of the whole answer and null topics for "everything committed", v5 the leader
-epoch, v7 require_stable (KIP-447; nothing is ever unstable without transactions, so the answer is
-the same), v8 several groups (KIP-709), v9 the member that asks (KIP-848), which is checked for
+epoch, v7 require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT where an open transaction may change the
+position), v8 several groups (KIP-709), v9 the member that asks (KIP-848), which is checked for
 groups of the new protocol only, so not here.
 
 A position that was never committed is -1 with empty metadata and no error. The answer waits for
@@ -20,6 +20,7 @@ from local_cluster.groups.records import CommittedOffset
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
@@ -40,15 +41,21 @@ class _FetchedGroup(NamedTuple):
 def offset_fetch(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Tell the committed positions of one group or, from v8 on, of several."""
     groups = _groups(context, request)
-    return _answer(broker, context, groups, [_ask(broker, context, group) for group in groups])
+    require_stable = bool(get(request, "require_stable", False))
+    asked = [_ask(broker, context, group, require_stable) for group in groups]
+    return _answer(broker, context, groups, asked)
 
 
-def _ask(broker: BrokerServices, context: RequestContext, group: Any) -> _FetchedGroup:
+def _ask(
+    broker: BrokerServices, context: RequestContext, group: Any, require_stable: bool
+) -> _FetchedGroup:
     group_id = group.group_id
     if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
         return _FetchedGroup(group_id, ErrorCode.group_authorization_failed)
     try:
-        offsets = broker.groups.fetch_offsets(group_id, _partitions(group))
+        offsets = broker.groups.fetch_offsets(
+            group_id, _partitions(group), require_stable=require_stable
+        )
     except KafkaError as error:
         return _FetchedGroup(group_id, error.code)
     return _FetchedGroup(group_id, ErrorCode.none, offsets)
@@ -95,7 +102,12 @@ def _topics(
     for name, entries in itertools.groupby(offsets, key=lambda fetched: fetched.topic):
         if broker.authorize(context, "DESCRIBE", "TOPIC", name):
             partitions = [
-                _partition(entry.partition, entry.committed, in_partitions) for entry in entries
+                _partition(
+                    entry.partition,
+                    entry.committed,
+                    ErrorCode.unstable_offset_commit if entry.is_unstable else in_partitions,
+                )
+                for entry in entries
             ]
         elif group.topics is None:
             continue

@@ -4,9 +4,8 @@ v1 adds the key type (0 group, 1 transaction), v4 many keys at once (KIP-699), v
 errors (KIP-890), v6 the key type of share groups (2), which is INVALID_REQUEST as on any broker
 without a share coordinator.
 
-Asking for a group creates `__consumer_offsets` where it is missing; until the partition has a
-leader the answer is COORDINATOR_NOT_AVAILABLE, which clients retry. Deviation: transactional ids
-are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, a final error, as by InitProducerId.
+Asking creates `__consumer_offsets` or `__transaction_state` where it is missing; until the
+partition has a leader the answer is COORDINATOR_NOT_AVAILABLE, which clients retry.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ def _locate(
     broker: BrokerServices, context: RequestContext, key_type: int, key: str
 ) -> tuple[int, str, int]:
     if key_type == TRANSACTION_KEY:
-        raise KafkaError(
-            ErrorCode.transactional_id_authorization_failed, "transactions are not served yet"
-        )
+        if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", key):
+            raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+        return broker.transactions.find_coordinator(key, context.listener)
     if key_type != GROUP_KEY:
         raise KafkaError(ErrorCode.invalid_request, f"key type {key_type} is not served")
     if not broker.authorize(context, "DESCRIBE", "GROUP", key):

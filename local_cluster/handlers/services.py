@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from local_cluster.producer_ids import ProducerIds
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.settings import BrokerSettings
+    from local_cluster.transactions.coordinator import TransactionCoordinator
 
 
 class BrokerServices(Protocol):
@@ -36,6 +37,9 @@ class BrokerServices(Protocol):
 
     @property
     def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
 
     @property
     def producer_ids(self) -> ProducerIds: ...

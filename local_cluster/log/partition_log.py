@@ -7,10 +7,11 @@ Guarantees (README.md names the test of each):
 - `flushed_end_offset` moves only over bytes that an fsync covered; a failed one ends the log
 - slices stay readable after their segment is deleted
 - a corrupt log is never shortened; it refuses appends until someone truncates it on purpose
+- aborted transactions are indexed: rebuilt after a crash, cut with a truncation
 
 Not here: high watermark and replication (told from outside), what compaction writes (only the
-swap), transactions beyond remembering where one begins.
-Sync, one thread; only tickets run elsewhere.
+swap), who may open a transaction (the produce handler asks the coordinator). Sync, one thread;
+only tickets run elsewhere.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from __future__ import annotations
 import logging
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.compress import CompressionError
+from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import (
     LOG_OVERHEAD_BYTES,
     TIMESTAMP_TYPE_BIT,
@@ -29,6 +34,7 @@ from local_cluster.records.header import (
     patch_attributes,
     patch_crc,
     patch_max_timestamp,
+    read_header,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -48,14 +54,17 @@ from .producer_state import ProducerEntry, ProducerState, SequencedBatch
 from .retention import decide_expired
 from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice, Segment
 from .segments import Segments
-from .snapshots import ProducerSnapshots
+from .snapshots import ProducerSnapshots, aborted_transaction
 from .tickets import Deletion, FlushTicket
+from .transaction_index import AbortedTransaction, collect_aborted
 
 __all__ = ["AppendResult", "FlushTicket", "LogSlice", "PartitionLog"]
 
 _log = logging.getLogger(__name__)
 
 NO_TIMESTAMP: Final = -1
+
+_NO_MARKERS: Final[Mapping[int, EndMarker]] = MappingProxyType({})
 
 _BASE_OFFSET_TO_EPOCH: Final = struct.Struct(">qii")
 """base_offset, batch_length and leader epoch lie side by side: one call patches them."""
@@ -143,7 +152,16 @@ class PartitionLog:
             )
             end_offset = opened.segments[-1].next_offset
             snapshots = ProducerSnapshots(files, directory, opened.snapshots)
+            rebuilt = [item for item in opened.segments if item.needs_transactions]
             producers = snapshots.load(opened.segments, end_offset, now_ms)
+            for segment in rebuilt:
+                segment.needs_transactions = False
+                opened.unsynced += segment.write_transactions()
+        except (CorruptRecordError, CompressionError) as error:
+            # Below the recovery point nothing was checked. Without the marker nobody knows which
+            # transaction ended, so the log must not lead.
+            opened.corruption = opened.corruption or f"unreadable control batch: {error}"
+            producers = ProducerState(end_offset)
         except OSError as error:
             raise _storage_error(f"{topic}-{partition} cannot be opened", error) from error
         log_start_offset = min(max(log_start_offset, opened.segments[0].base_offset), end_offset)
@@ -299,13 +317,44 @@ class PartitionLog:
             False,
         )
 
+    def append_marker(
+        self,
+        marker: EndMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendResult:
+        """End the producer's transaction here with a control batch, as leader.
+
+        A marker without an open transaction is written too: it fences older epochs.
+        Raises KafkaError: invalid_producer_epoch, transaction_coordinator_fenced,
+        kafka_storage_error. The log is then as it was.
+        """
+        if self.failure is not None or self.corruption is not None:
+            raise self._refusal()
+        self.producers.check_marker(producer_id, producer_epoch, marker)
+        buffer = encode_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms
+        )
+        offset = self.log_end_offset
+        header = read_header(buffer)._replace(
+            base_offset=offset, partition_leader_epoch=leader_epoch
+        )
+        _BASE_OFFSET_TO_EPOCH.pack_into(buffer, 0, offset, header.batch_length, leader_epoch)
+        self._write(buffer, len(buffer), [header], offset, now_ms, now_ms)
+        self._take_over([header], now_ms, {offset: marker})
+        return AppendResult(offset, offset, NO_TIMESTAMP, self.log_start_offset, False)
+
     def append_as_follower(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader], *, now_ms: int
     ) -> None:
         """Write batches of the leader as they are; nothing is checked but that offsets grow.
 
         Where they are more than a segment takes they are written one by one. Raises
-        KafkaError(offset_out_of_range, kafka_storage_error); no batch is there in part.
+        KafkaError(offset_out_of_range, corrupt_message for a control batch that cannot be read,
+        kafka_storage_error); no batch is there in part.
         """
         if self.failure is not None or self.corruption is not None:
             raise self._refusal()
@@ -326,8 +375,9 @@ class PartitionLog:
                 position = end
             return
         max_timestamp = max(header.max_timestamp for header in headers)
+        markers = self._read_markers(buffer, headers)
         self._write(buffer, size_bytes, headers, next_offset - 1, max_timestamp, now_ms)
-        self._take_over(headers, now_ms)
+        self._take_over(headers, now_ms, markers)
 
     def _write(
         self,
@@ -384,13 +434,44 @@ class PartitionLog:
         except OSError as error:
             raise self._error("cannot roll", error) from error
 
-    def _take_over(self, headers: Sequence[BatchHeader], now_ms: int) -> None:
-        """Note the epochs and producers of batches that were written."""
+    def _take_over(
+        self,
+        headers: Sequence[BatchHeader],
+        now_ms: int,
+        markers: Mapping[int, EndMarker] = _NO_MARKERS,
+    ) -> None:
+        """Note the epochs, producers and transactions of batches that were written; `markers` are
+        the transaction markers among them, by offset."""
         for header in headers:
             if header.partition_leader_epoch != self._latest_epoch:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                self.producers.record(header, header.base_offset, header.max_timestamp, now_ms)
+                ended = self.producers.record(
+                    header,
+                    header.base_offset,
+                    header.max_timestamp,
+                    now_ms,
+                    markers.get(header.base_offset),
+                )
+                if ended is not None and ended.is_aborted:
+                    entry = aborted_transaction(ended, self.producers)
+                    self._segments.active.aborted.append(entry)
+
+    def _read_markers(
+        self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
+    ) -> Mapping[int, EndMarker]:
+        position = 0
+        markers: dict[int, EndMarker] = {}
+        for header in headers:
+            if header.is_control:
+                try:
+                    marker = read_marker(buffer, position, header)
+                except (CorruptRecordError, CompressionError) as error:
+                    raise KafkaError(ErrorCode.corrupt_message, f"{self}: {error}") from error
+                if marker is not None:
+                    markers[header.base_offset] = marker
+            position += header.size_bytes
+        return markers
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         if self.leader_epochs.assign(epoch, start_offset):
@@ -458,8 +539,13 @@ class PartitionLog:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """What read_committed may see: the high watermark, or the first open transaction."""
-        unstable = self.producers.first_unstable_offset
+        unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if unstable is None else min(high_watermark, unstable)
+
+    def aborted_transactions(self, offset: int, next_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that touch offsets from `offset` up to below `next_offset`, by
+        first offset: what a read_committed reader must know to skip them."""
+        return collect_aborted(self._segments.aborted_from(offset), offset, next_offset)
 
     @property
     def directory(self) -> str:

@@ -15,7 +15,10 @@ ProducerAppendInfo:
 Expiry goes by when a producer was last seen at work, by the broker's clock. Kafka goes by the times
 in its records, and so forgets a producer of old data while it writes.
 
-Not here: transactions beyond the first offset of an open one.
+A producer's transaction is open in this log from its first transactional batch to its marker. It
+holds the last stable offset back until then, and after that until the marker itself is replicated
+(Kafka's "unreplicated" transactions). Whether a transaction may begin here is the coordinator's to
+say: the produce handler asks it, and `begin_verification` lets it see that no marker came between.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from local_cluster.records.control import EndMarker
 from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -46,6 +50,15 @@ class SequencedBatch(NamedTuple):
     @property
     def base_offset(self) -> int:
         return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that its marker ended, the marker being at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
 
 
 class ProducerEntry:
@@ -84,6 +97,10 @@ class ProducerState:
     def __init__(self, end_offset: int = 0) -> None:
         self.end_offset = end_offset
         self._entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
+        """First offset of the open transaction, by producer id."""
+        self._unreplicated: list[CompletedTransaction] = []
+        self._verifying: dict[int, object] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -125,11 +142,45 @@ class ProducerState:
             )
         _record(entry, header, header.base_offset, header.max_timestamp, 0)
 
-    def record(self, header: BatchHeader, base_offset: int, timestamp_ms: int, now_ms: int) -> None:
+    def check_marker(self, producer_id: int, producer_epoch: int, marker: EndMarker) -> None:
+        """Whether a marker may be written.
+
+        Raises KafkaError(invalid_producer_epoch, transaction_coordinator_fenced).
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return
+        if producer_epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.invalid_producer_epoch,
+                f"producer {producer_id}: marker of epoch {producer_epoch}, {entry.epoch} was seen",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.transaction_coordinator_fenced,
+                f"coordinator epoch {marker.coordinator_epoch}, {entry.coordinator_epoch} was seen",
+            )
+
+    def begin_verification(self, producer_id: int) -> object:
+        """A token that is good until the next marker of this producer (or batch of it)."""
+        return self._verifying.setdefault(producer_id, object())
+
+    def is_verified(self, producer_id: int, token: object) -> bool:
+        return self._verifying.get(producer_id) is token
+
+    def record(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        timestamp_ms: int,
+        now_ms: int,
+        marker: EndMarker | None = None,
+    ) -> CompletedTransaction | None:
         """Take over a batch that was written (or replicated, or replayed).
 
         Its base offset and largest timestamp are given as they are in the log, where the header
-        may still have the producer's.
+        may still have the producer's; `marker` is what a control batch holds. Gives the
+        transaction that the marker ended.
         """
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
@@ -138,10 +189,28 @@ class ProducerState:
                 self._forget_idle()
             entry = self._entries[producer_id] = ProducerEntry(header.producer_epoch)
         _record(entry, header, base_offset, timestamp_ms, now_ms)
+        if not header.attributes & TRANSACTIONAL_BIT:
+            return None
+        self._verifying.pop(producer_id, None)
+        if marker is None:
+            if not header.attributes & CONTROL_BIT:
+                self._open.setdefault(producer_id, base_offset)
+            return None
+        entry.coordinator_epoch = marker.coordinator_epoch
+        first_offset = self._open.pop(producer_id, NO_OFFSET)
+        if first_offset == NO_OFFSET:
+            return None
+        completed = CompletedTransaction(
+            producer_id, first_offset, base_offset, not marker.is_commit
+        )
+        self._unreplicated.append(completed)
+        return completed
 
     def restore(self, producer_id: int, entry: ProducerEntry) -> None:
         """Put in an entry that was read from a snapshot, with the time of reading as last seen."""
         self._entries[producer_id] = entry
+        if entry.transaction_first_offset != NO_OFFSET:
+            self._open[producer_id] = entry.transaction_first_offset
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have written nothing for `expiration_ms` and have nothing open."""
@@ -155,21 +224,27 @@ class ProducerState:
             del self._entries[producer_id]
 
     @property
-    def first_unstable_offset(self) -> int | None:
-        """The first offset of the oldest transaction that is still open."""
-        return min(
-            (
-                entry.transaction_first_offset
-                for entry in self._entries.values()
-                if entry.transaction_first_offset != NO_OFFSET
-            ),
-            default=None,
-        )
+    def first_open_offset(self) -> int | None:
+        """The first offset of the oldest transaction that has no marker yet."""
+        return min(self._open.values()) if self._open else None
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of the oldest transaction that is open, or whose marker is not below
+        the high watermark. The high watermark must not go back between calls."""
+        if self._unreplicated:
+            self._unreplicated = [
+                ended for ended in self._unreplicated if ended.last_offset >= high_watermark
+            ]
+        first = self.first_open_offset
+        for ended in self._unreplicated:
+            if first is None or ended.first_offset < first:
+                first = ended.first_offset
+        return first
 
     def _forget_idle(self) -> None:
         idle = heapq.nsmallest(
             PRODUCERS_MAX // 10,
-            self._entries,
+            (producer_id for producer_id in self._entries if producer_id not in self._open),
             key=lambda producer_id: self._entries[producer_id].last_seen_ms,
         )
         for producer_id in idle:
@@ -179,6 +254,18 @@ class ProducerState:
 def check_sequence(entry: ProducerEntry, header: BatchHeader) -> SequencedBatch | None:
     """The table above for a known producer."""
     epoch, sequence = header.producer_epoch, header.base_sequence
+    if (
+        entry.transaction_first_offset != NO_OFFSET
+        and epoch == entry.epoch
+        and not header.attributes & TRANSACTIONAL_BIT
+    ):
+        raise KafkaError(
+            ErrorCode.invalid_txn_state,
+            f"producer {header.producer_id} is in a transaction, the batch is not",
+        )
+    if sequence < 0 and epoch >= entry.epoch:
+        # Written by a coordinator for its producer (offsets in a transaction): not sequenced.
+        return None
     if epoch != entry.epoch:
         if epoch < entry.epoch:
             raise KafkaError(

@@ -1,4 +1,4 @@
-"""One segment of a partition log: its `.log` file and the two sparse indexes.
+"""One segment of a partition log: its `.log` file, the two sparse indexes, and `.txnindex`.
 
 Offsets inside lie in [base_offset, base_offset + 2**31). The segment knows nothing of epochs,
 producers or retention. An append is one write call; if it fails or is short, the file is cut back
@@ -8,6 +8,7 @@ to what it was, and nothing in memory has changed.
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -23,6 +24,14 @@ from .index import (
     TimeIndex,
 )
 from .scan import CheckedScan, Found, ValidPrefix, find_offset, find_position, iter_file_headers
+from .transaction_index import (
+    AbortedTransaction,
+    TransactionIndexCorruptError,
+    decode_index,
+    encode_index,
+)
+
+_log = logging.getLogger(__name__)
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -79,6 +88,10 @@ class Segment:
         """Whether the file may hold a part of an append that failed: nothing may follow it."""
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(files, self.path(TIME_INDEX_SUFFIX), base_offset)
+        self.aborted: list[AbortedTransaction] = []
+        """Aborted transactions whose markers are here, in their order."""
+        self.needs_transactions = False
+        """Whether `aborted` must be rebuilt from the batches: after a crash, or a broken file."""
         self._file: LogFile | None = None
         self._bytes_since_entry = 0
         self._known_positions: dict[int, int] = {base_offset: 0}
@@ -116,6 +129,7 @@ class Segment:
         self.next_offset = next_offset
         self.offset_index.load(self.size_bytes, appendable=False)
         self.time_index.load(appendable=False)
+        self._load_transactions()
         self._load_timestamps()
 
     def load_active(self) -> None:
@@ -124,6 +138,7 @@ class Segment:
         self.size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         self.offset_index.load(self.size_bytes, appendable=True)
         self.time_index.load(appendable=True)
+        self._load_transactions()
         self._load_timestamps()
         position = self.offset_index.lookup_position(self.size_bytes)
         self._bytes_since_entry = self.size_bytes - position
@@ -135,6 +150,24 @@ class Segment:
             position = at + header.size_bytes
         if position != self.size_bytes:
             raise IndexCorruptError(f"{self.path(LOG_SUFFIX)}: no batch at {position}")
+
+    def _load_transactions(self) -> None:
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if not self._files.exists(path):
+            return
+        try:
+            self.aborted = decode_index(self._files.read_bytes(path))
+        except TransactionIndexCorruptError as error:
+            _log.warning("%s is rebuilt: %s", path, error)
+            self.needs_transactions = True
+
+    def write_transactions(self) -> list[str]:
+        """Write `.txnindex` if there is something to say; returns its path. Raises OSError."""
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if not self.aborted and not self._files.exists(path):
+            return []
+        self._files.replace(path, encode_index(self.aborted), durable=False)
+        return [path]
 
     def _load_timestamps(self) -> None:
         entry = self.time_index.last_entry()
@@ -152,6 +185,8 @@ class Segment:
         size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         self.created_ms = self._files.modified_ms(self.path(LOG_SUFFIX))
         self._forget()
+        self.aborted = []
+        self.needs_transactions = True
         self.offset_index.start_empty()
         self.time_index.start_empty()
         epoch_starts: list[tuple[int, BatchHeader]] = []
@@ -241,13 +276,15 @@ class Segment:
     def finish(self) -> list[str]:
         """Make the indexes complete, with the largest timestamp as last entry.
 
-        Returns the paths of the three files, to be synced. Raises OSError; the segment can then
+        Returns the paths of the files, to be synced. Raises OSError; the segment can then
         be appended to as before.
         """
         self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.offset_index.write_out()
         self.time_index.write_out()
-        return [self.path(LOG_SUFFIX), self.offset_index.path, self.time_index.path]
+        paths = [self.path(LOG_SUFFIX), self.offset_index.path, self.time_index.path]
+        # Rebuilt entries are written once they are known, see ProducerSnapshots.load.
+        return paths if self.needs_transactions else paths + self.write_transactions()
 
     def close_for_appends(self) -> None:
         """After `finish`: free the memory of the indexes."""
@@ -292,6 +329,7 @@ class Segment:
         self._known_positions = {self.base_offset: 0}
         self.offset_index.truncate_positions(position)
         self.time_index.truncate_to(next_offset)
+        self.aborted = [entry for entry in self.aborted if entry.last_offset < next_offset]
         self.size_bytes = position
         self.next_offset = next_offset
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset

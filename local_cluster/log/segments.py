@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .files import Files
 from .index import IndexCorruptError
 from .segment import DELETED_SUFFIX, LogSlice, Segment
 from .swap import swap_steps
 from .tickets import DeletedSegment, Deletion
+from .transaction_index import AbortedTransaction
 
 
 class Segments:
@@ -85,6 +86,11 @@ class Segments:
                 end, next_offset = last.following_position, last.next_offset
         segment.remember(next_offset, end)
         return LogSlice(segment.file, position, end - position, next_offset)
+
+    def aborted_from(self, offset: int) -> Iterator[Sequence[AbortedTransaction]]:
+        """The aborted transactions of the segment that holds `offset` and of all later ones."""
+        for index in range(max(bisect_right(self._bases, offset) - 1, 0), len(self._segments)):
+            yield self._segments[index].aborted
 
     def roll(self, base_offset: int, now_ms: int) -> list[str]:
         """Begin a new segment; returns the paths that must be flushed.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from local_cluster.records.control import read_marker
+
 from .files import Files
 from .producer_snapshot import (
     SNAPSHOT_SUFFIX,
@@ -12,11 +14,23 @@ from .producer_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from .producer_state import ProducerState
+from .producer_state import CompletedTransaction, ProducerState
 from .scan import iter_file_headers
 from .segment import Segment, file_name
+from .transaction_index import AbortedTransaction
 
 _log = logging.getLogger(__name__)
+
+
+def aborted_transaction(ended: CompletedTransaction, state: ProducerState) -> AbortedTransaction:
+    """The index entry of a transaction that was just ended in `state`."""
+    first_open = state.first_open_offset
+    return AbortedTransaction(
+        ended.producer_id,
+        ended.first_offset,
+        ended.last_offset,
+        ended.last_offset + 1 if first_open is None else first_open,
+    )
 
 
 class ProducerSnapshots:
@@ -49,11 +63,14 @@ class ProducerSnapshots:
     def load(self, segments: Sequence[Segment], end_offset: int, now_ms: int) -> ProducerState:
         """The producer state at `end_offset`: the newest whole snapshot, and a replay from there.
 
-        Raises OSError.
+        Segments whose aborted transactions are not known get them by the same replay, which then
+        begins before the first of them. Raises OSError, CorruptRecordError or CompressionError.
         """
         state = ProducerState(segments[0].base_offset)
+        unknown = (item.base_offset for item in segments if item.needs_transactions)
+        newest = min(end_offset, next(unknown, end_offset))
         for offset in reversed(self._offsets):
-            if offset > end_offset:
+            if offset > newest:
                 continue
             try:
                 content = self._files.read_bytes(self.path(offset))
@@ -67,10 +84,20 @@ class ProducerSnapshots:
                 continue
             position = segment.position_of(max(start, segment.base_offset))
             if position is None:
+                segment.needs_transactions = False
                 continue
-            for _, header in iter_file_headers(segment.file, position, segment.size_bytes):
+            for at, header in iter_file_headers(segment.file, position, segment.size_bytes):
                 if header.producer_id >= 0 and start <= header.base_offset < end_offset:
-                    state.record(header, header.base_offset, header.max_timestamp, now_ms)
+                    marker = None
+                    if header.is_control:
+                        content = segment.file.pread(header.size_bytes, at)
+                        marker = read_marker(content, 0, header)
+                    ended = state.record(
+                        header, header.base_offset, header.max_timestamp, now_ms, marker
+                    )
+                    if ended is not None and ended.is_aborted and segment.needs_transactions:
+                        segment.aborted.append(aborted_transaction(ended, state))
+            segment.needs_transactions = False
         state.end_offset = end_offset
         return state
 

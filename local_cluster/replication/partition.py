@@ -24,6 +24,7 @@ from typing import Final, Protocol
 
 from local_cluster.log.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from local_cluster.log.partition_log import AppendResult, LogSlice, PartitionLog
+from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -70,8 +71,9 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed readers stop: no transactions yet, so the high watermark."""
-        return self._high_watermark
+        """Where read_committed readers stop: the high watermark, or the first offset of the
+        oldest transaction whose end is not committed yet."""
+        return self.log.last_stable_offset(self._high_watermark)
 
     # -- leadership -------------------------------------------------------------------------
 
@@ -120,10 +122,27 @@ class Partition:
         result = self.log.append_as_leader(
             buffer, headers, leader_epoch=self.leader_epoch, now_ms=self._now_ms()
         )
-        if self._flusher is None:
-            self._advance()
-        elif self.log.flushed_end_offset < self.log.log_end_offset:
-            self._flusher.request(self)
+        self._appended()
+        return result
+
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int
+    ) -> AppendResult:
+        """End a producer's transaction in this partition, as leader.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED.
+        """
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        result = self.log.append_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            leader_epoch=self.leader_epoch,
+            now_ms=self._now_ms(),
+        )
+        self._appended()
         return result
 
     def committed(self, next_offset: int) -> asyncio.Future[None]:
@@ -214,6 +233,12 @@ class Partition:
         if self._flusher is None:
             return self.log.log_end_offset
         return self.log.flushed_end_offset
+
+    def _appended(self) -> None:
+        if self._flusher is None:
+            self._advance()
+        elif self.log.flushed_end_offset < self.log.log_end_offset:
+            self._flusher.request(self)
 
     def _advance(self) -> None:
         if not self.is_leader:

@@ -30,6 +30,7 @@ from local_cluster.log.files import OsFiles
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
+from local_cluster.transactions.coordinator import TransactionCoordinator
 
 from .compaction import Compaction
 from .connection import BrokerConnection
@@ -83,6 +84,7 @@ class Broker:
                 "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
             ),
         )
+        self.transactions = TransactionCoordinator(self)
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
@@ -104,6 +106,7 @@ class Broker:
         if self._flusher is not None:
             self._flusher.start()
         await self.groups.start()
+        await self.transactions.start()
         await self.control_plane.start()
         assert self.metadata.cluster_id is not None, "joining gives the cluster id"
         self._directory.bind_cluster_id(self.metadata.cluster_id)
@@ -134,6 +137,7 @@ class Broker:
         for connection in tuple(self._connections):
             connection.shut_down()
         await self.control_plane.stop()
+        await self.transactions.stop()
         await self.groups.stop()
         if self._flusher is not None:
             await self._flusher.stop()
@@ -161,6 +165,7 @@ class Broker:
 
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)
+        self.transactions.on_leadership(topic, partition, leads)
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():

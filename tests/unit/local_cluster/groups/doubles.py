@@ -20,6 +20,7 @@ from local_cluster.controller.model import (
 )
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import (
     BatchHeader,
     iter_headers,
@@ -27,6 +28,7 @@ from local_cluster.records.header import (
     read_header,
 )
 from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -64,6 +66,16 @@ class FakeReplica:
         if self.commits_at_once:
             self.commit()
         return SimpleNamespace(last_offset=self.log_end_offset - 1)
+
+    def append_marker(self, marker: EndMarker, *, producer_id: int, producer_epoch: int) -> Any:
+        batch = encode_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=0
+        )
+        return self.append(batch, [read_header(batch)])
+
+    @property
+    def leader_epoch(self) -> int:
+        return 3
 
     def commit(self) -> None:
         self.high_watermark = self.log_end_offset
@@ -130,6 +142,7 @@ class FakeBroker:
         self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])
         self.denied: set[tuple[str, str]] = set()
         self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
+        self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
 
     def add_topic(self, name: str, partitions: int, leader: int = BROKER_ID) -> None:
         states = {

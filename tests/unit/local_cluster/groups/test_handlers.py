@@ -17,7 +17,7 @@ import local_cluster.handlers.p13_leave_group
 import local_cluster.handlers.p14_sync_group
 import local_cluster.handlers.p15_describe_groups
 import local_cluster.handlers.p16_list_groups  # noqa: F401
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from local_cluster.handlers.registry import find_handler
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
@@ -156,10 +156,17 @@ async def test_find_coordinator_before_the_topic_exists() -> None:
     assert broker.control_plane.created == [OFFSETS_TOPIC]
 
 
-async def test_find_coordinator_of_a_transaction_is_refused_for_good(broker: FakeBroker) -> None:
+async def test_find_coordinator_of_a_transaction(broker: FakeBroker) -> None:
+    response = await broker.send(ApiKey.FIND_COORDINATOR, 2, key="tx", key_type=1)
+    assert response.error_code is ErrorCode.coordinator_not_available
+    await asyncio.sleep(0)
+    assert broker.control_plane.created == [TRANSACTIONS_TOPIC]
+    broker.add_topic(TRANSACTIONS_TOPIC, 2)
+    response = await broker.send(ApiKey.FIND_COORDINATOR, 2, key="tx", key_type=1)
+    assert (response.error_code, response.node_id) == (ErrorCode.none, BROKER_ID)
+    broker.denied.add(("DESCRIBE", "tx"))
     response = await broker.send(ApiKey.FIND_COORDINATOR, 2, key="tx", key_type=1)
     assert response.error_code is ErrorCode.transactional_id_authorization_failed
-    assert not response.error_code.retriable
 
 
 # -- JoinGroup, SyncGroup, Heartbeat, LeaveGroup --------------------------------------------

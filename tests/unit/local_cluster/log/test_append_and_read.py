@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
-from local_cluster.log.validate import check_produced
 from local_cluster.records.batch import iter_records
-from local_cluster.records.header import crc_is_valid, iter_headers
+from local_cluster.records.control import EndMarker, encode_marker
+from local_cluster.records.header import crc_is_valid, iter_headers, read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
@@ -203,10 +203,7 @@ def test_open_transactions_hold_the_last_stable_offset(tmp_path: Path) -> None:
     append(log, batch(1))
     assert log.last_stable_offset(4) == 2
     assert log.last_stable_offset(1) == 1
-    buffer = batch(1, producer=(9, 0, 1), attributes=0x30)
-    headers = check_produced(
-        batch(1, producer=(9, 0, 1), attributes=0x10), allow_transactional=True
-    )
-    marker = headers[0]._replace(base_offset=4, attributes=0x30)
-    log.append_as_follower(buffer, [marker], now_ms=NOW_MS)
+    buffer = encode_marker(EndMarker(True, 0), producer_id=9, producer_epoch=0, timestamp_ms=NOW_MS)
+    log.append_as_follower(buffer, [read_header(buffer)._replace(base_offset=4)], now_ms=NOW_MS)
+    assert log.last_stable_offset(4) == 2, "the marker itself is not committed yet"
     assert log.last_stable_offset(5) == 5

@@ -1,0 +1,112 @@
+"""TxnOffsetCommit v0-v3: positions that become visible with the transaction (KIP-98).
+
+v2 adds the leader epoch (KIP-320), v3 the member and its generation, so that a consumer that lost
+its partitions cannot commit (KIP-447).
+
+The partition of `__consumer_offsets` must have joined the transaction (AddOffsetsToTxn); that is
+verified with the transaction's coordinator (KIP-890), here or by asking the broker that is it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+from .verification import verify
+
+
+@handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=3)
+def txn_offset_commit(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Commit the positions of existing topics in a transaction."""
+    if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
+        return _all(request, ErrorCode.transactional_id_authorization_failed)
+    if not broker.authorize(context, "READ", "GROUP", request.group_id):
+        return _all(request, ErrorCode.group_authorization_failed)
+    return _commit(broker, context, request)
+
+
+async def _commit(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
+    refused: dict[str, ErrorCode] = {}
+    offsets: list[OffsetToCommit] = []
+    for topic in request.topics:
+        if not broker.authorize(context, "READ", "TOPIC", topic.name):
+            refused[topic.name] = ErrorCode.topic_authorization_failed
+        elif topic.name not in broker.metadata.topics:
+            refused[topic.name] = ErrorCode.unknown_topic_or_partition
+        else:
+            offsets += [
+                OffsetToCommit(
+                    topic.name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    get(partition, "committed_leader_epoch", -1),
+                    partition.committed_metadata,
+                )
+                for partition in topic.partitions
+            ]
+    errors: tuple[ErrorCode, ...] = ()
+    if offsets:
+        try:
+            partition = broker.groups.partition_of(request.group_id)
+            error = await verify(
+                broker,
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                (OFFSETS_TOPIC, partition),
+                later_code=ErrorCode.coordinator_load_in_progress,
+            )
+            if error is not ErrorCode.none:
+                raise KafkaError(error)
+            errors = await broker.groups.commit_transactional(
+                TransactionalCommitRequest(
+                    request.group_id,
+                    get(request, "member_id", ""),
+                    get(request, "group_instance_id", None),
+                    get(request, "generation_id", -1),
+                    request.producer_id,
+                    request.producer_epoch,
+                    tuple(offsets),
+                )
+            )
+        except KafkaError as error:
+            code = error.code
+            if code is ErrorCode.not_leader_or_follower:
+                code = ErrorCode.not_coordinator
+            errors = (code,) * len(offsets)
+    return _answer(request, refused, errors)
+
+
+def _all(request: Any, error: ErrorCode) -> dict[str, Any]:
+    return _answer(request, {topic.name: error for topic in request.topics}, ())
+
+
+def _answer(
+    request: Any, refused: dict[str, ErrorCode], errors: tuple[ErrorCode, ...]
+) -> dict[str, Any]:
+    """One error per position: that of its topic, else the next one in order."""
+    remaining = iter(errors)
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": partition.partition_index,
+                        "error_code": refused[topic.name]
+                        if topic.name in refused
+                        else next(remaining),
+                    }
+                    for partition in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+    }

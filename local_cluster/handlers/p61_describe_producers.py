@@ -1,0 +1,52 @@
+"""DescribeProducers v0: who writes to a partition, and whose transaction is open (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.DESCRIBE_PRODUCERS, min_version=0, max_version=0)
+def describe_producers(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """The producers that the log of each partition knows."""
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    _partition(broker, context, topic.name, index)
+                    for index in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _partition(
+    broker: BrokerServices, context: RequestContext, topic: str, index: int
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {"partition_index": index, "error_code": ErrorCode.none}
+    try:
+        if not broker.authorize(context, "READ", "TOPIC", topic):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
+        producers = broker.replicas.get_leader(topic, index).log.producers
+    except KafkaError as error:
+        return answer | {"error_code": error.code, "error_message": error.message or None}
+    answer["active_producers"] = [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": entry.epoch,
+            "last_sequence": entry.batches[-1].last_sequence if entry.batches else -1,
+            "last_timestamp": entry.last_timestamp_ms,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_start_offset": entry.transaction_first_offset,
+        }
+        for producer_id, entry in producers
+    ]
+    return answer

@@ -1,0 +1,60 @@
+"""DescribeTransactions v0: state, producer and partitions of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Final
+
+from local_cluster.transactions.transaction import Transaction
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@handles(ApiKey.DESCRIBE_TRANSACTIONS, min_version=0, max_version=0)
+def describe_transactions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Each transactional id by itself; only its coordinator knows it."""
+    return {
+        "transaction_states": [
+            _describe(broker, context, transactional_id)
+            for transactional_id in request.transactional_ids
+        ]
+    }
+
+
+def _describe(
+    broker: BrokerServices, context: RequestContext, transactional_id: str
+) -> dict[str, Any]:
+    try:
+        if not broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id):
+            raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+        known = broker.transactions.describe(transactional_id)
+        if known is None:
+            raise KafkaError(ErrorCode.transactional_id_not_found)
+    except KafkaError as error:
+        return _answer(error.code, transactional_id, None)
+    return _answer(ErrorCode.none, transactional_id, known)
+
+
+def _answer(error: ErrorCode, transactional_id: str, known: Transaction | None) -> dict[str, Any]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(known.partitions) if known else ():
+        by_topic.setdefault(topic, []).append(partition)
+    start_ms = known.start_ms if known else 0
+    return {
+        "error_code": error,
+        "transactional_id": transactional_id,
+        "transaction_state": known.state.value if known else "",
+        "transaction_timeout": known.timeout_ms if known else 0,
+        # -1 is "none yet", as in Kafka; the codec would take the number itself for null.
+        "transaction_start_time": _EPOCH + datetime.timedelta(milliseconds=start_ms),
+        "producer_id": known.producer_id if known else -1,
+        "producer_epoch": known.producer_epoch if known else -1,
+        "topics": [
+            {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in by_topic.items()
+        ],
+    }

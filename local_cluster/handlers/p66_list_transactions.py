@@ -1,0 +1,40 @@
+"""ListTransactions v0-v1: the transactional ids led here (KIP-664). v1 adds the duration filter
+(KIP-994): only transactions that have been open for at least so many milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.messages import get
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=1)
+def list_transactions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Every transactional id that passes all filters."""
+    error, transactions = broker.transactions.list_transactions()
+    names = {state.value for state in TransactionState}
+    states = set(request.state_filters)
+    producer_ids = set(request.producer_id_filters)
+    duration_ms = int(get(request, "duration_filter", -1))
+    now_ms = broker.clock.now_ms()
+    return {
+        "error_code": error,
+        "unknown_state_filters": tuple(sorted(states - names)),
+        "transaction_states": [
+            {
+                "transactional_id": known.transactional_id,
+                "producer_id": known.producer_id,
+                "transaction_state": known.state.value,
+            }
+            for known in transactions
+            if (not states or known.state.value in states)
+            and (not producer_ids or known.producer_id in producer_ids)
+            and (duration_ms < 0 or (known.start_ms >= 0 and now_ms - known.start_ms > duration_ms))
+            and broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
+        ],
+    }

@@ -1,0 +1,1 @@
+"""The transaction coordinator: transactional ids and their transactions as replayed records."""

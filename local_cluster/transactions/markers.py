@@ -1,0 +1,178 @@
+"""Markers: written to partitions led here, sent to the leaders of the others (WriteTxnMarkers).
+
+A decided transaction is retried until every partition has its marker: the decision is in the log,
+so there is nothing else to do. A partition whose topic is gone needs none. Where a leader knows a
+newer coordinator or a newer producer epoch, this coordinator was deposed and stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.records.control import EndMarker
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .broker_lines import BrokerLines
+from .transaction import TopicPartition, Transaction
+from .transaction_fsm import TransactionState
+
+if TYPE_CHECKING:
+    from local_cluster.handlers.services import BrokerServices
+
+RETRY_SECONDS_MIN: Final = 0.02
+RETRY_SECONDS_MAX: Final = 1.0
+MARKERS_VERSION_MAX: Final = 1
+
+_DEPOSED: Final = frozenset(
+    {ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch}
+)
+
+_log = logging.getLogger(__name__)
+
+
+def begin_marker(
+    broker: BrokerServices,
+    topic: str,
+    partition: int,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    marker: EndMarker,
+) -> asyncio.Future[None]:
+    """Write a marker to a partition led here; the future is done when it is committed.
+
+    Raises KafkaError; so may the future.
+    """
+    if topic == OFFSETS_TOPIC:
+        # The positions of the transaction become visible, or vanish, with the marker.
+        return broker.groups.end_transaction(partition, producer_id, producer_epoch, marker)
+    replica = broker.replicas.get_leader(topic, partition)
+    result = replica.append_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)
+    return replica.committed(result.last_offset + 1)
+
+
+async def write_markers(
+    broker: BrokerServices,
+    partitions: Iterable[TopicPartition],
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    marker: EndMarker,
+) -> dict[TopicPartition, ErrorCode]:
+    """Write a marker to each partition; ErrorCode.none where it is committed."""
+    errors: dict[TopicPartition, ErrorCode] = {}
+    waiting: dict[TopicPartition, asyncio.Future[None]] = {}
+    for topic, partition in partitions:
+        try:
+            waiting[topic, partition] = begin_marker(
+                broker,
+                topic,
+                partition,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                marker=marker,
+            )
+        except KafkaError as error:
+            errors[topic, partition] = error.code
+    for key, committed in waiting.items():
+        try:
+            await committed
+            errors[key] = ErrorCode.none
+        except KafkaError as error:
+            errors[key] = error.code
+    return errors
+
+
+class MarkerSender:
+    """Writes the markers of decided transactions wherever their partitions are led."""
+
+    def __init__(self, broker: BrokerServices, lines: BrokerLines) -> None:
+        self._broker = broker
+        self._lines = lines
+
+    async def __call__(self, decided: Transaction, coordinator_epoch: int) -> bool:
+        """Until every partition has its marker: True. False if this coordinator was deposed."""
+        marker = EndMarker(decided.state is TransactionState.PREPARE_COMMIT, coordinator_epoch)
+        missing = set(decided.partitions)
+        wait_seconds = RETRY_SECONDS_MIN
+        while True:
+            for leader, partitions in self._by_leader(missing).items():
+                errors = await self._send(leader, partitions, decided, marker)
+                deposed = _DEPOSED & set(errors.values())
+                if deposed:
+                    _log.warning("markers of %s: %s", decided.transactional_id, deposed)
+                    return False
+                missing -= {key for key, error in errors.items() if error is ErrorCode.none}
+            missing = {key for key in missing if key[0] in self._broker.metadata.topics}
+            if not missing:
+                return True
+            await asyncio.sleep(wait_seconds)
+            wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """The partitions by their leader; those without one are left for the next round."""
+        found: dict[int, list[TopicPartition]] = {}
+        for topic, partition in sorted(partitions):
+            state = self._broker.metadata.partition(topic, partition)
+            if state is not None and state.leader >= 0:
+                found.setdefault(state.leader, []).append((topic, partition))
+        return found
+
+    async def _send(
+        self,
+        leader: int,
+        partitions: list[TopicPartition],
+        decided: Transaction,
+        marker: EndMarker,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        if leader == self._broker.settings.broker_id:
+            return await write_markers(
+                self._broker,
+                partitions,
+                producer_id=decided.producer_id,
+                producer_epoch=decided.producer_epoch,
+                marker=marker,
+            )
+        try:
+            response = await self._lines.call(
+                leader,
+                ApiKey.WRITE_TXN_MARKERS,
+                _fields(partitions, decided, marker),
+                MARKERS_VERSION_MAX,
+            )
+        except KafkaError as error:
+            _log.info("markers to broker %d are sent again: %s", leader, error)
+            return {}
+        return {
+            (topic.name, partition.partition_index): partition.error_code
+            for entry in response.markers
+            for topic in entry.topics
+            for partition in topic.partitions
+        }
+
+
+def _fields(
+    partitions: list[TopicPartition], decided: Transaction, marker: EndMarker
+) -> dict[str, Any]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return {
+        "markers": [
+            {
+                "producer_id": decided.producer_id,
+                "producer_epoch": decided.producer_epoch,
+                "transaction_result": marker.is_commit,
+                "topics": [
+                    {"name": topic, "partition_indexes": tuple(indexes)}
+                    for topic, indexes in by_topic.items()
+                ],
+                "coordinator_epoch": marker.coordinator_epoch,
+            }
+        ]
+    }

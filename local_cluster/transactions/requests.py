@@ -1,0 +1,73 @@
+"""What the shell asks a shard and what the shard answers; frozen data without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from local_cluster.wire.errors import ErrorCode
+
+from .records import StoredRecord
+from .transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition, Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionLimits:
+    """Kafka's broker settings that a shard needs, under their own names, with Kafka's defaults."""
+
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 7 * 24 * 3_600_000
+
+
+class InitRequest(NamedTuple):
+    """One InitProducerId with a transactional id.
+
+    Producer id and epoch are what the producer had before (KIP-360), -1 where it is new;
+    `new_producer_id` is a fresh one, -1 until the shard asks for it.
+    """
+
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    new_producer_id: int = NO_PRODUCER_ID
+
+
+class InitAnswer(NamedTuple):
+    """The producer's id and epoch; with `needs_producer_id` nothing was done, ask again."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    needs_producer_id: bool = False
+
+
+class AddRequest(NamedTuple):
+    """One AddPartitionsToTxn or AddOffsetsToTxn."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+class EndRequest(NamedTuple):
+    """One EndTxn."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+
+
+Answer = ErrorCode | InitAnswer | None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one step wants done: append the records; when they are committed give the answer, and
+    write the markers of the transactions that were decided."""
+
+    records: list[StoredRecord] = field(default_factory=list)
+    answer: Answer = None
+    decided: list[Transaction] = field(default_factory=list)

@@ -1,0 +1,273 @@
+"""One partition of `__transaction_state` as a state machine: requests in, records and answers out.
+
+A request changes the shard at once and yields the record that tells of the change; the shell
+appends it, and when it is committed lets the answer go and writes the markers. Loading replays the
+same records. Where an append fails the shell throws the shard away and replays.
+
+Rules (Kafka's TransactionCoordinator and TransactionMetadata, protocol of version 1):
+
+- only the current producer id and epoch may add partitions and end; older epochs are fenced
+- InitProducerId raises the epoch; a transaction still ongoing is aborted first, under an epoch
+  that fences its producer, and the caller told CONCURRENT_TRANSACTIONS until that is over
+- a decision is never changed: an EndTxn that repeats it is told so, one that contradicts it refused
+- a transaction older than its timeout is aborted, and its producer fenced
+
+Not here: who leads, waiting, markers (partition_shell.py, markers.py), producer ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from local_cluster.wire.errors import ErrorCode
+
+from .records import (
+    TRANSACTIONAL_ID_BYTES_MAX,
+    StoredRecord,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from .requests import (
+    AddRequest,
+    EndRequest,
+    InitAnswer,
+    InitRequest,
+    Outcome,
+    TransactionLimits,
+)
+from .transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PRODUCER_EPOCH_MAX,
+    TopicPartition,
+    Transaction,
+)
+from .transaction_fsm import (
+    IDLE,
+    PREPARED,
+    TransactionEvent,
+    TransactionState,
+    next_state,
+)
+
+
+class TransactionShard:
+    """The transactional ids of one partition."""
+
+    __slots__ = ("limits", "transactions")
+
+    def __init__(self, limits: TransactionLimits) -> None:
+        self.limits = limits
+        self.transactions: dict[str, Transaction] = {}
+
+    # Loading
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Apply one record of the log. Raises UnreadableRecordError."""
+        transactional_id = decode_key(key)
+        if transactional_id is None:
+            return
+        if value is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        transaction = decode_value(transactional_id, value)
+        if transaction.state is TransactionState.DEAD:
+            self.transactions.pop(transactional_id, None)
+        else:
+            self.transactions[transactional_id] = transaction
+
+    def finish_load(self) -> Outcome:
+        """After the last replayed record: what was decided gets its markers."""
+        return Outcome(
+            decided=[item for item in self.transactions.values() if item.state in PREPARED]
+        )
+
+    # Requests
+
+    def init_producer_id(self, request: InitRequest, now_ms: int) -> Outcome:
+        """InitProducerId with a transactional id."""
+        transactional_id = request.transactional_id
+        if not transactional_id or len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
+            return _refused(ErrorCode.invalid_request)
+        if not 0 < request.timeout_ms <= self.limits.transaction_max_timeout_ms:
+            return _refused(ErrorCode.invalid_transaction_timeout)
+        known = self.transactions.get(transactional_id)
+        if known is None:
+            if request.new_producer_id == NO_PRODUCER_ID:
+                return _needs_producer_id()
+            known = Transaction(
+                transactional_id=transactional_id,
+                producer_id=request.new_producer_id,
+                producer_epoch=NO_PRODUCER_EPOCH,
+                timeout_ms=request.timeout_ms,
+            )
+        elif not _is_producer(known, request):
+            return _refused(ErrorCode.producer_fenced)
+        if known.state in PREPARED:
+            return _refused(ErrorCode.concurrent_transactions)
+        if known.state is TransactionState.ONGOING:
+            outcome = self._fence(known, now_ms)
+            outcome.answer = InitAnswer(ErrorCode.concurrent_transactions)
+            return outcome
+        return self._initialize(known, request, now_ms)
+
+    def _initialize(self, known: Transaction, request: InitRequest, now_ms: int) -> Outcome:
+        names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
+        if known.is_epoch_exhausted and (
+            not names_epoch or request.producer_epoch == known.producer_epoch
+        ):
+            if request.new_producer_id == NO_PRODUCER_ID:
+                return _needs_producer_id()
+            producer_id, epoch = request.new_producer_id, 0
+            last_epoch = known.producer_epoch if names_epoch else NO_PRODUCER_EPOCH
+        else:
+            producer_id, epoch = known.producer_id, known.producer_epoch + 1
+            if not names_epoch:
+                last_epoch = NO_PRODUCER_EPOCH
+            elif request.producer_epoch == known.producer_epoch or epoch == 0:
+                last_epoch = known.producer_epoch
+            elif request.producer_epoch == known.last_producer_epoch:
+                # The answer to the call before was lost: the epoch was raised already.
+                return Outcome(answer=_initialized(known))
+            else:
+                return _refused(ErrorCode.producer_fenced)
+        changed = known.initialize(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            timeout_ms=request.timeout_ms,
+            now_ms=now_ms,
+        )
+        outcome = self._store(changed)
+        outcome.answer = _initialized(changed)
+        return outcome
+
+    def add_partitions(self, request: AddRequest, now_ms: int) -> Outcome:
+        """AddPartitionsToTxn, AddOffsetsToTxn: all of the partitions or none."""
+        known = self.transactions.get(request.transactional_id)
+        error = _check_producer(known, request.producer_id, request.producer_epoch)
+        if error is not ErrorCode.none or known is None:
+            return Outcome(answer=error)
+        if known.state in PREPARED:
+            return Outcome(answer=ErrorCode.concurrent_transactions)
+        if known.state is TransactionState.ONGOING and request.partitions <= known.partitions:
+            return Outcome(answer=ErrorCode.none)
+        outcome = self._store(known.add(request.partitions, now_ms))
+        outcome.answer = ErrorCode.none
+        return outcome
+
+    def verify(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether each partition belongs to the ongoing transaction (KIP-890); changes nothing."""
+        known = self.transactions.get(request.transactional_id)
+        error = _check_producer(known, request.producer_id, request.producer_epoch)
+        if error is ErrorCode.none and known is not None:
+            if known.state in PREPARED:
+                error = ErrorCode.concurrent_transactions
+            else:
+                return {
+                    partition: ErrorCode.none
+                    if partition in known.partitions
+                    else ErrorCode.transaction_abortable
+                    for partition in request.partitions
+                }
+        return dict.fromkeys(request.partitions, error)
+
+    def end(self, request: EndRequest, now_ms: int) -> Outcome:
+        """EndTxn. The answer is given when the decision is in the log, not the markers."""
+        known = self.transactions.get(request.transactional_id)
+        error = _check_producer(known, request.producer_id, request.producer_epoch)
+        if error is not ErrorCode.none or known is None:
+            return Outcome(answer=error)
+        is_commit = request.is_commit
+        match known.state:
+            case TransactionState.ONGOING:
+                outcome = self._decide(known, is_commit, known.producer_epoch, now_ms)
+                outcome.answer = ErrorCode.none
+                return outcome
+            case TransactionState.COMPLETE_COMMIT if is_commit:
+                return Outcome(answer=ErrorCode.none)
+            case TransactionState.COMPLETE_ABORT if not is_commit:
+                return Outcome(answer=ErrorCode.none)
+            case TransactionState.PREPARE_COMMIT if is_commit:
+                return Outcome(answer=ErrorCode.concurrent_transactions)
+            case TransactionState.PREPARE_ABORT if not is_commit:
+                return Outcome(answer=ErrorCode.concurrent_transactions)
+            case _:
+                return Outcome(answer=ErrorCode.invalid_txn_state)
+
+    # What the shell tells
+
+    def complete(self, decided: Transaction, now_ms: int) -> Outcome:
+        """Every marker of a decided transaction is committed."""
+        known = self.transactions.get(decided.transactional_id)
+        if known != decided:
+            # The shard was replayed, and its own load sent the markers again.
+            return Outcome()
+        return self._store(known.complete(now_ms))
+
+    def expire(self, now_ms: int) -> Outcome:
+        """Abort transactions past their timeout, forget ids that were not used for long."""
+        outcome = Outcome()
+        limit_ms = self.limits.transactional_id_expiration_ms
+        for known in tuple(self.transactions.values()):
+            if known.state is TransactionState.ONGOING:
+                if now_ms >= known.start_ms + known.timeout_ms:
+                    fenced = self._fence(known, now_ms)
+                    outcome.records += fenced.records
+                    outcome.decided += fenced.decided
+            elif known.state in IDLE and now_ms - known.update_ms >= limit_ms:
+                next_state(known.state, TransactionEvent.EXPIRED)
+                del self.transactions[known.transactional_id]
+                outcome.records.append(StoredRecord(encode_key(known.transactional_id), None))
+        return outcome
+
+    # Inside
+
+    def _fence(self, known: Transaction, now_ms: int) -> Outcome:
+        """Abort, under the next epoch: whatever its producer still sends is refused."""
+        epoch = min(known.producer_epoch + 1, PRODUCER_EPOCH_MAX)
+        return self._decide(known, False, epoch, now_ms)
+
+    def _decide(self, known: Transaction, is_commit: bool, epoch: int, now_ms: int) -> Outcome:
+        changed = known.prepare(is_commit=is_commit, producer_epoch=epoch, now_ms=now_ms)
+        outcome = self._store(changed)
+        outcome.decided.append(changed)
+        return outcome
+
+    def _store(self, changed: Transaction) -> Outcome:
+        self.transactions[changed.transactional_id] = changed
+        record = StoredRecord(encode_key(changed.transactional_id), encode_value(changed))
+        return Outcome(records=[record])
+
+
+def _is_producer(known: Transaction, request: InitRequest) -> bool:
+    """Whether an InitProducerId that names a producer names ours, or the one before it whose
+    epochs were used up (KIP-360)."""
+    if request.producer_id == NO_PRODUCER_ID or request.producer_id == known.producer_id:
+        return True
+    return (
+        request.producer_id == known.last_producer_id
+        and request.producer_epoch == known.last_producer_epoch
+    )
+
+
+def _check_producer(known: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
+    if known is None or known.producer_id != producer_id:
+        return ErrorCode.invalid_producer_id_mapping
+    if known.producer_epoch != epoch:
+        return ErrorCode.producer_fenced
+    return ErrorCode.none
+
+
+def _initialized(transaction: Transaction) -> InitAnswer:
+    return InitAnswer(ErrorCode.none, transaction.producer_id, transaction.producer_epoch)
+
+
+def _refused(error: ErrorCode) -> Outcome:
+    return Outcome(answer=InitAnswer(error))
+
+
+def _needs_producer_id() -> Outcome:
+    return Outcome(answer=InitAnswer(ErrorCode.none, needs_producer_id=True))

@@ -1,0 +1,250 @@
+"""The rules of transactions: who may do what in which state, and that replay gives the same."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from local_cluster.transactions.records import (
+    UnreadableRecordError,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from local_cluster.transactions.requests import (
+    AddRequest,
+    EndRequest,
+    InitAnswer,
+    InitRequest,
+    Outcome,
+    TransactionLimits,
+)
+from local_cluster.transactions.shard import TransactionShard
+from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
+from local_cluster.transactions.transaction_fsm import (
+    TRANSITIONS,
+    TransactionEvent,
+    TransactionState,
+    next_state,
+)
+from local_cluster.wire.errors import ErrorCode
+
+PRODUCER_ID = 7
+PARTITIONS = frozenset({("t", 0), ("t", 2), ("u", 1)})
+NOW_MS = 1_700_000_000_000
+
+
+class Scene:
+    """A shard whose records are kept, and replayed into a twin after every step."""
+
+    def __init__(self) -> None:
+        self.shard = TransactionShard(TransactionLimits())
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.decided: list[Transaction] = []
+
+    def take(self, outcome: Outcome) -> Outcome:
+        self.log += outcome.records
+        self.decided += outcome.decided
+        twin = TransactionShard(TransactionLimits())
+        for key, value in self.log:
+            twin.replay(key, value)
+        assert {key: stored(item) for key, item in twin.transactions.items()} == {
+            key: stored(item) for key, item in self.shard.transactions.items()
+        }
+        return outcome
+
+    def init(
+        self,
+        epoch: int = -1,
+        *,
+        new_id: int = PRODUCER_ID,
+        timeout_ms: int = 60_000,
+        known: int = -1,
+    ) -> InitAnswer:
+        producer_id = known if known >= 0 else (PRODUCER_ID if epoch >= 0 else -1)
+        request = InitRequest("tx", timeout_ms, producer_id, epoch, new_id)
+        answer = self.take(self.shard.init_producer_id(request, NOW_MS)).answer
+        assert isinstance(answer, InitAnswer)
+        return answer
+
+    def add(self, epoch: int = 0, now_ms: int = NOW_MS) -> object:
+        request = AddRequest("tx", PRODUCER_ID, epoch, PARTITIONS)
+        return self.take(self.shard.add_partitions(request, now_ms)).answer
+
+    def end(self, *, commit: bool, epoch: int = 0) -> object:
+        request = EndRequest("tx", PRODUCER_ID, epoch, commit)
+        return self.take(self.shard.end(request, NOW_MS)).answer
+
+    def mark(self) -> None:
+        self.take(self.shard.complete(self.decided.pop(), NOW_MS))
+
+    def state(self) -> TransactionState:
+        return self.shard.transactions["tx"].state
+
+
+def stored(transaction: Transaction) -> bytes:
+    return encode_value(transaction)
+
+
+def test_a_transaction_from_beginning_to_end() -> None:
+    scene = Scene()
+    assert scene.init() == InitAnswer(ErrorCode.none, PRODUCER_ID, 0)
+    assert scene.add() is ErrorCode.none
+    assert scene.end(commit=True) is ErrorCode.none
+    assert scene.state() is TransactionState.PREPARE_COMMIT
+    assert scene.decided[0].partitions == PARTITIONS
+    assert scene.add() is ErrorCode.concurrent_transactions
+    assert scene.end(commit=True) is ErrorCode.concurrent_transactions
+    assert scene.end(commit=False) is ErrorCode.invalid_txn_state
+    assert scene.init().error is ErrorCode.concurrent_transactions
+    scene.mark()
+    assert scene.state() is TransactionState.COMPLETE_COMMIT
+    assert scene.end(commit=True) is ErrorCode.none, "a repetition"
+    assert scene.end(commit=False) is ErrorCode.invalid_txn_state
+    assert scene.add() is ErrorCode.none
+
+
+def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
+    scene = Scene()
+    scene.init()
+    scene.add()
+    assert scene.init().error is ErrorCode.concurrent_transactions
+    assert scene.state() is TransactionState.PREPARE_ABORT
+    assert scene.decided[0].producer_epoch == 1, "the markers carry the fencing epoch"
+    assert scene.end(commit=True) is ErrorCode.producer_fenced
+    scene.mark()
+    assert scene.init() == InitAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.add(0) is ErrorCode.producer_fenced
+    assert scene.add(2) is ErrorCode.none
+
+
+def test_a_producer_that_goes_on_names_its_epoch() -> None:
+    scene = Scene()
+    scene.init()
+    assert scene.init(0) == InitAnswer(ErrorCode.none, PRODUCER_ID, 1)
+    assert scene.init(0) == InitAnswer(ErrorCode.none, PRODUCER_ID, 1), "the answer was lost"
+    assert scene.init(1) == InitAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.init(0).error is ErrorCode.producer_fenced
+    assert scene.init(2, known=PRODUCER_ID + 1).error is ErrorCode.producer_fenced
+
+
+def test_used_up_epochs_give_a_new_producer_id() -> None:
+    scene = Scene()
+    scene.init()
+    for epoch in range(EPOCH_EXHAUSTED):
+        scene.shard.transactions["tx"] = scene.shard.transactions["tx"].initialize(
+            producer_id=PRODUCER_ID,
+            producer_epoch=epoch + 1,
+            last_producer_epoch=-1,
+            timeout_ms=60_000,
+            now_ms=NOW_MS,
+        )
+    assert scene.shard.transactions["tx"].producer_epoch == EPOCH_EXHAUSTED
+    request = InitRequest("tx", 60_000)
+    asked = scene.shard.init_producer_id(request, NOW_MS)
+    assert asked == Outcome(answer=InitAnswer(ErrorCode.none, needs_producer_id=True))
+    assert scene.init(new_id=8) == InitAnswer(ErrorCode.none, 8, 0)
+
+
+def test_timeouts_are_capped_and_kept() -> None:
+    scene = Scene()
+    assert scene.init(timeout_ms=900_001).error is ErrorCode.invalid_transaction_timeout
+    assert scene.init(timeout_ms=0).error is ErrorCode.invalid_transaction_timeout
+    scene.init(timeout_ms=1_000)
+    scene.add()
+    assert scene.take(scene.shard.expire(NOW_MS + 999)) == Outcome()
+    scene.take(scene.shard.expire(NOW_MS + 1_000))
+    assert scene.state() is TransactionState.PREPARE_ABORT
+    assert scene.end(commit=True) is ErrorCode.producer_fenced
+    scene.mark()
+    week_ms = TransactionLimits().transactional_id_expiration_ms
+    outcome = scene.take(scene.shard.expire(NOW_MS + week_ms))
+    assert outcome.records == [(encode_key("tx"), None)]
+    assert scene.add() is ErrorCode.invalid_producer_id_mapping
+
+
+def test_verification() -> None:
+    scene = Scene()
+    scene.init()
+    scene.add()
+
+    def verify(partition: tuple[str, int], epoch: int = 0) -> ErrorCode:
+        request = AddRequest("tx", PRODUCER_ID, epoch, frozenset({partition}))
+        return scene.shard.verify(request)[partition]
+
+    assert verify(("t", 0)) is ErrorCode.none
+    assert verify(("t", 1)) is ErrorCode.transaction_abortable
+    assert verify(("t", 0), 1) is ErrorCode.producer_fenced
+    scene.end(commit=False)
+    assert verify(("t", 0)) is ErrorCode.concurrent_transactions
+    scene.mark()
+    assert verify(("t", 0)) is ErrorCode.transaction_abortable
+
+
+def test_decided_transactions_get_their_markers_after_a_load() -> None:
+    scene = Scene()
+    scene.init()
+    scene.add()
+    scene.end(commit=True)
+    twin = TransactionShard(TransactionLimits())
+    for key, value in scene.log:
+        twin.replay(key, value)
+    (decided,) = twin.finish_load().decided
+    assert (decided.state, decided.partitions) == (TransactionState.PREPARE_COMMIT, PARTITIONS)
+    twin.complete(decided, NOW_MS)
+    assert twin.transactions["tx"].state is TransactionState.COMPLETE_COMMIT
+    assert twin.complete(decided, NOW_MS) == Outcome(), "told twice"
+
+
+def test_only_the_transitions_of_the_table_happen() -> None:
+    for state in TransactionState:
+        for event in TransactionEvent:
+            if (state, event) in TRANSITIONS:
+                assert next_state(state, event) is TRANSITIONS[state, event]
+            else:
+                with pytest.raises(AssertionError):
+                    next_state(state, event)
+    for state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
+        assert [event for known, event in TRANSITIONS if known is state] == [
+            TransactionEvent.MARKED
+        ], "a decision is never changed"
+
+
+def test_records_are_kafkas() -> None:
+    transaction = Transaction(
+        transactional_id="tx",
+        producer_id=7,
+        producer_epoch=3,
+        timeout_ms=60_000,
+        state=TransactionState.ONGOING,
+        partitions=frozenset({("t", 2), ("t", 0)}),
+        update_ms=11,
+        start_ms=10,
+    )
+    value = (
+        struct.pack(">hqhib", 0, 7, 3, 60_000, 1)
+        + struct.pack(">ih1sii", 1, 1, b"t", 2, 0)
+        + struct.pack(">i", 2)
+        + struct.pack(">qq", 11, 10)
+    )
+    assert encode_key("tx") == b"\0\0\0\2tx"
+    assert encode_value(transaction) == value
+    assert decode_value("tx", value) == transaction
+    flexible = (
+        struct.pack(">hqhib", 1, 7, 3, 60_000, 1)
+        + b"\2\2t\3"
+        + struct.pack(">ii", 0, 2)
+        + b"\0"
+        + struct.pack(">qq", 11, 10)
+        + b"\1\0\x08"
+        + struct.pack(">q", 6)
+    )
+    assert decode_value("tx", flexible) == transaction
+    for broken in (b"", value[:-1], b"\0\2" + value[2:], value[:16] + b"\x63" + value[17:]):
+        with pytest.raises(UnreadableRecordError):
+            decode_value("tx", broken)
+    assert decode_key(b"\0\1rest") is None
+    with pytest.raises(UnreadableRecordError):
+        decode_key(b"\0\0\0\5tx")
