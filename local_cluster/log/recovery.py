@@ -5,6 +5,7 @@ stops before the end of the files:
 
     the offset lies below `durable_offset` (known to have been on the disk)   corrupt
     a whole batch, or a segment with batches, follows                         corrupt
+    a whole batch is there, at an offset that does not continue               corrupt
     the place holds zeros (pages that never reached the disk)                 torn tail, cut
     nothing whole follows                                                     torn tail, cut
 
@@ -182,6 +183,8 @@ def _recover_segment(
         return f"{where}, although everything below {durable_offset} was on the disk"
     if holds_more:
         return f"{where}, and later segments hold batches"
+    if prefix.is_misplaced:
+        return f"{where}, in a whole batch"
     if not is_unwritten(segment.file, prefix.size_bytes) and has_batch_after(
         segment.file, prefix.size_bytes, size_bytes, prefix.next_offset
     ):

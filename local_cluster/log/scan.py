@@ -111,6 +111,8 @@ class ValidPrefix(NamedTuple):
     size_bytes: int
     next_offset: int
     problem: str | None
+    is_misplaced: bool = False
+    """The walk stopped at a whole batch whose offset does not continue: no torn tail, damage."""
 
 
 class CheckedScan:
@@ -125,6 +127,7 @@ class CheckedScan:
         position = 0
         next_offset = self.prefix.next_offset
         problem: str | None = None
+        is_misplaced = False
         chunk = memoryview(b"")
         chunk_start = 0
         while position < self._size_bytes:
@@ -154,12 +157,13 @@ class CheckedScan:
                 break
             if header.base_offset < next_offset or header.last_offset_delta < 0:
                 problem = f"offset {header.base_offset} where {next_offset} or more was due"
+                is_misplaced = True
                 break
             yield position, header
             position += size_bytes
             next_offset = header.next_offset
             self.prefix = ValidPrefix(position, next_offset, None)
-        self.prefix = ValidPrefix(position, next_offset, problem)
+        self.prefix = ValidPrefix(position, next_offset, problem, is_misplaced)
 
 
 def is_unwritten(file: LogFile, position: int) -> bool:

@@ -154,3 +154,16 @@ def test_arbitrary_bytes_as_an_index_or_snapshot_after_a_crash(content: bytes, s
             piece = log.read(offset, bytes_max=1, offset_limit=ends[-1][1], at_least_one_batch=True)
             assert piece.size_bytes
         assert append(log, batch(4, producer=(9, 0, sum(SIZES[:5])))).is_duplicate
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_base_offset_that_grew_never_costs_the_batch_behind_it(bit: int) -> None:
+    # The base offset lies outside the CRC: only the batch behind it shows that it is wrong.
+    with written_log() as (root, path, ends):
+        before_last = ends[-3][0] if len(ends) > 2 else 0
+        content = bytearray(path.read_bytes())
+        content[before_last + 6] ^= 1 << bit
+        path.write_bytes(content)
+        log = reopen(root, config=CONFIG)
+        assert log.corruption is not None
+        assert path.read_bytes() == content
