@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
+from topology.kafka_configs import broker_config
+from topology.load import load_topology
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
 
+ONE_BROKER = Path(__file__).parent.parent / "configs" / "one-broker.yaml"
+
 DEVELOPMENT_CONFIG: Mapping[str, str] = {
-    "auto.create.topics.enable": "true",
-    "num.partitions": "4",
-    "group.initial.rebalance.delay.ms": "0",
+    # What configs/one-broker.yaml says, so that the clients are tried against just that.
+    **broker_config(load_topology(ONE_BROKER).clusters[0]),
+    # Fewer partitions of the internal topics: brokers of tests live for seconds.
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
