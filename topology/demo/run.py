@@ -250,7 +250,7 @@ class _Demo:
             at = f" --state-dir {self._state.path}"
             for line in (
                 f"{self._deployment.name} goes on running; talk to {name} with any Kafka client:",
-                f"  kcat -b {there} -t {BOARDS_AIRPORT}.{TOPIC} -o beginning -c 3",
+                f"  kcat -b {there} -C -t {BOARDS_AIRPORT}.{TOPIC} -o beginning -c 3",
                 f"  heliograph sql{at} "
                 f"'SELECT datacenter, count(*) FROM global_{TOPIC} GROUP BY datacenter'",
                 f"  heliograph down{at} --purge",
