@@ -113,7 +113,9 @@ def _half_random(rng: random.Random) -> bytes:
 async def create(client: KafkaClient, topic: str) -> None:
     errors = await client.create_topics([NewTopic(name=topic, partitions=PARTITIONS)])
     assert errors[topic] is None, errors
-    while len((await client.metadata([topic])).topics[topic].partitions) < PARTITIONS:
+    # A leader may be named before it serves.
+    wanted = {TopicPartition(topic, index): -1 for index in range(PARTITIONS)}
+    while any(listed.error for listed in (await client.list_offsets(wanted)).values()):
         await asyncio.sleep(0.05)
 
 
