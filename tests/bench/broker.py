@@ -239,7 +239,7 @@ def show(rows: list[Row]) -> None:
             f"{row.broker_cpu_seconds / row.requests * 100_000:.2f}",
             f"{row.resident_megabytes:.0f}",
         )
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 def main() -> int:
