@@ -22,6 +22,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from local_cluster.controller.model import INTERNAL_TOPICS
 from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
@@ -39,7 +40,6 @@ VERIFY_LATER: Final = ErrorCode.not_enough_replicas
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
 ZSTD_SINCE_VERSION: Final = 7
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 @handles(ApiKey.PRODUCE, min_version=3, max_version=11, raw=True, advertised_min_version=0)

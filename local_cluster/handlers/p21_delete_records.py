@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.controller.model import INTERNAL_TOPICS
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .p00_produce import INTERNAL_TOPICS
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
