@@ -1,0 +1,58 @@
+"""Flushing one log: the tickets that make it durable, and how far it is."""
+
+from __future__ import annotations
+
+import logging
+
+from local_cluster.wire.errors import KafkaError
+
+from .checkpoints import LEADER_EPOCHS, encode_epochs
+from .log_state import LogState
+from .tickets import FlushTicket
+
+_log = logging.getLogger(__name__)
+
+
+class LogFlushes(LogState):
+    """`flushed_end_offset` moves only over bytes that an fsync covered."""
+
+    @property
+    def flushed_end_offset(self) -> int:
+        """Offsets below are on the disk: what a replica reports in fsync mode."""
+        return self._flushing.flushed_end_offset
+
+    def begin_flush(self) -> FlushTicket | None:
+        """What a worker must flush for everything appended so far.
+
+        None if there is nothing, if the log is finished (failed, deleted), or if the disk is too
+        full to note the leader epoch: then nothing new counts as flushed, and the next call tries
+        again. Several tickets may be out.
+        """
+        if self.failure is not None or self.corruption is not None:
+            return None
+        if self.flushed_end_offset >= self.log_end_offset:
+            return None
+        try:
+            return self._make_ticket()
+        except KafkaError as error:
+            _log.warning("%s", error)
+            return None
+
+    def complete_flush(self, ticket: FlushTicket) -> None:
+        """Take over what a ticket flushed; ignored if the log was truncated meanwhile."""
+        self._flushing.complete(ticket)
+
+    def _make_ticket(self) -> FlushTicket:
+        active = self._segments.active
+        # Readers that follow the flushed end come by exactly this boundary.
+        active.remember(self.log_end_offset, active.size_bytes)
+        try:
+            if self._epochs_unwritten:
+                path = f"{self.directory}/{LEADER_EPOCHS}"
+                content = encode_epochs(self.leader_epochs.entries)
+                self._files.replace(path, content, durable=False)
+                self._flushing.add(path, self.directory)
+                self._epochs_unwritten = False
+            return self._flushing.make_ticket(self.log_end_offset, active.file, self.fail)
+        except OSError as error:
+            raise self._error("cannot be flushed", error) from error
