@@ -1,15 +1,16 @@
-"""Produce v3-v12 by hand, both sides: the records stay where they lie in the frame.
+"""Produce v3-v13 by hand, both sides: the records stay where they lie in the frame.
 
 Schema: ProduceRequest.json and ProduceResponse.json of Apache Kafka (KIP-98, KIP-360, KIP-467,
-KIP-482, KIP-951: its tagged fields are skipped and never written). Topic names rather than topic
-ids, which come with v13.
+KIP-482, KIP-516, KIP-951: its tagged fields are skipped and never written). Topics go by name up
+to v12 and by id from v13 on: what the version does not have is "" or None here.
 """
 
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from .errors import PeerError
 from .primitives import (
@@ -21,6 +22,9 @@ from .primitives import (
     write_string,
     write_unsigned_varint,
 )
+from .topics import read_topic, runs_by_topic, write_topic
+
+TOPIC_IDS_SINCE: Final = 13
 
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _INT16: Final = struct.Struct(">h")
@@ -35,6 +39,7 @@ class PartitionRecords(NamedTuple):
     topic: str
     partition: int
     records: memoryview | None
+    topic_id: uuid.UUID | None = None
 
 
 class ProduceRequest(NamedTuple):
@@ -57,6 +62,7 @@ class PartitionProduced(NamedTuple):
     log_start_offset: int = -1
     record_errors: Sequence[tuple[int, str | None]] = ()
     error_message: str | None = None
+    topic_id: uuid.UUID | None = None
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
@@ -71,9 +77,9 @@ def decode_request(version: int, frame: memoryview, position: int) -> ProduceReq
             frame, position, flexible=flexible, element_bytes_min=3
         )
         for _ in range(topics_count):
-            topic, position = read_string(frame, position, flexible=flexible)
-            if topic is None:
-                raise PeerError("null topic name in Produce")
+            topic, topic_id, position = read_topic(
+                frame, position, flexible=flexible, by_id=version >= TOPIC_IDS_SINCE
+            )
             count, position = read_array_length(
                 frame, position, flexible=flexible, element_bytes_min=5
             )
@@ -87,12 +93,14 @@ def decode_request(version: int, frame: memoryview, position: int) -> ProduceReq
                     (size,) = _INT32.unpack_from(frame, position)
                     position += 4
                 if size < 0:
-                    partitions.append(PartitionRecords(topic, partition, None))
+                    partitions.append(PartitionRecords(topic, partition, None, topic_id))
                 else:
                     end = position + size
                     if end > len(frame):
                         raise PeerError("records run past the end of the frame")
-                    partitions.append(PartitionRecords(topic, partition, frame[position:end]))
+                    partitions.append(
+                        PartitionRecords(topic, partition, frame[position:end], topic_id)
+                    )
                     position = end
                 if flexible:
                     position = skip_tagged_fields(frame, position)
@@ -112,10 +120,10 @@ def encode_request(version: int, request: ProduceRequest) -> list[bytes | memory
     parts: list[bytes | memoryview] = []
     head = write_string(request.transactional_id, flexible=flexible)
     head += _ACKS_TIMEOUT.pack(request.acks, request.timeout_ms)
-    groups = _by_topic(request.partitions)
+    groups = runs_by_topic(request.partitions)
     head += write_array_length(len(groups), flexible=flexible)
-    for topic, partitions in groups:
-        head += write_string(topic, flexible=flexible)
+    for partitions in groups:
+        head += write_topic(partitions[0], flexible=flexible, by_id=version >= TOPIC_IDS_SINCE)
         head += write_array_length(len(partitions), flexible=flexible)
         for entry in partitions:
             records = entry.records
@@ -139,10 +147,10 @@ def encode_request(version: int, request: ProduceRequest) -> list[bytes | memory
 def encode_response(version: int, partitions: Sequence[PartitionProduced]) -> bytes:
     """The response body; partitions of one topic must be adjacent."""
     flexible = version >= 9
-    groups = _by_topic(partitions)
+    groups = runs_by_topic(partitions)
     out = bytearray(write_array_length(len(groups), flexible=flexible))
-    for topic, entries in groups:
-        out += write_string(topic, flexible=flexible)
+    for entries in groups:
+        out += write_topic(entries[0], flexible=flexible, by_id=version >= TOPIC_IDS_SINCE)
         out += write_array_length(len(entries), flexible=flexible)
         for entry in entries:
             out += _PARTITION_HEAD.pack(
@@ -176,7 +184,9 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
             frame, position, flexible=flexible, element_bytes_min=3
         )
         for _ in range(topics_count):
-            topic, position = read_string(frame, position, flexible=flexible)
+            topic, topic_id, position = read_topic(
+                frame, position, flexible=flexible, by_id=version >= TOPIC_IDS_SINCE
+            )
             count, position = read_array_length(
                 frame, position, flexible=flexible, element_bytes_min=22
             )
@@ -206,7 +216,7 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
                     position = skip_tagged_fields(frame, position)
                 partitions.append(
                     PartitionProduced(
-                        topic or "",
+                        topic,
                         index,
                         error_code,
                         base_offset,
@@ -214,6 +224,7 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
                         log_start_offset,
                         tuple(record_errors),
                         message,
+                        topic_id,
                     )
                 )
             if flexible:
@@ -221,15 +232,3 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
     except (struct.error, IndexError) as error:
         raise PeerError("Produce response cut short") from error
     return partitions
-
-
-_Entry = TypeVar("_Entry", PartitionRecords, PartitionProduced)
-
-
-def _by_topic(entries: Sequence[_Entry]) -> list[tuple[str, list[_Entry]]]:
-    groups: list[tuple[str, list[_Entry]]] = []
-    for entry in entries:
-        if not groups or groups[-1][0] != entry.topic:
-            groups.append((entry.topic, []))
-        groups[-1][1].append(entry)
-    return groups

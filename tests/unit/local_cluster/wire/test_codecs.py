@@ -17,21 +17,29 @@ from local_cluster.wire.header import (
     read_response_header,
 )
 
-PRODUCE_VERSIONS = range(3, 13)
+PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 18)
 TOPIC_ID = uuid.UUID(int=0x1234)
 NO_ID: uuid.UUID | None = None
 
 
+def named_topics(version: int) -> tuple[tuple[str, uuid.UUID | None], ...]:
+    """Two topics as this version names them."""
+    if version >= 13:
+        return ("", TOPIC_ID), ("", NO_ID)
+    return ("t", None), ("u", None)
+
+
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 @pytest.mark.parametrize("transactional_id", [None, "tx-\u00fc"])
 def test_produce_request_bytes_equal_kios(version: int, transactional_id: str | None) -> None:
-    partitions = [("t", 0, b"abc"), ("t", 1, b"x" * 300), ("u", 7, b"")]
+    first, second = named_topics(version)
+    partitions = [(first, 0, b"abc"), (first, 1, b"x" * 300), (second, 7, b"")]
     request = produce.ProduceRequest(
         transactional_id,
         -1,
         1000,
-        [produce.PartitionRecords(t, p, memoryview(r)) for t, p, r in partitions],
+        [produce.PartitionRecords(t, p, memoryview(r), i) for (t, i), p, r in partitions],
     )
     ours = b"".join(produce.encode_request(version, request))
     kios = messages.encode_request(
@@ -43,30 +51,36 @@ def test_produce_request_bytes_equal_kios(version: int, transactional_id: str | 
             "timeout": 1000,
             "topic_data": [
                 {
-                    "name": "t",
+                    "name": first[0],
+                    "topic_id": first[1],
                     "partition_data": [
                         {"index": 0, "records": b"abc"},
                         {"index": 1, "records": b"x" * 300},
                     ],
                 },
-                {"name": "u", "partition_data": [{"index": 7, "records": b""}]},
+                {
+                    "name": second[0],
+                    "topic_id": second[1],
+                    "partition_data": [{"index": 7, "records": b""}],
+                },
             ],
         },
     )
     assert ours == kios
     decoded = produce.decode_request(version, memoryview(kios), 0)
     assert decoded.transactional_id == transactional_id
-    assert [(e.topic, e.partition, bytes(e.records or b"")) for e in decoded.partitions] == (
-        partitions
-    )
+    assert [
+        ((e.topic, e.topic_id), e.partition, bytes(e.records or b"")) for e in decoded.partitions
+    ] == partitions
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
+    (name, topic_id), _ = named_topics(version)
     answers = [
-        produce.PartitionProduced("t", 0, 0, 5, 6, 7 if version >= 5 else -1),
+        produce.PartitionProduced(name, 0, 0, 5, 6, 7 if version >= 5 else -1, topic_id=topic_id),
         produce.PartitionProduced(
-            "t",
+            name,
             1,
             ErrorCode.invalid_record,
             -1,
@@ -74,6 +88,7 @@ def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
             -1,
             ((3, "no key"),) if version >= 8 else (),
             "bad" if version >= 8 else None,
+            topic_id,
         ),
     ]
     body = produce.encode_response(version, answers)
@@ -86,17 +101,10 @@ def test_produce_response_is_readable_by_kio_and_back(version: int) -> None:
         assert second.record_errors[0].batch_index == 3
 
 
-def fetched_topics(version: int) -> tuple[tuple[str, uuid.UUID | None], ...]:
-    """Two topics as this version names them."""
-    if version >= 13:
-        return ("", TOPIC_ID), ("", NO_ID)
-    return ("t", None), ("u", None)
-
-
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 @pytest.mark.parametrize("replica_id", [-1, 7])
 def test_fetch_request_bytes_equal_kios(version: int, replica_id: int) -> None:
-    topics = fetched_topics(version)
+    topics = named_topics(version)
     asked = [
         fetch.FetchPartition(
             name,
@@ -156,7 +164,7 @@ def test_fetch_request_bytes_equal_kios(version: int, replica_id: int) -> None:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
     start = 1 if version >= 5 else -1
-    (name, topic_id), (other, other_id) = fetched_topics(version)
+    (name, topic_id), (other, other_id) = named_topics(version)
     answers = [
         fetch.PartitionFetched(
             name, 3, 0, 9, 8, start, [(1, 2)], -1, memoryview(b"recs"), topic_id
@@ -218,7 +226,7 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
 def test_every_cut_of_a_fetch_request_is_a_peer_error(version: int) -> None:
-    (name, topic_id), _ = fetched_topics(version)
+    (name, topic_id), _ = named_topics(version)
     entry = fetch.FetchPartition(name, 1, -1, 0, -1, -1, 100, topic_id)
     gone = fetch.ForgottenPartition(name, 2, topic_id)
     request = fetch.FetchRequest(7, 1, 1, 1, 0, 3, 4, [entry], [gone], "r")

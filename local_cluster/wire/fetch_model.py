@@ -1,0 +1,80 @@
+"""What Fetch requests and answers hold, the same for all versions.
+
+Topics go by name up to v12 and by id from v13 on: what the version does not have is "" or None.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+READ_COMMITTED: Final = 1
+CONSUMER: Final = -1
+"""The replica id of whoever is not a replica."""
+TOPIC_IDS_SINCE: Final = 13
+
+
+class RecordsPart(Protocol):
+    """Record bytes that are sent from somewhere else, such as a segment file."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class FetchPartition(NamedTuple):
+    """One partition of a request."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_bytes_max: int
+    topic_id: uuid.UUID | None = None
+
+
+class ForgottenPartition(NamedTuple):
+    """A partition that an incremental request takes out of its session."""
+
+    topic: str
+    partition: int
+    topic_id: uuid.UUID | None = None
+
+
+class FetchRequest(NamedTuple):
+    """A Fetch request; partitions are flat, in wire order."""
+
+    replica_id: int
+    wait_ms_max: int
+    bytes_min: int
+    bytes_max: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    partitions: Sequence[FetchPartition]
+    forgotten: Sequence[ForgottenPartition]
+    rack_id: str
+
+
+class PartitionFetched(NamedTuple):
+    """One partition of an answer; `records` is bytes, a part sent from elsewhere, or None."""
+
+    topic: str
+    partition: int
+    error_code: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    preferred_read_replica: int = -1
+    records: memoryview | bytes | RecordsPart | None = None
+    topic_id: uuid.UUID | None = None
+
+
+def records_size_bytes(records: memoryview | bytes | RecordsPart | None) -> int:
+    """How many record bytes a partition's answer has."""
+    if records is None:
+        return 0
+    return len(records) if isinstance(records, bytes | memoryview) else records.size_bytes

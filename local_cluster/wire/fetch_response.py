@@ -1,0 +1,174 @@
+"""The Fetch answer v4-v17, both sides.
+
+The encoder gives the answer as a list of parts; where a partition has records it leaves a
+`RecordsPart` of the caller's, whose bytes the connection sends from the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from .errors import PeerError
+from .fetch_model import TOPIC_IDS_SINCE, PartitionFetched, RecordsPart, records_size_bytes
+from .primitives import (
+    read_array_length,
+    read_unsigned_varint,
+    skip_tagged_fields,
+    write_array_length,
+    write_unsigned_varint,
+)
+from .topics import read_topic, runs_by_topic, write_topic
+
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_PARTITION_ANSWER: Final = struct.Struct(">ihqq")
+_ABORTED: Final = struct.Struct(">qq")
+_ANSWER_HEAD: Final = struct.Struct(">ihi")
+
+
+def encode_response(
+    version: int,
+    partitions: Sequence[PartitionFetched],
+    *,
+    error_code: int = 0,
+    session_id: int = 0,
+) -> list[bytes | memoryview | RecordsPart]:
+    """The body as parts; partitions of one topic must be adjacent."""
+    flexible = version >= 12
+    parts: list[bytes | memoryview | RecordsPart] = []
+    out = bytearray(4) if version < 7 else bytearray(_ANSWER_HEAD.pack(0, error_code, session_id))
+    groups = runs_by_topic(partitions)
+    out += write_array_length(len(groups), flexible=flexible)
+    for entries in groups:
+        out += write_topic(entries[0], flexible=flexible, by_id=version >= TOPIC_IDS_SINCE)
+        out += write_array_length(len(entries), flexible=flexible)
+        for entry in entries:
+            out += _encode_partition(version, entry)
+            records = entry.records
+            if records is not None and records_size_bytes(records):
+                parts += (bytes(out), records)
+                out = bytearray()
+            if flexible:
+                out += b"\0"
+        if flexible:
+            out += b"\0"
+    if flexible:
+        out += b"\0"
+    if out:
+        parts.append(bytes(out))
+    return parts
+
+
+def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
+    """Everything of a partition's answer up to and with the size of its records."""
+    flexible = version >= 12
+    out = bytearray(
+        _PARTITION_ANSWER.pack(
+            entry.partition, entry.error_code, entry.high_watermark, entry.last_stable_offset
+        )
+    )
+    if version >= 5:
+        out += _INT64.pack(entry.log_start_offset)
+    aborted = entry.aborted_transactions
+    if aborted is None:
+        out += b"\0" if flexible else b"\xff\xff\xff\xff"
+    else:
+        out += write_array_length(len(aborted), flexible=flexible)
+        for producer_id, first_offset in aborted:
+            out += _ABORTED.pack(producer_id, first_offset)
+            if flexible:
+                out += b"\0"
+    if version >= 11:
+        out += _INT32.pack(entry.preferred_read_replica)
+    size = records_size_bytes(entry.records)
+    out += write_unsigned_varint(size + 1) if flexible else _INT32.pack(size)
+    return out
+
+
+def decode_response(
+    version: int, frame: memoryview, position: int
+) -> tuple[int, int, list[PartitionFetched]]:
+    """(error code, session id, partitions); records are views into the frame.
+
+    Raises PeerError on broken bytes.
+    """
+    flexible = version >= 12
+    error_code, session_id = 0, 0
+    partitions: list[PartitionFetched] = []
+    try:
+        if version >= 7:
+            _, error_code, session_id = _ANSWER_HEAD.unpack_from(frame, position)
+            position += _ANSWER_HEAD.size
+        else:
+            position += 4
+        topics_count, position = read_array_length(
+            frame, position, flexible=flexible, element_bytes_min=3
+        )
+        for _ in range(topics_count):
+            topic, topic_id, position = read_topic(
+                frame, position, flexible=flexible, by_id=version >= TOPIC_IDS_SINCE
+            )
+            count, position = read_array_length(
+                frame, position, flexible=flexible, element_bytes_min=_PARTITION_ANSWER.size
+            )
+            for _ in range(count):
+                entry, position = _decode_partition(version, topic, frame, position)
+                partitions.append(entry if topic_id is None else entry._replace(topic_id=topic_id))
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+    except (struct.error, IndexError) as error:
+        raise PeerError("Fetch response cut short") from error
+    return error_code, session_id, partitions
+
+
+def _decode_partition(
+    version: int, topic: str, frame: memoryview, position: int
+) -> tuple[PartitionFetched, int]:
+    flexible = version >= 12
+    index, error_code, high_watermark, stable = _PARTITION_ANSWER.unpack_from(frame, position)
+    position += _PARTITION_ANSWER.size
+    log_start_offset = -1
+    if version >= 5:
+        (log_start_offset,) = _INT64.unpack_from(frame, position)
+        position += 8
+    aborted: list[tuple[int, int]] | None = None
+    aborted_count, position = read_array_length(
+        frame, position, flexible=flexible, element_bytes_min=16
+    )
+    if aborted_count >= 0:
+        aborted = []
+        for _ in range(aborted_count):
+            aborted.append(_ABORTED.unpack_from(frame, position))
+            position += 16
+            if flexible:
+                position = skip_tagged_fields(frame, position)
+    preferred = -1
+    if version >= 11:
+        (preferred,) = _INT32.unpack_from(frame, position)
+        position += 4
+    if flexible:
+        size, position = read_unsigned_varint(frame, position)
+        size -= 1
+    else:
+        (size,) = _INT32.unpack_from(frame, position)
+        position += 4
+    end = position + max(size, 0)
+    if end > len(frame):
+        raise PeerError("records run past the end of the frame")
+    records = frame[position:end]
+    if flexible:
+        end = skip_tagged_fields(frame, end)
+    entry = PartitionFetched(
+        topic,
+        index,
+        error_code,
+        high_watermark,
+        stable,
+        log_start_offset,
+        aborted,
+        preferred,
+        records,
+    )
+    return entry, end
