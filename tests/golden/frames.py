@@ -1,0 +1,69 @@
+"""Reads tests/golden/messages: frames that Kafka's Java classes wrote, and what is in them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.header import (
+    encode_request_header,
+    encode_response_header,
+    read_request_header,
+    read_response_header,
+)
+
+DIRECTORY = Path(__file__).parent / "messages"
+CORRELATION_ID = 4711
+CLIENT_ID = "golden-cl\u00efent"
+Json = Mapping[str, Any]
+
+
+class Golden(NamedTuple):
+    """One line of a golden file."""
+
+    api_key: int
+    kind: str
+    version: int
+    variant: str
+    frame: bytes
+    body: Json
+
+    def __str__(self) -> str:
+        return f"{ApiKey(self.api_key).name}-{self.kind}-v{self.version}-{self.variant}"
+
+
+@lru_cache
+def golden(api_key: int) -> list[Golden]:
+    (path,) = DIRECTORY.glob(f"{api_key:02d}_*.txt")
+    lines = (line.split(" ", 4) for line in path.read_text("utf-8").splitlines())
+    return [
+        Golden(api_key, kind, int(version), variant, bytes.fromhex(frame), json.loads(body))
+        for kind, version, variant, frame, body in lines
+    ]
+
+
+def check_header(line: Golden, frame: memoryview) -> int:
+    """The header's bytes are ours too; where the body starts."""
+    if line.kind == "response":
+        correlation_id, position = read_response_header(line.api_key, line.version, frame)
+        assert correlation_id == CORRELATION_ID
+        ours = encode_response_header(line.api_key, line.version, CORRELATION_ID)
+    else:
+        header = read_request_header(frame)
+        position = header.body_position
+        assert header == (line.api_key, line.version, CORRELATION_ID, CLIENT_ID, position)
+        ours = encode_request_header(line.api_key, line.version, CORRELATION_ID, CLIENT_ID)
+    assert ours == bytes(frame[:position])
+    return position
+
+
+def uuid_of(text: str) -> uuid.UUID | None:
+    """Kafka's text of a topic id; None for the id of no topic."""
+    found = uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+    return found if found.int else None
