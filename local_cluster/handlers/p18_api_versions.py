@@ -2,9 +2,10 @@
 
 v3 (KIP-511) is flexible and names the client software, which must match a pattern; a version
 that is not served is answered with the v0 body, error 35 and the range of ApiVersions in it.
-v3 also tells supported and finalized features (KIP-584): none yet. Produce is advertised from
-version 0 although v0-v2 are refused, because librdkafka otherwise turns compression off
-(KAFKA-18659).
+v3 also tells supported and finalized features (KIP-584), which are in `features.py`; before v4 a
+lowest level of 0 is told as 1, because clients of that age cannot read it (KAFKA-17011). Produce
+is advertised from version 0 although v0-v2 are refused, because librdkafka otherwise turns
+compression off (KAFKA-18659).
 
 Deviations: v5 (KIP-1242) is not served.
 """
@@ -14,11 +15,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from local_cluster.features import FEATURES, FINALIZED_EPOCH
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 
 from .registry import Reply, RequestContext, advertised_apis, handles
 from .services import BrokerServices
+
+VERSION_WITH_LEVEL_ZERO: Final = 4
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -49,5 +53,24 @@ def api_versions(broker: BrokerServices, context: RequestContext, request: Any) 
             }
             for api in apis
         ],
-        "finalized_features_epoch": -1,
+        "supported_features": [
+            {
+                "name": feature.name,
+                "min_version": feature.level_min
+                if context.api_version >= VERSION_WITH_LEVEL_ZERO
+                else max(feature.level_min, 1),
+                "max_version": feature.level_max,
+            }
+            for feature in FEATURES
+        ],
+        "finalized_features_epoch": FINALIZED_EPOCH,
+        "finalized_features": [
+            {
+                "name": feature.name,
+                "min_version_level": feature.level_finalized,
+                "max_version_level": feature.level_finalized,
+            }
+            for feature in FEATURES
+            if feature.level_finalized > 0
+        ],
     }

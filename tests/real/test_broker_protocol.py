@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
+from local_cluster.features import FEATURES
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire import messages, produce
 from local_cluster.wire.api import ApiKey
@@ -109,6 +110,22 @@ async def test_produce_is_advertised_from_zero_and_private_apis_are_not(peer: Pe
     ranges = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
     assert ranges[ApiKey.PRODUCE] == (0, 11)
     assert max(ranges) < 1000
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_features_are_told_as_the_version_can_read_them(peer: Peer, version: int) -> None:
+    fields = {"client_software_name": "test", "client_software_version": "1"}
+    body = messages.encode_request(ApiKey.API_VERSIONS, version, fields)
+    peer.send(ApiKey.API_VERSIONS, version, body)
+    answer = messages.decode_response(ApiKey.API_VERSIONS, version, await peer.receive(), 4)
+    lowest = 0 if version >= 4 else 1
+    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
+        (feature.name, lowest, feature.level_max) for feature in FEATURES
+    ]
+    assert [
+        (f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features
+    ] == [(f.name, f.level_finalized, f.level_finalized) for f in FEATURES if f.level_finalized]
+    assert answer.finalized_features_epoch >= 0, "below that clients take it for unknown"
 
 
 @pytest.mark.parametrize(("api", "version"), [(4, 0), (9999, 0), (ApiKey.METADATA, 99)])
