@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
 CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.PRODUCE: 11,
     ApiKey.FETCH: 12,
-    ApiKey.LIST_OFFSETS: 10,
+    ApiKey.LIST_OFFSETS: 11,
     ApiKey.METADATA: 13,
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 7,
@@ -215,7 +215,7 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.TXN_OFFSET_COMMIT: 3,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.ALTER_CONFIGS: 2,
-    ApiKey.DESCRIBE_LOG_DIRS: 4,
+    ApiKey.DESCRIBE_LOG_DIRS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
     ApiKey.DELETE_GROUPS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,

@@ -1,4 +1,4 @@
-"""Fetch v4-v17.
+"""Fetch v4-v18.
 
 Long poll: the answer waits until `min_bytes` are there, an error is, or `max_wait_ms` is over.
 Whole batches are returned, the first one being the one that contains the offset; the first batch
@@ -9,11 +9,12 @@ offset, and are told the aborted transactions that touch what they get, by first
 v7 brings incremental sessions (KIP-227, fetch_sessions.py; at most
 `max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v13 topic ids
 (KIP-516: UNKNOWN_TOPIC_ID where no topic has the id, INCONSISTENT_TOPIC_ID where the replica here
-is of another one), v15 the replica state (KIP-903).
+is of another one), v15 the replica state (KIP-903), v16 who leads instead, and where, of
+partitions that are refused with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951), v18 the
+high watermark that a follower knows (KIP-1166), which is not looked at.
 
 Deviations from Kafka: follower fetches (replica id >= 0) are refused until replicas can be more
-than one; v16's hints about the new leader (KIP-951, optional) are not given; one session holds at
-most 100,000 partitions.
+than one; one session holds at most 100,000 partitions.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .current_leader import NAMES_LEADER, current_leader, node_endpoints
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
@@ -36,7 +38,7 @@ BYTES_MAX: Final = 55 * 1024 * 1024
 WAIT_MS_MAX: Final = 5 * 60 * 1000
 
 
-@handles(ApiKey.FETCH, min_version=4, max_version=17, raw=True)
+@handles(ApiKey.FETCH, min_version=4, max_version=18, raw=True)
 def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Read what is there; wait for more where the client wants to."""
     request = codec.decode_request(context.api_version, body, 0)
@@ -100,8 +102,13 @@ class _Fetch:
         error_code, session_id, told = self._session.answer(
             self._results, self._broker.clock.monotonic_ms()
         )
+        leaders = [entry.current_leader for entry in told if entry.current_leader is not None]
         return codec.encode_response(
-            self._context.api_version, told, error_code=error_code, session_id=session_id
+            self._context.api_version,
+            told,
+            error_code=error_code,
+            session_id=session_id,
+            node_endpoints=node_endpoints(self._broker, self._context, leaders) if leaders else (),
         )
 
     async def wait(self) -> Reply:
@@ -182,4 +189,10 @@ class _Fetch:
         return topic.name
 
     def _error(self, entry: codec.FetchPartition, code: ErrorCode) -> codec.PartitionFetched:
-        return codec.PartitionFetched(entry.topic, entry.partition, code, topic_id=entry.topic_id)
+        refused = codec.PartitionFetched(
+            entry.topic, entry.partition, code, topic_id=entry.topic_id
+        )
+        if code not in NAMES_LEADER or self._context.api_version < codec.NODE_ENDPOINTS_SINCE:
+            return refused
+        leader = current_leader(self._broker, self._topic_name(entry), entry.partition)
+        return refused._replace(current_leader=leader)

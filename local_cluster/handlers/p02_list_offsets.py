@@ -1,10 +1,12 @@
-"""ListOffsets v1-v10.
+"""ListOffsets v1-v11.
 
 Timestamps: -1 the high watermark (read_committed: the last stable offset), -2 the log start,
 -3 (v7, KIP-734) the record with the largest timestamp, others the first record at or after that
-time. v4 adds leader epochs (KIP-320). v8 and v9 (KIP-405, KIP-1005) ask about tiered storage:
-without it -4, the start of what is local, is the log start, and -5, the end of what is remote, is
--1. v10 adds a timeout for reading remote storage (KIP-1075), which nothing here waits for.
+time. v4 adds leader epochs (KIP-320). v8, v9 and v11 (KIP-405, KIP-1005, KIP-1023) ask about tiered
+storage: without it -4, the start of what is local, is the log start; -5, the end of what is remote,
+and -6, the start of what waits to be remote, are -1. v10 adds a timeout for reading remote storage
+(KIP-1075), which nothing here waits for. A code that is newer than the request's version, or that
+nobody knows, is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -24,10 +26,17 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE_VERSION: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 READ_COMMITTED: Final = 1
 
 
-@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=10)
+@handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11)
 def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Answer each partition by itself."""
     isolation_level = int(get(request, "isolation_level", 0))
@@ -66,15 +75,15 @@ def _find(
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp_ms == LATEST:
         return limit, -1, partition.leader_epoch
-    if timestamp_ms == EARLIEST or (timestamp_ms == EARLIEST_LOCAL and version >= 8):
+    if timestamp_ms < EARLIEST and version < SINCE_VERSION.get(timestamp_ms, version + 1):
+        raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.log_start_offset
         return start, -1, partition.log.epoch_at(start)
-    if timestamp_ms == LATEST_TIERED and version >= 9:
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
-    if timestamp_ms == MAX_TIMESTAMP and version >= 7:
+    if timestamp_ms == MAX_TIMESTAMP:
         found = partition.log.max_timestamp()
-    elif timestamp_ms < 0:
-        raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
     else:
         found = partition.log.offset_for_timestamp(timestamp_ms)
     if found is None or found[0] >= limit:

@@ -1,11 +1,9 @@
-"""DescribeLogDirs v1-v4 (KIP-113): what lies in this broker's log directory.
+"""DescribeLogDirs v1-v5 (KIP-113): what lies in this broker's log directory.
 
 One directory per broker. Sizes are those of the segments' batches; v2 is flexible, v3 has an error
-for the whole answer, v4 (KIP-827) the total and usable bytes of the volume. A replica's lag is 0,
-as for any leader in Kafka, and there are no future replicas. Replicas that are offline are left
-out, as in Kafka.
-
-Deviation from Kafka: v5 (cordoned directories) is not served.
+for the whole answer, v4 (KIP-827) the total and usable bytes of the volume, v5 (KIP-1066) whether
+the directory is cordoned, which it never is. A replica's lag is 0, as for any leader in Kafka, and
+there are no future replicas. Replicas that are offline are left out, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from .services import BrokerServices
 UNKNOWN_BYTES: Final = -1
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS, min_version=1, max_version=4)
+@handles(ApiKey.DESCRIBE_LOG_DIRS, min_version=1, max_version=5)
 def describe_log_dirs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """The directory with the replicas that were asked for, with null topics all of them."""
     if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):

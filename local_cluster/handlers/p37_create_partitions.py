@@ -1,7 +1,7 @@
-"""CreatePartitions v2-v3: the controller only, elsewhere NOT_CONTROLLER for every topic.
+"""CreatePartitions v0-v3 (KIP-195): the controller only, elsewhere NOT_CONTROLLER for every topic.
 
 New partitions get one replica each, on the brokers that hold least of the topic, or where the
-request says.
+request says. v2 is flexible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.CREATE_PARTITIONS, min_version=2, max_version=3)
+@handles(ApiKey.CREATE_PARTITIONS, min_version=0, max_version=3)
 def create_partitions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Add partitions to each topic that may have them."""
     return _create(broker, context, request)

@@ -1,11 +1,13 @@
-"""Fetch v4-v17 by hand, both sides: record bytes are never copied into the answer.
+"""Fetch v4-v18 by hand, both sides: record bytes are never copied into the answer.
 
 Schema: FetchRequest.json and FetchResponse.json of Apache Kafka (KIP-74, KIP-98, KIP-227,
-KIP-320, KIP-392, KIP-516, KIP-595, KIP-903).
+KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high
+watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
 """
 
 from .fetch_model import (
     CONSUMER,
+    NODE_ENDPOINTS_SINCE,
     READ_COMMITTED,
     TOPIC_IDS_SINCE,
     FetchPartition,
@@ -20,6 +22,7 @@ from .fetch_response import decode_response, encode_response
 
 __all__ = [
     "CONSUMER",
+    "NODE_ENDPOINTS_SINCE",
     "READ_COMMITTED",
     "TOPIC_IDS_SINCE",
     "FetchPartition",

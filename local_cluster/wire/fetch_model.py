@@ -9,10 +9,13 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from .current_leader import CurrentLeader
+
 READ_COMMITTED: Final = 1
 CONSUMER: Final = -1
 """The replica id of whoever is not a replica."""
 TOPIC_IDS_SINCE: Final = 13
+NODE_ENDPOINTS_SINCE: Final = 16
 
 
 class RecordsPart(Protocol):
@@ -71,6 +74,10 @@ class PartitionFetched(NamedTuple):
     preferred_read_replica: int = -1
     records: memoryview | bytes | RecordsPart | None = None
     topic_id: uuid.UUID | None = None
+    current_leader: CurrentLeader | None = None
+    """Who leads instead (KIP-951); v12 and later."""
+    diverging_epoch: tuple[int, int] | None = None
+    """(epoch, end offset) from where a follower's log differs (KIP-595); v12 and later."""
 
 
 def records_size_bytes(records: memoryview | bytes | RecordsPart | None) -> int:

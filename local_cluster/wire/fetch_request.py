@@ -1,4 +1,4 @@
-"""The Fetch request v4-v17, both sides."""
+"""The Fetch request v4-v18, both sides."""
 
 from __future__ import annotations
 

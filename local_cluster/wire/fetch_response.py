@@ -1,4 +1,4 @@
-"""The Fetch answer v4-v17, both sides.
+"""The Fetch answer v4-v18, both sides.
 
 The encoder gives the answer as a list of parts; where a partition has records it leaves a
 `RecordsPart` of the caller's, whose bytes the connection sends from the file.
@@ -10,10 +10,24 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from .current_leader import (
+    CurrentLeader,
+    NodeEndpoint,
+    decode_current_leader,
+    encode_current_leader,
+    encode_node_endpoints,
+)
 from .errors import PeerError
-from .fetch_model import TOPIC_IDS_SINCE, PartitionFetched, RecordsPart, records_size_bytes
+from .fetch_model import (
+    NODE_ENDPOINTS_SINCE,
+    TOPIC_IDS_SINCE,
+    PartitionFetched,
+    RecordsPart,
+    records_size_bytes,
+)
 from .primitives import (
     read_array_length,
+    read_tagged_fields,
     read_unsigned_varint,
     skip_tagged_fields,
     write_array_length,
@@ -26,6 +40,9 @@ _INT64: Final = struct.Struct(">q")
 _PARTITION_ANSWER: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
 _ANSWER_HEAD: Final = struct.Struct(">ihi")
+_EPOCH_END: Final = struct.Struct(">iq")
+DIVERGING_EPOCH_TAG: Final = 0
+CURRENT_LEADER_TAG: Final = 1
 
 
 def encode_response(
@@ -34,6 +51,7 @@ def encode_response(
     *,
     error_code: int = 0,
     session_id: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | memoryview | RecordsPart]:
     """The body as parts; partitions of one topic must be adjacent."""
     flexible = version >= 12
@@ -51,10 +69,12 @@ def encode_response(
                 parts += (bytes(out), records)
                 out = bytearray()
             if flexible:
-                out += b"\0"
+                out += _encode_tags(entry)
         if flexible:
             out += b"\0"
-    if flexible:
+    if version >= NODE_ENDPOINTS_SINCE:
+        out += encode_node_endpoints(node_endpoints)
+    elif flexible:
         out += b"\0"
     if out:
         parts.append(bytes(out))
@@ -85,6 +105,17 @@ def _encode_partition(version: int, entry: PartitionFetched) -> bytearray:
     size = records_size_bytes(entry.records)
     out += write_unsigned_varint(size + 1) if flexible else _INT32.pack(size)
     return out
+
+
+def _encode_tags(entry: PartitionFetched) -> bytes:
+    values = []
+    if entry.diverging_epoch is not None:
+        values.append((DIVERGING_EPOCH_TAG, _EPOCH_END.pack(*entry.diverging_epoch) + b"\0"))
+    if entry.current_leader is not None:
+        values.append((CURRENT_LEADER_TAG, encode_current_leader(entry.current_leader)))
+    return bytes((len(values),)) + b"".join(
+        bytes((tag, len(value))) + value for tag, value in values
+    )
 
 
 def decode_response(
@@ -158,8 +189,15 @@ def _decode_partition(
     if end > len(frame):
         raise PeerError("records run past the end of the frame")
     records = frame[position:end]
+    leader: CurrentLeader | None = None
+    diverging: tuple[int, int] | None = None
     if flexible:
-        end = skip_tagged_fields(frame, end)
+        tags, end = read_tagged_fields(frame, end)
+        if CURRENT_LEADER_TAG in tags:
+            leader = decode_current_leader(tags[CURRENT_LEADER_TAG])
+        if DIVERGING_EPOCH_TAG in tags:
+            epoch, end_offset = _EPOCH_END.unpack_from(tags[DIVERGING_EPOCH_TAG])
+            diverging = epoch, end_offset
     entry = PartitionFetched(
         topic,
         index,
@@ -170,5 +208,8 @@ def _decode_partition(
         aborted,
         preferred,
         records,
+        None,
+        leader,
+        diverging,
     )
     return entry, end

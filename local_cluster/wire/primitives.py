@@ -7,6 +7,8 @@ struct.error past the end of the buffer; the callers turn that into PeerError.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from .errors import PeerError
@@ -14,6 +16,7 @@ from .errors import PeerError
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 UNSIGNED_VARINT_BYTES_MAX: Final = 5
+NO_TAGGED_FIELDS: Final[Mapping[int, memoryview]] = MappingProxyType({})
 
 
 def read_unsigned_varint(buffer: memoryview | bytes, position: int) -> tuple[int, int]:
@@ -56,6 +59,21 @@ def skip_tagged_fields(buffer: memoryview, position: int) -> int:
         if position > len(buffer):
             raise PeerError("tagged field runs past the end of the frame")
     return position
+
+
+def read_tagged_fields(buffer: memoryview, position: int) -> tuple[Mapping[int, memoryview], int]:
+    """The values of a tagged-field section by tag, and the position after it."""
+    if buffer[position] == 0:
+        return NO_TAGGED_FIELDS, position + 1
+    end = skip_tagged_fields(buffer, position)
+    values: dict[int, memoryview] = {}
+    _, position = read_unsigned_varint(buffer, position)
+    while position < end:
+        tag, position = read_unsigned_varint(buffer, position)
+        size, position = read_unsigned_varint(buffer, position)
+        values[tag] = buffer[position : position + size]
+        position += size
+    return values, end
 
 
 def read_string(buffer: memoryview, position: int, *, flexible: bool) -> tuple[str | None, int]:

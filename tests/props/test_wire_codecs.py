@@ -40,7 +40,7 @@ def test_produce_of_any_bytes(data: bytes, version: int) -> None:
         produce.decode_response(version, memoryview(data), 0)
 
 
-@given(small_bytes, st.integers(4, 17))
+@given(small_bytes, st.integers(4, 18))
 def test_fetch_of_any_bytes(data: bytes, version: int) -> None:
     with contextlib.suppress(PeerError):
         fetch.decode_request(version, memoryview(data), 0)

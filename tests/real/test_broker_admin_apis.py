@@ -109,7 +109,7 @@ async def test_offset_for_leader_epoch(
 # -- ListOffsets ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 async def test_list_offsets(client: KafkaClient, version: int) -> None:
     await produce(client, 5)
     await delete(client, 2, 2)
@@ -135,7 +135,8 @@ async def test_list_offsets(client: KafkaClient, version: int) -> None:
     assert await listed(-3) == ((none, 4) if version >= 7 else unsupported)
     assert await listed(-4) == ((none, 2) if version >= 8 else unsupported)
     assert await listed(-5) == ((none, -1) if version >= 9 else unsupported)
-    assert await listed(-6) == unsupported
+    assert await listed(-6) == ((none, -1) if version >= 11 else unsupported)
+    assert await listed(-7) == unsupported
 
 
 # -- DeleteRecords --------------------------------------------------------------------------
@@ -207,7 +208,7 @@ async def test_delete_records_by_real_clients(broker: BrokerProcess, client: Kaf
 # -- DescribeLogDirs, ListPartitionReassignments, DescribeTopicPartitions -------------------
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_describe_log_dirs(broker: BrokerProcess, client: KafkaClient, version: int) -> None:
     await produce(client, 3)
     everything = await ask(client, ApiKey.DESCRIBE_LOG_DIRS, version, topics=None)

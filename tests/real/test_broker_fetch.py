@@ -21,8 +21,8 @@ from .test_broker_protocol import Peer
 
 pytestmark = pytest.mark.real
 
-SESSION_VERSIONS = range(7, 18)
-ID_VERSIONS = range(13, 18)
+SESSION_VERSIONS = range(7, 19)
+ID_VERSIONS = range(13, 19)
 NODE = 1
 
 

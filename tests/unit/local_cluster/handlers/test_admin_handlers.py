@@ -455,7 +455,7 @@ class TestTopicApis:
         assert answer.responses[0].error_code is ErrorCode.topic_deletion_disabled
         await broker.control_plane.stop()
 
-    @pytest.mark.parametrize("version", [2, 3])
+    @pytest.mark.parametrize("version", range(4))
     async def test_create_partitions(self, broker: Broker, version: int) -> None:
         made = {"topics": [{"name": "a", "num_partitions": 1, "replication_factor": 1}]}
         await ask(create_topics, ApiKey.CREATE_TOPICS, 7, broker, made | {"timeout": 1_000})

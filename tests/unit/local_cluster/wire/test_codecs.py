@@ -9,6 +9,7 @@ import pytest
 
 from local_cluster.wire import fetch, messages, produce
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.current_leader import CurrentLeader, NodeEndpoint
 from local_cluster.wire.errors import ErrorCode, PeerError
 from local_cluster.wire.header import (
     encode_request_header,
@@ -18,7 +19,7 @@ from local_cluster.wire.header import (
 )
 
 PRODUCE_VERSIONS = range(3, 14)
-FETCH_VERSIONS = range(4, 18)
+FETCH_VERSIONS = range(4, 19)
 TOPIC_ID = uuid.UUID(int=0x1234)
 NO_ID: uuid.UUID | None = None
 
@@ -220,6 +221,49 @@ def test_fetch_response_bytes_equal_kios_and_back(version: int) -> None:
                 ],
             },
         ],
+    }
+    assert body == messages.encode_response(ApiKey.FETCH, version, fields)
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_fetch_response_names_the_leader_and_where_logs_differ(version: int) -> None:
+    (name, topic_id), _ = named_topics(version)
+    refused = fetch.PartitionFetched(
+        name,
+        3,
+        ErrorCode.fenced_leader_epoch,
+        records=memoryview(b""),
+        topic_id=topic_id,
+        current_leader=CurrentLeader(7, 12),
+        diverging_epoch=(5, 99),
+    )
+    endpoints = [NodeEndpoint(7, "h\u00f6st", 9092, None), NodeEndpoint(8, "b", 1, "r2")]
+    body = b"".join(
+        bytes(part)  # type: ignore[arg-type]
+        for part in fetch.encode_response(version, [refused], node_endpoints=endpoints)
+    )
+    _, _, (decoded,) = fetch.decode_response(version, memoryview(body), 0)
+    assert decoded == refused
+    fields: dict[str, Any] = {
+        "error_code": 0,
+        "responses": [
+            {
+                "topic": name,
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition_index": 3,
+                        "error_code": ErrorCode.fenced_leader_epoch,
+                        "high_watermark": -1,
+                        "aborted_transactions": None,
+                        "records": b"",
+                        "current_leader": {"leader_id": 7, "leader_epoch": 12},
+                        "diverging_epoch": {"epoch": 5, "end_offset": 99},
+                    }
+                ],
+            }
+        ],
+        "node_endpoints": [endpoint._asdict() for endpoint in endpoints],
     }
     assert body == messages.encode_response(ApiKey.FETCH, version, fields)
 

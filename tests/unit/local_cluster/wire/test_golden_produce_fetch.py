@@ -1,6 +1,6 @@
 """The codecs by hand, Produce and Fetch, against bytes that Kafka's Java classes wrote.
 
-What we never send is only read: tagged fields of answers (KIP-951), throttle times.
+What we never send is only read: some tagged fields of answers, throttle times.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
+from local_cluster.wire.current_leader import CurrentLeader
 from tests.golden.frames import Golden, Json, check_header, golden, uuid_of
 
 PRODUCE_TAGGED_SINCE = 10
@@ -21,6 +22,16 @@ PRODUCE_TAGGED_SINCE = 10
 def lines(api_key: ApiKey, kind: str) -> pytest.MarkDecorator:
     found = [line for line in golden(api_key) if line.kind == kind]
     return pytest.mark.parametrize("line", found, ids=str)
+
+
+def leader_of(entry: Json) -> CurrentLeader | None:
+    leader = entry.get("currentLeader")
+    return leader and CurrentLeader(leader["leaderId"], leader["leaderEpoch"])
+
+
+def diverging_of(entry: Json) -> tuple[int, int] | None:
+    diverging = entry.get("divergingEpoch")
+    return diverging and (diverging["epoch"], diverging["endOffset"])
 
 
 def topic_of(topic: Json, name: str) -> dict[str, Any]:
@@ -138,6 +149,8 @@ def test_fetch_response(line: Golden) -> None:
             ],
             preferred_read_replica=entry.get("preferredReadReplica", -1),
             records=memoryview(base64.b64decode(entry["records"])),
+            current_leader=leader_of(entry),
+            diverging_epoch=diverging_of(entry),
         )
         for topic in line.body["responses"]
         for entry in topic["partitions"]
