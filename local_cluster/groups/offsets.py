@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from local_cluster.coordinator_runtime.outcome import Now, StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
 from .classic_fsm import GroupState
@@ -23,7 +24,6 @@ from .records import (
     NO_TIMESTAMP,
     STRING_BYTES_MAX,
     CommittedOffset,
-    StoredRecord,
     encode_offset_key,
     encode_offset_value,
 )
@@ -32,7 +32,6 @@ from .requests import (
     CommitRequest,
     FetchedOffset,
     GroupLimits,
-    Now,
     OffsetToCommit,
     TransactionalCommitRequest,
 )

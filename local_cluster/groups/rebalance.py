@@ -13,18 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
 from .classic_fsm import GroupEvent, GroupState, can_rebalance
 from .group import ClassicGroup, Member
-from .records import StoredRecord, encode_group_key, encode_group_value
+from .records import encode_group_key, encode_group_value
 from .requests import (
     UNKNOWN_MEMBER,
-    Answer,
     GroupLimits,
     JoinAnswer,
-    Now,
-    Outcome,
     SyncAnswer,
 )
 from .timers import TimerKey, TimerQueue
@@ -46,7 +44,7 @@ class Step:
     now: Now
     outcome: Outcome
 
-    def answer(self, ticket: int, answer: Answer) -> None:
+    def answer(self, ticket: int, answer: object) -> None:
         self.outcome.answers.append((ticket, answer))
 
     def schedule(self, kind: str, delay_ms: int, group_id: str, member_id: str = "") -> None:

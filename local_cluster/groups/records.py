@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.primitives import (
     read_array_length,
@@ -48,13 +49,6 @@ _SHORT: Final = (IndexError, struct.error, PeerError)
 """How the readers of primitives say that the bytes are short or broken."""
 _PACK_INT16: Final = _INT16.pack
 _PACK_INT32: Final = _INT32.pack
-
-
-class StoredRecord(NamedTuple):
-    """One record for the log; a value of None is a tombstone."""
-
-    key: bytes
-    value: bytes | None
 
 
 class OffsetKey(NamedTuple):
@@ -103,10 +97,6 @@ class StoredGroup(NamedTuple):
     leader: str | None
     current_state_timestamp_ms: int
     members: tuple[StoredMember, ...]
-
-
-class UnreadableRecordError(ValueError):
-    """The bytes are not the record that their version claims."""
 
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:

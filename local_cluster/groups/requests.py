@@ -1,17 +1,13 @@
-"""What the shell asks a shard, what the shard answers, and how both speak of time and limits.
-
-Everything here is frozen data without I/O. A request that has to wait (JoinGroup, SyncGroup) is
-named by a *ticket*, a number of the shell's; its answer may appear in a later outcome.
-"""
+"""What a shard is asked and what it answers, and the limits that it keeps; frozen data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
 
-from .records import CommittedOffset, StoredRecord
+from .records import CommittedOffset
 
 NO_GENERATION: Final = -1
 UNKNOWN_MEMBER: Final = ""
@@ -19,13 +15,6 @@ UNKNOWN_MEMBER: Final = ""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, opaque metadata) in the client's order of preference."""
-
-
-class Now(NamedTuple):
-    """One reading of the clock: timeouts use the monotonic part, stored times the wall part."""
-
-    wall_ms: int
-    monotonic_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +33,7 @@ class GroupLimits:
 
 
 class JoinRequest(NamedTuple):
-    """One JoinGroup, plus what the shell knows: a fresh uuid and what the version can do."""
+    """One JoinGroup, plus what the handler knows: a fresh uuid and what the version can do."""
 
     group_id: str
     member_id: str
@@ -206,33 +195,3 @@ class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
-
-
-Answer = (
-    JoinAnswer
-    | SyncAnswer
-    | LeaveAnswer
-    | ErrorCode
-    | tuple[ErrorCode, ...]
-    | tuple[FetchedOffset, ...]
-    | DescribedGroup
-)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What one step wants done: append the records, then give the answers.
-
-    The answers may leave only when the records, and all records of earlier steps, are committed:
-    they may tell of state that exists only in those records.
-    """
-
-    records: list[StoredRecord] = field(default_factory=list)
-    answers: list[tuple[int, Answer]] = field(default_factory=list)
-    """(ticket, answer)"""
-    producer: tuple[int, int] | None = None
-    """(producer id, epoch) whose transaction the records belong to, if any."""
-
-    def answer(self, ticket: int, answer: Answer) -> Outcome:
-        self.answers.append((ticket, answer))
-        return self

@@ -1,20 +1,21 @@
 """One partition of `__consumer_offsets` as a state machine: requests in, records and answers out.
 
-A request changes the shard at once and yields the records that tell of the change; the shell
+A request changes the shard at once and yields the records that tell of the change; the runtime
 appends them and lets the answers go when they are committed. Loading a partition replays the same
-records into a new shard. Where an append fails the shell throws the shard away and replays: what
+records into a new shard. Where an append fails the runtime throws the shard away and replays: what
 was not written never happened, and nobody was told otherwise.
 
 Guarantees: `replay` of all records of a shard gives a shard with the same committed offsets, the
 same stable generations and the same assignments; no I/O, no clock, no randomness.
 
-Not here: which broker owns the partition, waiting, timers that really fire (partition_shell.py).
+Not here: which broker owns the partition, waiting, timers that really fire (coordinator_runtime/).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
 from . import membership
@@ -41,7 +42,6 @@ from .records import (
     STRING_BYTES_MAX,
     GroupKey,
     OffsetKey,
-    StoredRecord,
     decode_group_value,
     decode_key,
     decode_offset_value,
@@ -59,8 +59,6 @@ from .requests import (
     LeaveAnswer,
     LeaveRequest,
     ListedGroup,
-    Now,
-    Outcome,
     SyncAnswer,
     SyncRequest,
     TransactionalCommitRequest,

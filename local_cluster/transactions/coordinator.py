@@ -10,21 +10,20 @@ Not here: the rules of transactions (shard.py), markers (markers.py), the wire (
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.controller.model import NO_LEADER, TRANSACTIONS_TOPIC, PartitionState
-from local_cluster.groups.partition_shell import ShellState
-from local_cluster.groups.partitioning import partition_of
+from local_cluster.controller.model import TRANSACTIONS_TOPIC
+from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
+from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .broker_lines import BrokerLines
 from .markers import MarkerSender
-from .partition_shell import TransactionPartitionShell
-from .requests import AddRequest, EndRequest, InitAnswer, InitRequest, TransactionLimits
+from .requests import AddRequest, EndRequest, InitAnswer, InitRequest, Outcome, TransactionLimits
+from .shard import TransactionShard
 from .transaction import TopicPartition, Transaction
 
 if TYPE_CHECKING:
@@ -56,66 +55,34 @@ class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
     def __init__(self, broker: BrokerServices) -> None:
+        limits = read_limits(broker.settings)
         self._broker = broker
-        self._limits = read_limits(broker.settings)
         self._lines = BrokerLines(broker)
         self._markers = MarkerSender(broker, self._lines)
-        self._shells: dict[int, TransactionPartitionShell] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        self._creation: asyncio.Task[None] | None = None
-        self._expiry: asyncio.Task[None] | None = None
+        self._topic = CoordinatedTopic(
+            broker, TRANSACTIONS_TOPIC, lambda: TransactionShard(limits), self._mark
+        )
+        self.on_leadership = self._topic.on_leadership
+        self.find_coordinator = self._topic.find_coordinator
 
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Begin to look for transactions past their timeout."""
-        self._expiry = asyncio.create_task(self._expire_periodically(), name="transaction expiry")
+        interval_ms = self._broker.settings.config_int(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            EXPIRY_INTERVAL_MS_DEFAULT,
+        )
+        self._topic.repeat(
+            interval_ms,
+            lambda shard, now: shard.expire(now.wall_ms).to_runtime(),
+            "transaction expiry",
+        )
 
     async def stop(self) -> None:
         """Fail whoever waits, stop every task. Markers under way go on after the next start."""
-        for partition in tuple(self._shells):
-            self.on_leadership(TRANSACTIONS_TOPIC, partition, False)
-        tasks = [task for task in (self._expiry, self._creation) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
+        await self._topic.stop()
         await self._lines.close()
-
-    def on_leadership(self, topic: str, partition: int, leads: bool) -> None:
-        """This broker begins or ends to lead a partition of some topic."""
-        if topic != TRANSACTIONS_TOPIC:
-            return
-        shell = self._shells.pop(partition, None)
-        if shell is not None:
-            shell.close()
-            closing = asyncio.ensure_future(shell.wait_closed())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
-        if leads:
-            replica = self._broker.replicas.get_leader(topic, partition)
-            shell = TransactionPartitionShell(
-                partition, replica, self._limits, self._broker.clock, self._markers
-            )
-            self._shells[partition] = shell
-            shell.start()
-
-    # -- where a transactional id lives -----------------------------------------------------
-
-    def find_coordinator(self, transactional_id: str, listener: str) -> tuple[int, str, int]:
-        """(broker id, host, port) of the coordinator, on the listener that asked.
-
-        Raises KafkaError(coordinator_not_available) until the topic has a leader there.
-        """
-        if TRANSACTIONS_TOPIC not in self._broker.metadata.topics:
-            self._start_creation()
-            raise KafkaError(ErrorCode.coordinator_not_available, "the topic is created")
-        state = self._partition(transactional_id)
-        leader = NO_LEADER if state is None else state.leader
-        endpoints = self._broker.metadata.brokers.get(leader)
-        address = None if endpoints is None else endpoints.listeners.get(listener)
-        if address is None:
-            raise KafkaError(ErrorCode.coordinator_not_available, "the partition has no leader")
-        return leader, address[0], address[1]
 
     # -- requests: each raises KafkaError where the id is not served here and now -----------
 
@@ -129,28 +96,25 @@ class TransactionCoordinator:
 
     def add_partitions(self, request: AddRequest) -> Awaitable[ErrorCode]:
         """AddPartitionsToTxn: one error for all partitions."""
-        shell = self._shell(request.transactional_id)
-        return shell.ask(lambda shard, now_ms: shard.add_partitions(request, now_ms))
+        return self._ask(
+            request.transactional_id, lambda shard, now_ms: shard.add_partitions(request, now_ms)
+        )
 
     def end(self, request: EndRequest) -> Awaitable[ErrorCode]:
         """EndTxn."""
-        shell = self._shell(request.transactional_id)
-        return shell.ask(lambda shard, now_ms: shard.end(request, now_ms))
+        return self._ask(request.transactional_id, lambda shard, now_ms: shard.end(request, now_ms))
 
     def verify(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
         """Whether partitions belong to the ongoing transaction."""
-        return self._shell(request.transactional_id).shard.verify(request)
+        return self._topic.runtime_of(request.transactional_id).shard.verify(request)
 
     def is_here(self, transactional_id: str) -> bool:
         """Whether this broker is the coordinator of a transactional id."""
-        state = self._partition(transactional_id)
-        return state is None or state.partition in self._shells
+        return self._topic.is_here(transactional_id)
 
     async def verify_elsewhere(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
         """`verify` by the broker that coordinates the id. Raises KafkaError."""
-        state = self._partition(request.transactional_id)
-        if state is None or state.leader == NO_LEADER:
-            raise KafkaError(ErrorCode.coordinator_not_available)
+        leader = self._topic.leader_of(request.transactional_id)
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(request.partitions):
             by_topic.setdefault(topic, []).append(partition)
@@ -169,7 +133,7 @@ class TransactionCoordinator:
             ]
         }
         response = await self._lines.call(
-            state.leader, ApiKey.ADD_PARTITIONS_TO_TXN, fields, VERIFY_VERSION
+            leader, ApiKey.ADD_PARTITIONS_TO_TXN, fields, VERIFY_VERSION
         )
         if response.error_code:
             raise KafkaError(response.error_code)
@@ -182,58 +146,34 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Transaction | None:
         """DescribeTransactions of one id; None if it is not known."""
-        return self._shell(transactional_id).shard.transactions.get(transactional_id)
+        return self._topic.runtime_of(transactional_id).shard.transactions.get(transactional_id)
 
     def list_transactions(self) -> tuple[ErrorCode, list[Transaction]]:
         """Every id led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
-        error = ErrorCode.none
-        found: list[Transaction] = []
-        for shell in self._shells.values():
-            if shell.state is ShellState.ACTIVE:
-                found.extend(shell.shard.transactions.values())
-            elif shell.state is ShellState.LOADING:
-                error = ErrorCode.coordinator_load_in_progress
-        return error, found
+        error, shards = self._topic.shards()
+        return error, [item for shard in shards for item in shard.transactions.values()]
 
     # -- inside -----------------------------------------------------------------------------
 
     def _ask_init(self, request: InitRequest) -> Awaitable[InitAnswer]:
-        shell = self._shell(request.transactional_id)
-        return shell.ask(lambda shard, now_ms: shard.init_producer_id(request, now_ms))
-
-    def _partition(self, transactional_id: str) -> PartitionState | None:
-        topic = self._broker.metadata.topics.get(TRANSACTIONS_TOPIC)
-        if topic is None:
-            return None
-        return topic.partitions.get(partition_of(transactional_id, len(topic.partitions)))
-
-    def _shell(self, transactional_id: str) -> TransactionPartitionShell:
-        state = self._partition(transactional_id)
-        shell = None if state is None else self._shells.get(state.partition)
-        if shell is None:
-            raise KafkaError(ErrorCode.not_coordinator, f"{transactional_id} lives elsewhere")
-        return shell
-
-    async def _expire_periodically(self) -> None:
-        interval_ms = self._broker.settings.config_int(
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            EXPIRY_INTERVAL_MS_DEFAULT,
+        return self._ask(
+            request.transactional_id, lambda shard, now_ms: shard.init_producer_id(request, now_ms)
         )
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            for shell in tuple(self._shells.values()):
-                shell.expire()
-                await asyncio.sleep(0)
 
-    def _start_creation(self) -> None:
-        """Start creating the topic unless that runs already; the next question tells the result."""
-        if self._creation is None or self._creation.done():
-            self._creation = asyncio.create_task(
-                self._create_topic(), name="create transactions topic"
-            )
+    def _ask(
+        self, transactional_id: str, ask: Callable[[TransactionShard, int], Outcome]
+    ) -> Awaitable[Any]:
+        runtime = self._topic.runtime_of(transactional_id)
+        return runtime.ask(lambda shard, ticket, now: ask(shard, now.wall_ms).to_runtime(ticket))
 
-    async def _create_topic(self) -> None:
-        """Have the controller create the topic; what goes wrong the client's next try repeats."""
-        error = await self._broker.control_plane.auto_create_topic(TRANSACTIONS_TOPIC)
-        if error is not None:
-            _log.warning("%s was not created: %s", TRANSACTIONS_TOPIC, error)
+    async def _mark(
+        self, runtime: PartitionRuntime[TransactionShard], decided: Transaction
+    ) -> None:
+        """Write the markers of a decided transaction, then note that it is complete."""
+        try:
+            marked = await self._markers(decided, runtime.leader_epoch)
+        except (KafkaError, OSError):
+            _log.exception("markers of %s were not written", decided.transactional_id)
+            return
+        if marked:
+            runtime.tell(lambda shard, now: shard.complete(decided, now.wall_ms).to_runtime())

@@ -14,8 +14,9 @@ Source: transaction-coordinator/src/main/resources/common/message/TransactionLog
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
 
+from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.primitives import (
     read_array_length,
@@ -50,17 +51,6 @@ _INT32: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">qhib")
 _TIMES: Final = struct.Struct(">qq")
 _TOPIC_BYTES_MIN: Final = 2
-
-
-class StoredRecord(NamedTuple):
-    """One record for the log; a value of None is a tombstone."""
-
-    key: bytes
-    value: bytes | None
-
-
-class UnreadableRecordError(ValueError):
-    """The bytes are not the record that their version claims."""
 
 
 def encode_key(transactional_id: str) -> bytes:

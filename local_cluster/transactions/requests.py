@@ -1,13 +1,14 @@
-"""What the shell asks a shard and what the shard answers; frozen data without I/O."""
+"""What a shard is asked and what it answers; frozen data without I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
+from local_cluster.coordinator_runtime.outcome import StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
-from .records import StoredRecord
 from .transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition, Transaction
 
 
@@ -71,3 +72,8 @@ class Outcome:
     records: list[StoredRecord] = field(default_factory=list)
     answer: Answer = None
     decided: list[Transaction] = field(default_factory=list)
+
+    def to_runtime(self, ticket: int | None = None) -> RuntimeOutcome:
+        """The same for the runtime; without a ticket nobody waits for the answer."""
+        answers = [] if ticket is None else [(ticket, self.answer)]
+        return RuntimeOutcome(records=self.records, answers=answers, follow_ups=self.decided)

@@ -1,8 +1,8 @@
 """One partition of `__transaction_state` as a state machine: requests in, records and answers out.
 
-A request changes the shard at once and yields the record that tells of the change; the shell
+A request changes the shard at once and yields the record that tells of the change; the runtime
 appends it, and when it is committed lets the answer go and writes the markers. Loading replays the
-same records. Where an append fails the shell throws the shard away and replays.
+same records. Where an append fails the runtime throws the shard away and replays.
 
 Rules (Kafka's TransactionCoordinator and TransactionMetadata, protocol of version 1):
 
@@ -12,18 +12,19 @@ Rules (Kafka's TransactionCoordinator and TransactionMetadata, protocol of versi
 - a decision is never changed: an EndTxn that repeats it is told so, one that contradicts it refused
 - a transaction older than its timeout is aborted, and its producer fenced
 
-Not here: who leads, waiting, markers (partition_shell.py, markers.py), producer ids.
+Not here: who leads, waiting, markers (coordinator_runtime/, markers.py), producer ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, UnreadableRecordError
+from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
 from local_cluster.wire.errors import ErrorCode
 
 from .records import (
     TRANSACTIONAL_ID_BYTES_MAX,
-    StoredRecord,
     decode_key,
     decode_value,
     encode_key,
@@ -78,11 +79,25 @@ class TransactionShard:
         else:
             self.transactions[transactional_id] = transaction
 
-    def finish_load(self) -> Outcome:
+    def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
+        """Nobody writes to this topic in a transaction."""
+        raise UnreadableRecordError(f"a record in a transaction of producer {producer_id}")
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """As above: the marker of nothing."""
+
+    def finish_load(self, now: Now) -> RuntimeOutcome:
         """After the last replayed record: what was decided gets its markers."""
-        return Outcome(
-            decided=[item for item in self.transactions.values() if item.state in PREPARED]
-        )
+        decided = [item for item in self.transactions.values() if item.state in PREPARED]
+        return Outcome(decided=decided).to_runtime()
+
+    def next_deadline_ms(self) -> int | None:
+        """Timeouts are looked for at intervals, see `expire`."""
+        return None
+
+    def expire_timers(self, now: Now) -> RuntimeOutcome:
+        """There are no timers."""
+        return RuntimeOutcome()
 
     # Requests
 
@@ -197,7 +212,7 @@ class TransactionShard:
             case _:
                 return Outcome(answer=ErrorCode.invalid_txn_state)
 
-    # What the shell tells
+    # What the coordinator tells
 
     def complete(self, decided: Transaction, now_ms: int) -> Outcome:
         """Every marker of a decided transaction is committed."""

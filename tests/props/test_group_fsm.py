@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic_fsm import GroupState
-from local_cluster.groups.records import StoredRecord
 from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,
@@ -26,9 +26,7 @@ from local_cluster.groups.requests import (
     LeaveAnswer,
     LeaveRequest,
     LeavingMember,
-    Now,
     OffsetToCommit,
-    Outcome,
     SyncAnswer,
     SyncRequest,
 )

@@ -25,10 +25,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field, replace
 
+from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.records import (
     GroupKey,
     OffsetKey,
-    StoredRecord,
     decode_group_value,
     decode_key,
     decode_offset_value,
@@ -43,9 +43,7 @@ from local_cluster.groups.requests import (
     LeaveAnswer,
     LeaveRequest,
     LeavingMember,
-    Now,
     OffsetToCommit,
-    Outcome,
     SyncAnswer,
     SyncRequest,
 )

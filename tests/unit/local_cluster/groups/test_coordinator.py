@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.groups.coordinator import read_limits
-from local_cluster.groups.partitioning import partition_of
 from local_cluster.groups.requests import CommitRequest, HeartbeatRequest, OffsetToCommit
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.groups.doubles import BROKER_ID, FakeBroker

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.groups.partitioning import java_string_hash, partition_of
+from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
+from local_cluster.coordinator_runtime.partitioning import java_string_hash, partition_of
 from local_cluster.groups.records import (
     CommittedOffset,
     GroupKey,
     OffsetKey,
     StoredGroup,
     StoredMember,
-    UnreadableRecordError,
     decode_group_value,
     decode_key,
     decode_offset_value,

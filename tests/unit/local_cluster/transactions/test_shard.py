@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from local_cluster.coordinator_runtime.outcome import Now, UnreadableRecordError
 from local_cluster.transactions.records import (
-    UnreadableRecordError,
     decode_key,
     decode_value,
     encode_key,
@@ -191,7 +191,7 @@ def test_decided_transactions_get_their_markers_after_a_load() -> None:
     twin = TransactionShard(TransactionLimits())
     for key, value in scene.log:
         twin.replay(key, value)
-    (decided,) = twin.finish_load().decided
+    (decided,) = twin.finish_load(Now(NOW_MS, 0)).follow_ups
     assert (decided.state, decided.partitions) == (TransactionState.PREPARE_COMMIT, PARTITIONS)
     twin.complete(decided, NOW_MS)
     assert twin.transactions["tx"].state is TransactionState.COMPLETE_COMMIT

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group belongs to.
+"""Which partition of its internal topic a key (group, transactional id) belongs to.
 
 Java's String.hashCode (over UTF-16 code units, wrapping at 32 bits), its absolute value, modulo
 the number of partitions: every client tool and every Kafka broker computes the same.
@@ -10,7 +10,7 @@ from array import array
 from functools import lru_cache
 from typing import Final
 
-_CACHED_GROUPS_MAX: Final = 16_384
+_CACHED_KEYS_MAX: Final = 16_384
 _INT32_MIN: Final = -(2**31)
 
 
@@ -25,9 +25,9 @@ def java_string_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-@lru_cache(maxsize=_CACHED_GROUPS_MAX)
-def partition_of(group_id: str, partitions: int) -> int:
-    """The group's partition, as Kafka's Utils.abs(hashCode) % partitions."""
-    value = java_string_hash(group_id)
+@lru_cache(maxsize=_CACHED_KEYS_MAX)
+def partition_of(key: str, partitions: int) -> int:
+    """The key's partition, as Kafka's Utils.abs(hashCode) % partitions."""
+    value = java_string_hash(key)
     # Utils.abs maps the one number without a positive counterpart to 0.
     return 0 if value == _INT32_MIN else abs(value) % partitions

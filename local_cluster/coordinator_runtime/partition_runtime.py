@@ -1,0 +1,252 @@
+"""One led partition of a coordinator's topic: loads a shard, steps it, parks its answers.
+
+    LOADING --loaded--> ACTIVE --append or commit failed--> LOADING
+       |                   |
+       +--cannot be read-> FAILED        any --leadership lost, broker stops--> CLOSED
+
+Guarantees: an answer leaves, and a follow-up begins, only when every record written up to its
+step is committed; while the partition loads, requests are refused with
+COORDINATOR_LOAD_IN_PROGRESS; where an append or a commit fails the shard is thrown away, everyone
+who waits is told so, and the state is read back from the log. All steps run on the event loop, one
+at a time; none awaits. A runtime belongs to one term of leadership: when leadership comes back, a
+new one loads what the log then holds.
+
+Not here: what the requests mean (the shard), which key lives here (coordinated_topic.py), how
+records reach the log (commit_queue.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any, Final, Generic
+
+from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
+
+from local_cluster.clock import Clock
+from local_cluster.records.control import EndMarker
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .commit_queue import CommitQueue
+from .loading import S, load_shard
+from .outcome import Now, Outcome
+from .ports import LeadingReplica
+
+LOAD_ATTEMPTS_MAX: Final = 10
+LOAD_WAIT_SECONDS_MAX: Final = 30.0
+RELOAD_WAIT_SECONDS: Final = 0.1
+"""Before the state is read back after a failed append, so that a sick disk is not hammered."""
+WAITING_REQUESTS_MAX: Final = 100_000
+"""Requests per partition that may wait for their answer at one time."""
+
+Ask = Callable[[S, int, Now], Outcome]
+"""One request: (shard, ticket, now) -> what it wants done."""
+FollowUp = Callable[["PartitionRuntime[S]", Any], Coroutine[Any, Any, None]]
+"""Does one of an outcome's follow-ups; cancelled when the state it came from is discarded."""
+
+_log = logging.getLogger(__name__)
+
+
+class RuntimeState(Enum):
+    """Where a partition is between gaining and losing leadership."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+_REFUSALS: Final = {
+    RuntimeState.LOADING: ErrorCode.coordinator_load_in_progress,
+    RuntimeState.FAILED: ErrorCode.coordinator_not_available,
+    RuntimeState.CLOSED: ErrorCode.not_coordinator,
+}
+
+
+class PartitionRuntime(Generic[S]):
+    """Runs one shard on one led partition, from `start` to `close`."""
+
+    def __init__(
+        self,
+        name: str,
+        replica: LeadingReplica,
+        new_shard: Callable[[], S],
+        clock: Clock,
+        follow_up: FollowUp[S] | None = None,
+    ) -> None:
+        self.name = name
+        self.state = RuntimeState.LOADING
+        self._replica = replica
+        self._new_shard = new_shard
+        self._clock = clock
+        self._follow_up = follow_up
+        self._shard = new_shard()
+        self._commits = CommitQueue(replica, clock, self._finish, self._discard)
+        self._tickets = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._following: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    def start(self) -> None:
+        """Begin to load."""
+        self._loading = asyncio.create_task(self._load(0.0), name=f"load {self.name}")
+
+    def close(self) -> None:
+        """Leadership is lost or the broker stops: whoever waits has to ask somebody else."""
+        self.state = RuntimeState.CLOSED
+        if self._loading is not None:
+            self._loading.cancel()
+        self._forget(ErrorCode.not_coordinator)
+
+    async def wait_closed(self) -> None:
+        """Until every task is gone; call `close` first."""
+        tasks = [*self._following] + ([] if self._loading is None else [self._loading])
+        if tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def shard(self) -> S:
+        """The state, for reading. Raises KafkaError while it is not there."""
+        self._require_active()
+        return self._shard
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch under which this broker leads, which is the coordinator's epoch."""
+        return self._replica.leader_epoch
+
+    def ask(self, ask: Ask[S]) -> asyncio.Future[Any]:
+        """Run one request on the shard; the future gives its answer once that may be told.
+
+        Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR or
+        COORDINATOR_NOT_AVAILABLE. The future may fail with the last two, or with
+        UNKNOWN_SERVER_ERROR where the records are too large for the log.
+        """
+        self._require_active()
+        if len(self._waiting) >= WAITING_REQUESTS_MAX:
+            raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
+        ticket = next(self._tickets)
+        outcome = ask(self._shard, ticket, self._now())
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = future
+        self._perform(outcome)
+        return future
+
+    def tell(self, step: Callable[[S, Now], Outcome]) -> None:
+        """Run a step that nobody waits for; nothing happens while the state is not there."""
+        if self.state is RuntimeState.ACTIVE:
+            self._perform(step(self._shard, self._now()))
+
+    def end_transaction(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> asyncio.Future[None]:
+        """Write the marker of a transaction, and tell the shard.
+
+        The future is done when the marker is committed. Raises KafkaError as `ask` does, and what
+        the log has against the marker; then nothing has changed.
+        """
+        self._require_active()
+        self._commits.write_gathered()
+        self._require_active()
+        committed = self._commits.write_marker(producer_id, producer_epoch, marker)
+        self._shard.end_transaction(producer_id, is_commit=marker.is_commit)
+        return committed
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _now(self) -> Now:
+        return Now(self._clock.now_ms(), self._clock.monotonic_ms())
+
+    def _require_active(self) -> None:
+        refusal = _REFUSALS.get(self.state)
+        if refusal is not None:
+            raise KafkaError(refusal, f"{self.name} is {self.state.value}")
+
+    def _perform(self, outcome: Outcome) -> None:
+        self._commits.put(outcome)
+        self._arm()
+
+    def _finish(self, outcome: Outcome) -> None:
+        """Everything up to this outcome is committed."""
+        for ticket, answer in outcome.answers:
+            # A ticket is gone when its request was failed before; its peer may be gone as well.
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                future.set_result(answer)
+        for item in outcome.follow_ups:
+            assert self._follow_up is not None, "a shard with follow-ups needs somebody to do them"
+            task = asyncio.create_task(self._follow_up(self, item), name=f"{self.name}: {item}")
+            self._following.add(task)
+            task.add_done_callback(self._following.discard)
+
+    def _discard(self, reason: str, code: ErrorCode) -> None:
+        """Forget the state, which may be ahead of the log, and read it back."""
+        if self.state is not RuntimeState.ACTIVE:
+            return
+        _log.warning("%s is loaded again: %s", self.name, reason)
+        self.state = RuntimeState.LOADING
+        self._forget(code)
+        self._loading = asyncio.create_task(
+            self._load(RELOAD_WAIT_SECONDS), name=f"reload {self.name}"
+        )
+
+    def _forget(self, code: ErrorCode) -> None:
+        """Nobody may act on this state any more."""
+        self._commits.restart(0)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for task in self._following:
+            if task is not asyncio.current_task():
+                task.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(KafkaError(code))
+                future.exception()  # a peer that is gone must not leave a warning behind
+
+    async def _load(self, wait_seconds: float) -> None:
+        await asyncio.sleep(wait_seconds)
+        began_ms = self._clock.monotonic_ms()
+        try:
+            async for attempt in AsyncRetrying(
+                wait=wait_exponential(multiplier=0.2, max=LOAD_WAIT_SECONDS_MAX),
+                stop=stop_after_attempt(LOAD_ATTEMPTS_MAX),
+                reraise=True,
+            ):
+                with attempt:
+                    shard, end_offset = await load_shard(self._replica, self._new_shard)
+        except (KafkaError, OSError, ValueError):
+            # Serving without the state would reset consumers and forget decisions: refuse instead.
+            _log.exception("%s cannot be loaded", self.name)
+            self.state = RuntimeState.FAILED
+            return
+        self._shard = shard
+        self._commits.restart(end_offset)
+        self.state = RuntimeState.ACTIVE
+        took_ms = self._clock.monotonic_ms() - began_ms
+        level = logging.INFO if end_offset else logging.DEBUG
+        _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
+        self._perform(shard.finish_load(self._now()))
+
+    def _arm(self) -> None:
+        """Wake up for the earliest timer. A deadline that moved back is found out on waking."""
+        if self.state is not RuntimeState.ACTIVE:
+            return
+        deadline_ms = self._shard.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+        self._timer_ms = deadline_ms
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.tell(lambda shard, now: shard.expire_timers(now))
