@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit bench lock clean
+.PHONY: demo test lint types unit compat bench lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -15,6 +15,9 @@ test: $(STAMP) lint types  ## lint, types and every test of the suite
 
 unit: $(STAMP)  ## only the tests that start no process
 	$(BIN)/python -m pytest -m "not real" $(PYTEST_OPTIONS)
+
+compat: $(STAMP)  ## outside clients at length, and the same scenarios against Apache Kafka
+	$(BIN)/python -m pytest tests/compat --long $(PYTEST_OPTIONS)
 
 lint: $(STAMP)  ## ruff
 	$(BIN)/ruff check .

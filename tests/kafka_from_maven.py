@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import os
 import shutil
 import socket
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,8 @@ JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 60.0
 HEAP = ("-Xmx512m", "-Xms256m")
+TOOL_HEAP = ("-Xmx256m",)
+LOG_WARNINGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 
 
 def kafka_jars() -> Path:
@@ -36,11 +39,15 @@ def kafka_jars() -> Path:
     if shutil.which("java") is None:
         pytest.skip("no java on this machine")
     named = os.environ.get(JARS_VARIABLE)
-    jars = Path(named) if named else Path(platformdirs.user_cache_dir("heliograph")) / "kafka"
-    if any(jars.glob("kafka_2.13-*.jar")):
-        return jars
     if named:
+        if any(Path(named).glob("kafka_2.13-*.jar")):
+            return Path(named)
         pytest.skip(f"{JARS_VARIABLE} names a directory without Kafka's jars")
+    # A changed list of jars is another directory.
+    listed = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    jars = Path(platformdirs.user_cache_dir("heliograph")) / f"kafka-{listed}"
+    if jars.is_dir():
+        return jars
     if shutil.which("mvn") is None:
         pytest.skip(f"no mvn to fetch Kafka with, and {JARS_VARIABLE} is not set")
     partial = jars.with_name(f"{jars.name}.{os.getpid()}")
@@ -61,16 +68,22 @@ def kafka_jars() -> Path:
     if fetched.returncode:
         shutil.rmtree(partial, ignore_errors=True)
         pytest.skip(f"mvn could not fetch Kafka: {fetched.stdout[-300:]}{fetched.stderr[-300:]}")
-    shutil.rmtree(jars, ignore_errors=True)
-    partial.rename(jars)
+    try:
+        partial.rename(jars)
+    except OSError:  # another test process was first
+        shutil.rmtree(partial, ignore_errors=True)
     return jars
+
+
+def java_command(program: str, *, heap: Sequence[str] = TOOL_HEAP) -> list[str]:
+    """The command that runs a class of Kafka's, or the source file of a program, with its jars."""
+    return ["java", *heap, *LOG_WARNINGS, "-cp", f"{kafka_jars()}/*", program]
 
 
 @dataclass
 class KafkaProcess:
     """One Kafka in KRaft mode, broker and controller in one."""
 
-    jars: Path
     directory: Path
     port: int
     controller_port: int
@@ -90,7 +103,7 @@ class KafkaProcess:
             cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
             formatted = await asyncio.to_thread(
                 subprocess.run,
-                [*self._java("kafka.tools.StorageTool"), "format", "-t", cluster_id, "-c",
+                [*java_command("kafka.tools.StorageTool"), "format", "-t", cluster_id, "-c",
                  str(properties)],
                 check=False,
                 capture_output=True,
@@ -100,7 +113,9 @@ class KafkaProcess:
                 raise RuntimeError(f"not formatted: {formatted.stdout}{formatted.stderr}")
         with (self.directory / "kafka.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._java("kafka.Kafka"), str(properties)], stdout=log, stderr=log
+                [*java_command("kafka.Kafka", heap=HEAP), str(properties)],
+                stdout=log,
+                stderr=log,
             )
         async with asyncio.timeout(START_SECONDS_MAX):
             while not await self._answers():
@@ -120,9 +135,6 @@ class KafkaProcess:
             async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
                 return bool((await client.metadata([])).brokers)
         return False
-
-    def _java(self, main_class: str) -> list[str]:
-        return ["java", *HEAP, "-cp", f"{self.jars}/*", main_class]
 
     def _properties(self) -> str:
         values = {
@@ -158,7 +170,7 @@ async def running_kafka(
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         ports = one.getsockname()[1], other.getsockname()[1]
-    kafka = KafkaProcess(kafka_jars(), directory, *ports, config or {})
+    kafka = KafkaProcess(directory, *ports, config or {})
     try:
         await kafka.start()
         yield kafka

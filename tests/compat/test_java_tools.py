@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_from_maven import kafka_jars
+from tests.java_process import run_java
 
 pytestmark = pytest.mark.real
 
-TOOL_SECONDS_MAX = 120.0
 RECORDS = 1_000
 
 
@@ -27,27 +24,8 @@ async def broker(zookeeper: str, tmp_path: Path) -> AsyncIterator[BrokerProcess]
 
 async def tool(broker: BrokerProcess, name: str, *arguments: str, lines: str = "") -> str:
     """Run a tool; what it printed. A failure shows its errors."""
-    command = [
-        "java",
-        "-Xmx256m",
-        "-cp",
-        f"{kafka_jars()}/*",
-        name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}",
-        "--bootstrap-server",
-        broker.bootstrap,
-        *arguments,
-    ]
-    done = await asyncio.to_thread(
-        subprocess.run,
-        command,
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=TOOL_SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout)
+    program = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
+    return await run_java(program, "--bootstrap-server", broker.bootstrap, *arguments, lines=lines)
 
 
 async def test_console_producer_and_consumer(broker: BrokerProcess) -> None:

@@ -1,0 +1,35 @@
+"""The brokers that outside clients are tried against: ours, and Apache Kafka to try the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.cluster import running_broker
+from tests.kafka_from_maven import running_kafka
+
+
+class Broker(Protocol):
+    """What a scenario needs of a broker, whoever made it."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def kill(self) -> None: ...
+
+
+@pytest.fixture(params=["heliograph", pytest.param("kafka", marks=pytest.mark.long)])
+async def either_broker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Broker]:
+    """Our broker; with --long the same test against Apache Kafka 4.3.0, which proves the test."""
+    if request.param == "kafka":
+        async with running_kafka(tmp_path / "kafka") as kafka:
+            yield kafka
+    else:
+        connect = request.getfixturevalue("zookeeper")
+        async with running_broker(connect, tmp_path) as broker:
+            yield broker

@@ -1,0 +1,110 @@
+"""A distributed Connect worker of Kafka 4.3 as a process, and its REST API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.java_process import JavaProcess
+
+START_SECONDS_MAX = 90.0
+GROUP = "connect-workers"
+INTERNAL_TOPICS = ("connect-configs", "connect-offsets", "connect-status")
+CONFIG: Mapping[str, str] = {
+    "group.id": GROUP,
+    "config.storage.topic": INTERNAL_TOPICS[0],
+    "offset.storage.topic": INTERNAL_TOPICS[1],
+    "status.storage.topic": INTERNAL_TOPICS[2],
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "offset.storage.partitions": "3",
+    "status.storage.partitions": "2",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "exactly.once.source.support": "enabled",
+    "offset.flush.interval.ms": "500",
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "consumer.session.timeout.ms": "6000",
+    "consumer.heartbeat.interval.ms": "1000",
+    # A worker that was killed is not waited for.
+    "scheduled.rebalance.max.delay.ms": "0",
+}
+
+
+@dataclass
+class ConnectWorker:
+    """The worker; its REST port stays the same over restarts."""
+
+    process: JavaProcess
+    url: str
+    session: aiohttp.ClientSession
+
+    async def start(self) -> None:
+        """Start and wait until it is a member of its group and knows its connectors."""
+        self.process.start()
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while True:
+                self.process.check_running()
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with self.session.get(f"{self.url}/health") as answer:
+                        if answer.status == 200:
+                            return
+                await asyncio.sleep(0.1)
+
+    async def ask(self, method: str, path: str, body: Mapping[str, str] | None = None) -> Any:
+        """Call the REST API; the answer's JSON."""
+        async with self.session.request(method, f"{self.url}{path}", json=body or {}) as answer:
+            text = await answer.text()
+            assert answer.status < 400, f"{method} {path}: {answer.status} {text}"
+            return await answer.json() if text else None
+
+    async def run_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """Create the connector and wait until its task runs."""
+        await self.ask("PUT", f"/connectors/{name}/config", {**config, "tasks.max": "1"})
+        await self.await_state(name, "RUNNING", tasks=1)
+
+    async def await_state(self, name: str, state: str, *, tasks: int) -> None:
+        """Wait until the connector and so many tasks are in that state."""
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while True:
+                self.process.check_running()
+                with contextlib.suppress(AssertionError):  # its status is not known yet
+                    status = await self.ask("GET", f"/connectors/{name}/status")
+                    states = [status["connector"]["state"]]
+                    states += [task["state"] for task in status["tasks"]]
+                    if states == [state] * (1 + tasks):
+                        return
+                    assert "FAILED" not in states, status
+                await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def running_worker(bootstrap: str, directory: Path) -> AsyncIterator[ConnectWorker]:
+    """A worker on a free port, killed at the end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    config = {**CONFIG, "bootstrap.servers": bootstrap, "listeners": url}
+    properties = directory / "worker.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+    process = JavaProcess(
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        (str(properties),),
+        directory / "worker.log",
+    )
+    async with aiohttp.ClientSession() as session:
+        worker = ConnectWorker(process, url, session)
+        try:
+            await worker.start()
+            yield worker
+        finally:
+            await process.kill()
