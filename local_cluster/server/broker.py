@@ -32,6 +32,7 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
 
+from .cold_reads import ColdReads
 from .compaction import Compaction
 from .connection import BrokerConnection
 from .flusher import GroupCommit
@@ -57,6 +58,7 @@ class Broker:
             Path(settings.log_dir), OsFiles(), broker_id=settings.broker_id, clock=self.clock
         )
         self._flusher = GroupCommit(self._on_fatal) if settings.flush == "fsync" else None
+        self.cold_reads = ColdReads()
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,
             broker_config=settings.config,
@@ -114,7 +116,11 @@ class Broker:
         for name, bound in self._sockets.items():
             server = await loop.create_server(
                 lambda name=name: BrokerConnection(  # type: ignore[misc]
-                    self, name, self._connections.add, self._connections.discard
+                    self,
+                    name,
+                    self.cold_reads,
+                    self._connections.add,
+                    self._connections.discard,
                 ),
                 sock=bound,
                 backlog=LISTEN_BACKLOG,
@@ -136,6 +142,7 @@ class Broker:
             server.close()
         for connection in tuple(self._connections):
             connection.shut_down()
+        self.cold_reads.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
         await self.groups.stop()

@@ -2,7 +2,7 @@
 
 Requests are dispatched as they arrive; a handler may give its answer later. Answers are kept in
 a queue of slots, and only the head may be written, so that pipelined clients see their order.
-Record bytes of a Fetch answer go from the file to the socket by sendfile, small ones by one read.
+What is ready at the end of a turn leaves together, by `outbox.py`.
 
 Limits: frame size, requests in flight per connection (reading pauses above it).
 """
@@ -13,17 +13,21 @@ import asyncio
 import itertools
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.handlers.registry import Handler, RequestContext, find_handler
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import encode_response_header, read_request_header
+
+from .cold_reads import ColdReads
+from .outbox import Outbox, Part
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices
@@ -32,14 +36,16 @@ FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 IN_FLIGHT_MAX: Final = 256
 """Requests of one connection that may wait for their answer before reading pauses."""
-SENDFILE_BYTES_MIN: Final = 64 * 1024
-"""Slices below this are read and written with the rest: sendfile costs several loop turns."""
+ANSWERS_PER_TURN_MAX: Final = 64
+"""Answers that are handed to the socket together."""
+SEND_BUFFER_BYTES: Final = 256 * 1024
+"""Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on their
+way fall out of the processor's cache and cost twice as much; -1 leaves it to the system, which is
+better for readers far away."""
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 _log = logging.getLogger(__name__)
 _connection_ids = itertools.count(1)
-
-Part = bytes | memoryview | LogSlice
 
 
 class _Slot:
@@ -60,24 +66,26 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self,
         broker: BrokerServices,
         listener: str,
+        cold_reads: ColdReads,
         on_open: Callable[[BrokerConnection], None],
         on_close: Callable[[BrokerConnection], None],
     ) -> None:
         self._broker = broker
         self._listener = listener
+        self._cold_reads = cold_reads
         self._on_open = on_open
         self._on_close = on_close
         self._receiver = FrameReceiver(
             broker.settings.config_int("socket.request.max.bytes", FRAME_BYTES_MAX)
         )
         self._slots: deque[_Slot] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
         self._client_host = ""
         self._id = next(_connection_ids)
-        self._sending = False
-        self._writable = True
         self._paused_reading = False
+        self._flush_is_due = False
         self._closing = False
 
     # -- asyncio's side ---------------------------------------------------------------------
@@ -85,6 +93,13 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        send_buffer_bytes = self._broker.settings.config_int(
+            "socket.send.buffer.bytes", SEND_BUFFER_BYTES
+        )
+        if send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        self._outbox = Outbox(sock, self._cold_reads, self._flush, self._on_broken)
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
         self._on_open(self)
@@ -93,35 +108,41 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return self._receiver.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
+        reason = self._take(nbytes)
+        # What was asked before the trouble is answered, and all that is ready leaves together.
+        self._flush()
+        if reason is not None:
+            self._close(reason)
+
+    def _take(self, nbytes: int) -> str | None:
+        """Dispatch the requests that are complete now; why the connection must close, if so."""
+        # Answers that are ready at once wait for the flush at the end of this turn.
+        self._flush_is_due = True
         try:
             for frame in self._receiver.received(nbytes):
                 if self._closing:
-                    return
+                    return None
                 self._dispatch(frame)
         except PeerError as error:
-            self._close(f"broken request: {error}")
+            return f"broken request: {error}"
         except KafkaError as error:
-            self._close(f"refused without an answer: {error}")
+            return f"refused without an answer: {error}"
         except Exception:  # noqa: BLE001 - one connection's failure must not end the broker
             _log.exception("connection %d from %s: request failed", self._id, self._client_host)
-            self._close("internal error")
+            return "internal error"
+        return None
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        for task in self._tasks:
+        if self._outbox is not None:
+            self._outbox.close()
+        for task in tuple(self._tasks):
             task.cancel()
         self._slots.clear()
         self._on_close(self)
-
-    def pause_writing(self) -> None:
-        self._writable = False
-
-    def resume_writing(self) -> None:
-        self._writable = True
-        self._flush()
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -208,82 +229,44 @@ class BrokerConnection(asyncio.BufferedProtocol):
             )
             slot.parts = [frame_size_prefix(size) + header, *body]
         slot.ready = True
-        if self._slots and self._slots[0] is slot:
-            self._flush()
+        if not self._flush_is_due and self._slots and self._slots[0] is slot:
+            # Several answers often get ready in one turn: one group commit acknowledges many.
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     # -- answers ----------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Write the ready answers at the head of the queue, as long as the socket takes them."""
-        transport = self._transport
-        if transport is None or self._closing:
+        """Send the ready answers at the head of the queue, as long as the socket takes them."""
+        self._flush_is_due = False
+        outbox = self._outbox
+        if outbox is None or self._closing:
             return
-        buffers: list[bytes | memoryview] = []
-        while self._slots and self._slots[0].ready and not self._sending and self._writable:
-            slot = self._slots.popleft()
-            if any(
-                isinstance(part, LogSlice) and part.size_bytes >= SENDFILE_BYTES_MIN
-                for part in slot.parts
-            ):
-                self._sending = True
-                task = asyncio.ensure_future(self._send_parts(buffers, slot.parts))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-                buffers = []
-                break
-            for part in slot.parts:
-                buffers.append(_read(part) if isinstance(part, LogSlice) else part)
-        if buffers:
-            transport.writelines(buffers)
+        while self._slots and self._slots[0].ready and outbox.is_empty:
+            answers = 0
+            while self._slots and self._slots[0].ready and answers < ANSWERS_PER_TURN_MAX:
+                outbox.add(self._slots.popleft().parts)
+                answers += 1
+            outbox.flush()
         if self._paused_reading and len(self._slots) < IN_FLIGHT_MAX // 2:
             self._paused_reading = False
-            transport.resume_reading()
+            assert self._transport is not None
+            self._transport.resume_reading()
 
-    async def _send_parts(self, buffers: list[bytes | memoryview], parts: Sequence[Part]) -> None:
-        transport = self._transport
-        assert transport is not None
-        loop = asyncio.get_running_loop()
-        try:
-            for part in parts:
-                if not isinstance(part, LogSlice):
-                    buffers.append(part)
-                elif part.size_bytes < SENDFILE_BYTES_MIN:
-                    buffers.append(_read(part))
-                else:
-                    if buffers:
-                        transport.writelines(buffers)
-                        buffers = []
-                    # Only the file's descriptor is used.
-                    file = cast(IO[bytes], part.file)
-                    sent = await loop.sendfile(
-                        transport, file, part.position, part.size_bytes, fallback=False
-                    )
-                    if sent != part.size_bytes:
-                        raise OSError(f"segment ended {part.size_bytes - sent} bytes early")
-            if buffers:
-                transport.writelines(buffers)
-        except (OSError, RuntimeError) as error:
-            # The peer is gone or the file is short: the stream is broken in mid-answer.
-            self._close(f"answer not sent: {error}")
-            return
-        finally:
-            self._sending = False
-        self._flush()
+    def _on_broken(self, error: OSError) -> None:
+        """The peer is gone or the file is short: the stream is broken in mid-answer."""
+        self._close(f"answer not sent: {error}")
 
     def _close(self, reason: str) -> None:
         if not self._closing:
             _log.info("connection %d from %s closed: %s", self._id, self._client_host, reason)
         self._closing = True
+        if self._outbox is not None:
+            # The duplicate would keep the stream open for the peer.
+            self._outbox.close()
         if self._transport is not None:
             self._transport.close()
 
     def shut_down(self) -> None:
         """Close because the broker stops."""
         self._close("the broker stops")
-
-
-def _read(piece: LogSlice) -> bytes:
-    data = os.pread(piece.file.fileno(), piece.size_bytes, piece.position)
-    if len(data) != piece.size_bytes:
-        raise KafkaError(ErrorCode.kafka_storage_error, "segment shorter than its index says")
-    return data

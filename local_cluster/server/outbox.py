@@ -1,0 +1,218 @@
+"""Answers on their way into one socket: bytes, and slices of files by sendfile, in order.
+
+Guarantees: nothing here waits, neither for the peer (the rest goes when the socket is writable
+again) nor for the disk (a cold range is loaded beside the loop first, a chunk at a time); a turn
+of the loop sends at most TURN_BYTES_MAX for one connection; a file that is shorter than its slice
+or a peer that is gone ends the stream by `on_broken`, in mid-answer if it must.
+
+The socket is a duplicate of the transport's: the transport reads, and asyncio lets nobody else
+watch its descriptor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from local_cluster.log.partition_log import LogSlice
+
+from .cold_reads import CHUNK_BYTES, ColdReads
+
+Part = bytes | memoryview | LogSlice
+
+TURN_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What one connection may send before the others get their turn."""
+SENDFILE_BYTES_MIN: Final = 32 * 1024
+"""Slices below this are read and sent with the bytes around them, in one system call."""
+SLICE_BYTES_MAX: Final = 512 * 1024
+"""What one sendfile is asked for: more than a socket usually takes at once. So much is looked up
+in the page cache, and taken to be warm until it is sent."""
+BUFFERS_MAX: Final = 256
+"""Buffers of one sendmsg; Linux takes 1024."""
+
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+class Outbox:
+    """The sending side of a connection. Everything is called on the loop."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        cold_reads: ColdReads,
+        on_drained: Callable[[], None],
+        on_broken: Callable[[OSError], None],
+    ) -> None:
+        self._socket = sock
+        self._cold_reads = cold_reads
+        self._on_drained = on_drained
+        self._on_broken = on_broken
+        self._parts: deque[Part] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._watches = False
+        self._loads = False
+        self._warm: tuple[int, int] | None = None
+        """(position, size) of the head slice's beginning that was warm when it was looked at."""
+        self._closed = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything went into the socket."""
+        return not self._parts
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Queue parts; `flush` sends them."""
+        self._parts.extend(parts)
+
+    def flush(self) -> None:
+        """Send what the socket takes now; the rest goes by itself, then `on_drained` is called."""
+        if self._watches or self._loads or self._closed:
+            return
+        self._send()
+
+    def close(self) -> None:
+        """Drop what is left and give the descriptor back."""
+        if self._closed:
+            return
+        self._closed = True
+        self._parts.clear()
+        self._watch(False)
+        self._socket.close()
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Send until all is sent, the socket is full, a range is cold, or the turn is over."""
+        bytes_left = TURN_BYTES_MAX
+        try:
+            while self._parts and bytes_left > 0:
+                head = self._parts[0]
+                if isinstance(head, LogSlice) and head.size_bytes >= SENDFILE_BYTES_MIN:
+                    sent = self._send_slice(head, bytes_left)
+                else:
+                    sent = self._send_buffers()
+                if sent is None:
+                    return
+                bytes_left -= sent
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.close()
+            self._on_broken(error)
+            return
+        self._watch(bool(self._parts))
+
+    def _send_slice(self, piece: LogSlice, bytes_max: int) -> int | None:
+        """Send from the head slice; None where it has to be loaded first."""
+        if self._warm is None:
+            wanted = min(piece.size_bytes, SLICE_BYTES_MAX)
+            found = self._cold_reads.warm_bytes(piece.file, piece.position, wanted)
+            if not found:
+                self._load(piece)
+                return None
+            self._warm = (piece.position, found)
+        size_bytes = min(self._warm[0] + self._warm[1] - piece.position, bytes_max)
+        sent = os.sendfile(self._socket.fileno(), piece.file.fileno(), piece.position, size_bytes)
+        if not sent:
+            raise OSError(errno.EIO, f"segment ended {piece.size_bytes} bytes early")
+        self._advance(piece, sent)
+        return sent
+
+    def _advance(self, piece: LogSlice, sent: int) -> None:
+        position = piece.position + sent
+        if self._warm is not None and position >= self._warm[0] + self._warm[1]:
+            self._warm = None
+        if sent == piece.size_bytes:
+            self._parts.popleft()
+        else:
+            self._parts[0] = piece._replace(position=position, size_bytes=piece.size_bytes - sent)
+
+    def _send_buffers(self) -> int | None:
+        """Send the bytes at the head, with small slices among them."""
+        buffers: list[bytes | memoryview] = []
+        flags = 0
+        for index, part in enumerate(self._parts):
+            if index >= BUFFERS_MAX:
+                flags = _MSG_MORE
+                break
+            if isinstance(part, LogSlice):
+                if part.size_bytes >= SENDFILE_BYTES_MIN:
+                    flags = _MSG_MORE
+                    break
+                content = self._read(part, is_head=not index)
+                if content is None:
+                    if not buffers:
+                        return None
+                    break
+                buffers.append(content)
+                self._parts[index] = content
+            else:
+                buffers.append(part)
+        if len(buffers) == 1:
+            sent = self._socket.send(buffers[0], flags)
+        else:
+            sent = self._socket.sendmsg(buffers, (), flags)
+        left = sent
+        for buffer in buffers:
+            if left < len(buffer):
+                if left:
+                    self._parts[0] = memoryview(buffer)[left:]
+                break
+            left -= len(buffer)
+            self._parts.popleft()
+        return sent
+
+    def _read(self, piece: LogSlice, *, is_head: bool) -> bytes | None:
+        """The bytes of a small slice, None where they are cold; then the head is loaded."""
+        is_loaded = is_head and self._warm is not None
+        if not is_loaded and (
+            self._cold_reads.warm_bytes(piece.file, piece.position, piece.size_bytes)
+            < piece.size_bytes
+        ):
+            if is_head:
+                self._load(piece)
+            return None
+        if is_head:
+            self._warm = None
+        content = piece.read()
+        if len(content) != piece.size_bytes:
+            raise OSError(errno.EIO, f"segment ended {piece.size_bytes - len(content)} bytes early")
+        return content
+
+    def _load(self, piece: LogSlice) -> None:
+        size_bytes = min(piece.size_bytes, CHUNK_BYTES)
+        self._loads = True
+        self._watch(False)
+
+        def loaded(loading: asyncio.Future[None]) -> None:
+            self._loads = False
+            if self._closed or loading.cancelled():
+                return
+            error = loading.exception()
+            if isinstance(error, OSError):
+                self.close()
+                self._on_broken(error)
+                return
+            self._warm = (piece.position, size_bytes)
+            self._resume()
+
+        self._cold_reads.load(piece.file, piece.position, size_bytes, loaded)
+
+    def _watch(self, watches: bool) -> None:
+        if watches == self._watches:
+            return
+        self._watches = watches
+        if watches:
+            self._loop.add_writer(self._socket.fileno(), self._resume)
+        else:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _resume(self) -> None:
+        self._send()
+        if not self._parts and not self._closed:
+            self._on_drained()
