@@ -45,10 +45,18 @@ class FlushTicket:
             for file in self.files:
                 file.sync()
         except OSError as error:
-            message = f"flush failed: {error}"
-            self.on_failure(message)
-            raise LogDirectoryError(message) from error
+            raise self.failed(error) from error
         self.is_done = True
+
+    def is_covered(self) -> None:
+        """Take note that the whole file system was synced since the ticket was made."""
+        self.is_done = True
+
+    def failed(self, error: OSError) -> LogDirectoryError:
+        """Take note that the disk failed; what to raise."""
+        message = f"flush failed: {error}"
+        self.on_failure(message)
+        return LogDirectoryError(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ class Broker:
         self._directory = LogDirectory(
             Path(settings.log_dir), OsFiles(), broker_id=settings.broker_id, clock=self.clock
         )
-        self._flusher = GroupCommit(self._on_fatal) if settings.flush == "fsync" else None
+        self._flusher = (
+            GroupCommit(settings.log_dir, self._on_fatal) if settings.flush == "fsync" else None
+        )
         self.cold_reads = ColdReads()
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,

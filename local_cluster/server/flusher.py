@@ -1,49 +1,71 @@
-"""Group commit: one round of fsync makes durable whatever was appended before it began.
+"""Group commit: one round of syncing makes durable whatever was appended before it began.
 
-Appends mark their partition dirty. While a round runs in worker threads the next appends gather,
-so the number of rounds follows the disk and not the number of requests. An fsync error is never
-retried (the kernel may have dropped the dirty pages): it is fatal to the log directory, and the
-broker stops.
+Appends mark their partition dirty. One thread of its own syncs, a round at a time; while it does,
+the next appends gather, so the number of rounds follows the disk and not the number of requests,
+and the loop is woken once a round. How the dirty files are synced is told by log/sync_choice.py.
+
+A sync error is never retried (the kernel may have dropped the dirty pages): it is fatal to the log
+directory, and the broker stops.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Final
 
+from local_cluster.log.file_system import FileSystem
 from local_cluster.log.partition_log import FlushTicket
+from local_cluster.log.sync_choice import SyncChoice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
 
 THREADS_MAX: Final = 4
-"""Threads that fsync side by side; a round is split over them."""
+"""Threads that sync side by side where a round goes file by file."""
+SHARED_TICKETS_MIN: Final = 4
+"""A round over fewer logs is not split: waking a thread costs more than a short wait."""
 
 _log = logging.getLogger(__name__)
 
+Round = Sequence[tuple[Partition, FlushTicket]]
+
 
 class GroupCommit:
-    """Runs rounds of fsync over the dirty partitions of one log directory."""
+    """Runs rounds over the dirty partitions of one log directory."""
 
-    def __init__(self, on_fatal: Callable[[BaseException], None]) -> None:
+    def __init__(self, log_dir: str, on_fatal: Callable[[BaseException], None]) -> None:
+        self._log_dir = log_dir
         self._on_fatal = on_fatal
         self._dirty: dict[Partition, None] = {}
-        self._wanted = asyncio.Event()
-        self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="fsync")
-        self._task: asyncio.Task[None] | None = None
+        self._is_busy = False
         self._failed = False
+        self._is_stopped = False
+        self._rounds: SimpleQueue[Round | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
+        self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="fsync")
+        self._file_system: FileSystem | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="group-commit")
+        """Begin with rounds. The log directory is there. Raises OSError."""
+        self._file_system = FileSystem.of(self._log_dir)
+        self._thread.start()
 
     async def stop(self) -> None:
         """Finish the round that runs; what is dirty then is flushed by closing the logs."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self._is_stopped = True
+        self._rounds.put(None)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
         self._pool.shutdown(wait=True)
+        if self._file_system is not None:
+            self._file_system.close()
+            self._file_system = None
 
     def request(self, partition: Partition) -> None:
         """Make what this partition has appended so far durable soon."""
@@ -51,43 +73,82 @@ class GroupCommit:
             partition.fail_parked(ErrorCode.kafka_storage_error)
             return
         self._dirty[partition] = None
-        self._wanted.set()
+        if not self._is_busy and not self._is_stopped:
+            # Not at once: the other requests of this turn of the loop join the round.
+            self._is_busy = True
+            self._loop.call_soon(self._begin)
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            dirty, self._dirty = list(self._dirty), {}
-            tickets = [
-                (partition, ticket)
-                for partition in dirty
-                if (ticket := partition.log.begin_flush()) is not None
-            ]
-            shares = [tickets[start::THREADS_MAX] for start in range(THREADS_MAX)]
-            try:
-                await asyncio.gather(
-                    *(
-                        loop.run_in_executor(self._pool, _fsync_all, [t for _, t in share])
-                        for share in shares
-                        if share
-                    )
-                )
-            except OSError as error:
-                self._fail(error, [partition for partition, _ in tickets])
-                return
-            for partition, ticket in tickets:
-                partition.log.complete_flush(ticket)
-                partition.flushed()
+    # -- on the loop ------------------------------------------------------------------------
 
-    def _fail(self, error: OSError, partitions: list[Partition]) -> None:
+    def _begin(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        tickets = [
+            (partition, ticket)
+            for partition in dirty
+            if (ticket := partition.log.begin_flush()) is not None
+        ]
+        self._is_busy = bool(tickets)
+        if tickets:
+            self._rounds.put(tickets)
+
+    def _end(self, done: Round, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(error, done)
+            return
+        for partition, ticket in done:
+            partition.log.complete_flush(ticket)
+            partition.flushed()
+        if self._dirty and not self._is_stopped:
+            self._begin()
+        else:
+            self._is_busy = False
+
+    def _fail(self, error: BaseException, tickets: Round) -> None:
         self._failed = True
         _log.critical("fsync failed, the log directory is lost to this broker: %r", error)
-        for partition in {*partitions, *self._dirty}:
+        for partition in {*(partition for partition, _ in tickets), *self._dirty}:
             partition.fail_parked(ErrorCode.kafka_storage_error)
         self._on_fatal(error)
 
+    # -- in the thread ----------------------------------------------------------------------
 
-def _fsync_all(tickets: list[FlushTicket]) -> None:
+    def _run(self) -> None:
+        choice = SyncChoice(has_whole=self._file_system is not None)
+        while (tickets := self._rounds.get()) is not None:
+            error: BaseException | None = None
+            try:
+                self._sync([ticket for _, ticket in tickets], choice)
+            except Exception as raised:  # noqa: BLE001 - whatever it is, nothing is durable
+                error = raised
+            self._loop.call_soon_threadsafe(self._end, tickets, error)
+
+    def _sync(self, tickets: list[FlushTicket], choice: SyncChoice) -> None:
+        files_count = sum(len(ticket.files) for ticket in tickets)
+        began = time.monotonic()
+        is_whole = choice.is_whole(files_count, began)
+        if is_whole:
+            self._sync_whole(tickets)
+        elif len(tickets) < SHARED_TICKETS_MIN:
+            _run_all(tickets)
+        else:
+            shares = [tickets[start::THREADS_MAX] for start in range(THREADS_MAX)]
+            for done in [self._pool.submit(_run_all, share) for share in shares]:
+                done.result()
+        ended = time.monotonic()
+        choice.took(files_count, ended - began, ended, is_whole=is_whole)
+
+    def _sync_whole(self, tickets: list[FlushTicket]) -> None:
+        assert self._file_system is not None, "chosen only where there is one"
+        try:
+            self._file_system.sync()
+        except OSError as error:
+            for ticket in tickets[1:]:
+                ticket.failed(error)
+            raise tickets[0].failed(error) from error
+        for ticket in tickets:
+            ticket.is_covered()
+
+
+def _run_all(tickets: list[FlushTicket]) -> None:
     for ticket in tickets:
         ticket.run()
