@@ -21,9 +21,9 @@ class Feature(NamedTuple):
 
 FEATURES: Final = (
     Feature("group.version", 0, 1, 0),
-    Feature("transaction.version", 0, 2, 0),
+    Feature("transaction.version", 0, 2, 2),
 )
 
-FINALIZED_EPOCH: Final = 0
+FINALIZED_EPOCH: Final = 1
 """Clients keep what they were told under the highest epoch: raise it with any finalized level
 that is lowered or raised while clients may be connected to older brokers."""

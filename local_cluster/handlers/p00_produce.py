@@ -1,105 +1,106 @@
-"""Produce v3-v11 (advertised from 0, see ApiVersions).
+"""Produce v3-v13 (advertised from 0, see ApiVersions).
 
 acks=0 has no answer, acks=1 is answered when the leader has written, acks=-1 when the high
 watermark passed. Sequences of idempotent producers (KIP-98, KIP-360) are checked by the log;
 a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467), v9 is
-flexible, v10 may name the new leader (KIP-951), v11 knows more errors of transactions (KIP-890).
+flexible, v10 may name the new leader (KIP-951), v11 may be told TRANSACTION_ABORTABLE and v12 adds
+its partitions to the transaction (KIP-890), v13 names topics by id (KIP-516: UNKNOWN_TOPIC_ID where
+no topic has the id, or the replica here is of another one).
 
 Deviations from Kafka: the records inside a batch are not opened (the header, its bounds and the
 CRC are checked), except on compacted topics and where the topic's `heliograph.record.check` is
-`full`; v12, by which a batch adds its partition to the transaction, is not served; the hints of
-v10 (optional) are not given.
+`full`; the hints of v10 (optional) are not given.
 
-The first batch of a transaction in a partition is verified with the transaction's coordinator
-(KIP-890; `transaction.partition.verification.enable`). Where that is another broker, the batches
-wait for its answer in a copy of their own, and go on in the order in which they came.
+The first batch of a transaction in a partition is a matter for the transaction's coordinator
+(joining.py). Where its answer has to be waited for, the batches wait in a copy of their own, and
+what comes after them from the same producer waits behind them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from local_cluster.controller.model import INTERNAL_TOPICS
 from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
+from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .joining import Joining, Unjoined, begin, is_open, is_verifying, join, verify_here
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
-from .verification import verify, verify_here
 
-VERIFY_LATER: Final = ErrorCode.not_enough_replicas
-"""What Kafka tells producers of this version that should send the batch again."""
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
 ZSTD_SINCE_VERSION: Final = 7
+NO_TOPIC: Final = ""
+"""The name of a topic that is named by an id which no topic has."""
+
+Joined = Mapping[TopicPartition, ErrorCode] | None
+"""What the coordinator says of the partitions that it was asked about; None: it is not asked."""
 
 
-@handles(ApiKey.PRODUCE, min_version=3, max_version=11, raw=True, advertised_min_version=0)
+@handles(ApiKey.PRODUCE, min_version=3, max_version=13, raw=True, advertised_min_version=0)
 def produce(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Append each partition's batches, answer when `acks` says so."""
     request = codec.decode_request(context.api_version, body, 0)
     if request.acks not in (ACKS_NONE, 1, ACKS_ALL):
-        results = [_refused(entry, ErrorCode.invalid_required_acks) for entry in request.partitions]
-        return codec.encode_response(context.api_version, results)
+        return _refuse_all(context, request, ErrorCode.invalid_required_acks)
+    if context.api_version >= codec.TOPIC_IDS_SINCE:
+        request = request._replace(partitions=[_named(broker, e) for e in request.partitions])
+    joined: Joined = None
     if request.transactional_id is not None:
         if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
-            code = ErrorCode.transactional_id_authorization_failed
-            return codec.encode_response(
-                context.api_version, [_refused(entry, code) for entry in request.partitions]
-            )
-        unverified = _unverified(broker, request)
-        if unverified:
-            kept = request._replace(
-                partitions=[
-                    entry._replace(records=entry.records and memoryview(bytearray(entry.records)))
-                    for entry in request.partitions
-                ]
-            )
-            return _verify_elsewhere(broker, context, kept, unverified)
-    return _produce(broker, context, request, {})
+            return _refuse_all(context, request, ErrorCode.transactional_id_authorization_failed)
+        joining = Joining.of_produce(context.api_version)
+        if joining.adds or is_verifying(broker):
+            producer_id, unjoined = _unjoined(broker, request)
+            joined = {}
+            if broker.transactions.turns.is_waiting(producer_id):
+                joined = None
+            elif unjoined:
+                joined = verify_here(broker, _question(request, unjoined), joining)
+            if joined is None:
+                kept = request._replace(partitions=[_copied(e) for e in request.partitions])
+                return _join_and_produce(broker, context, kept, producer_id, joining)
+    return _produce(broker, context, request, joined)
 
 
-async def _verify_elsewhere(
+async def _join_and_produce(
     broker: BrokerServices,
     context: RequestContext,
     request: codec.ProduceRequest,
-    unverified: Mapping[TopicPartition, _Unverified],
+    producer_id: int,
+    joining: Joining,
 ) -> Any:
-    """Ask the coordinator on another broker, then produce; markers that came meanwhile refuse."""
-    refusals: dict[TopicPartition, ErrorCode] = {}
-    for key, (partition, producer_id, epoch, token) in unverified.items():
-        assert request.transactional_id is not None
-        error = await verify(
-            broker, request.transactional_id, producer_id, epoch, key, later_code=VERIFY_LATER
-        )
-        producers = partition.log.producers
-        if error is ErrorCode.none and not (
-            producers.is_verified(producer_id, token) or _is_open(partition, producer_id, epoch)
-        ):
-            error = ErrorCode.invalid_txn_state
-        refusals[key] = error
-    reply = _produce(broker, context, request, refusals)
+    """Ask the coordinator, then produce; markers that came meanwhile refuse."""
+    async with broker.transactions.turns.turn(producer_id):
+        _, unjoined = _unjoined(broker, request)
+        joined: dict[TopicPartition, ErrorCode] = {}
+        if unjoined:
+            joined.update(await join(broker, _question(request, unjoined), joining))
+            for key, entry in unjoined.items():
+                if joined[key] is ErrorCode.none and not entry.is_still_good():
+                    joined[key] = ErrorCode.invalid_txn_state
+        reply = _produce(broker, context, request, joined)
     return await reply if inspect.isawaitable(reply) else reply
 
 
 def _produce(
-    broker: BrokerServices,
-    context: RequestContext,
-    request: codec.ProduceRequest,
-    verified: Mapping[TopicPartition, ErrorCode],
+    broker: BrokerServices, context: RequestContext, request: codec.ProduceRequest, joined: Joined
 ) -> Reply:
     results: list[codec.PartitionProduced] = []
     waiting: list[tuple[int, asyncio.Future[None]]] = []
     for entry in request.partitions:
-        result, future = _append(broker, context, request, entry, verified)
+        result, future = _append(broker, context, request, entry, joined)
         if future is not None:
             waiting.append((len(results), future))
         results.append(result)
@@ -118,17 +119,21 @@ def _append(
     context: RequestContext,
     request: codec.ProduceRequest,
     entry: codec.PartitionRecords,
-    verified: Mapping[TopicPartition, ErrorCode],
+    joined: Joined,
 ) -> tuple[codec.PartitionProduced, asyncio.Future[None] | None]:
     """Append one partition's batches; with the result what to wait for, if anything."""
-    if not broker.authorize(context, "WRITE", "TOPIC", entry.topic):
-        return _refused(entry, ErrorCode.topic_authorization_failed), None
     try:
+        if entry.topic == NO_TOPIC and entry.topic_id is not None:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+        if not broker.authorize(context, "WRITE", "TOPIC", entry.topic):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
         if entry.topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.invalid_topic_exception, "the topic is internal")
         if entry.records is None or not len(entry.records):
             raise KafkaError(ErrorCode.invalid_record, "no records")
         partition = broker.replicas.get_leader(entry.topic, entry.partition)
+        if entry.topic_id is not None and entry.topic_id != partition.topic_id:
+            raise KafkaError(ErrorCode.unknown_topic_id)
         config = partition.log.config
         headers = check_produced(
             entry.records,
@@ -142,7 +147,7 @@ def _append(
         )
         for header in headers:
             if header.is_transactional:
-                _check_transaction(broker, request, partition, header, verified)
+                _check_transaction(context, request, partition, header, joined)
         if config.full_record_check:
             check_records(entry.records, headers)
         if config.is_compacted:
@@ -164,80 +169,100 @@ def _append(
         appended.base_offset,
         appended.log_append_time_ms,
         appended.log_start_offset,
+        topic_id=entry.topic_id,
     )
     if request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
         return result, partition.committed(appended.last_offset + 1)
     return result, None
 
 
-class _Unverified(NamedTuple):
-    """The first batch of a transaction in a partition, and the token of its verification."""
-
-    partition: Partition
-    producer_id: int
-    producer_epoch: int
-    token: object
+# -- transactions -----------------------------------------------------------------------------
 
 
-def _unverified(
+def _unjoined(
     broker: BrokerServices, request: codec.ProduceRequest
-) -> dict[TopicPartition, _Unverified]:
-    """Partitions for which the coordinator on another broker must be asked."""
-    found: dict[TopicPartition, _Unverified] = {}
-    assert request.transactional_id is not None
-    if not _is_verifying(broker) or broker.transactions.is_here(request.transactional_id):
-        return found
+) -> tuple[int, dict[TopicPartition, Unjoined]]:
+    """The request's producer id, and the partitions that its transaction is to begin in.
+
+    Batches of a second producer in one request are left out, and so refused.
+    """
+    producer_id = producer_epoch = -1
+    found: dict[TopicPartition, Unjoined] = {}
     for entry in request.partitions:
         if entry.records is None or len(entry.records) < HEADER_BYTES:
             continue
         header = read_header(entry.records)
+        if not header.is_transactional:
+            continue
+        if producer_id < 0:
+            producer_id, producer_epoch = header.producer_id, header.producer_epoch
+        if (header.producer_id, header.producer_epoch) != (producer_id, producer_epoch):
+            continue
         try:
             partition = broker.replicas.get_leader(entry.topic, entry.partition)
         except KafkaError:
             continue  # refused where it is appended
-        producer_id, epoch = header.producer_id, header.producer_epoch
-        if not header.is_transactional or _is_open(partition, producer_id, epoch):
-            continue
-        token = partition.log.producers.begin_verification(producer_id)
-        found[entry.topic, entry.partition] = _Unverified(partition, producer_id, epoch, token)
-    return found
+        if not is_open(partition, producer_id, producer_epoch):
+            found[entry.topic, entry.partition] = begin(partition, producer_id, producer_epoch)
+    return producer_id, found
+
+
+def _question(
+    request: codec.ProduceRequest, unjoined: Mapping[TopicPartition, Unjoined]
+) -> AddRequest:
+    first = next(iter(unjoined.values()))
+    assert request.transactional_id is not None
+    return AddRequest(
+        request.transactional_id, first.producer_id, first.producer_epoch, frozenset(unjoined)
+    )
 
 
 def _check_transaction(
-    broker: BrokerServices,
+    context: RequestContext,
     request: codec.ProduceRequest,
     partition: Partition,
     header: BatchHeader,
-    verified: Mapping[TopicPartition, ErrorCode],
+    joined: Joined,
 ) -> None:
     """Refuse a batch whose partition is not in its producer's transaction. Raises KafkaError."""
-    transactional_id = request.transactional_id
-    if transactional_id is None or header.producer_id < 0:
+    producer_id = header.producer_id
+    if request.transactional_id is None or producer_id < 0:
         raise KafkaError(ErrorCode.invalid_txn_state, "the batch names no transactional producer")
-    producer_id, epoch = header.producer_id, header.producer_epoch
-    if _is_open(partition, producer_id, epoch) or not _is_verifying(broker):
+    if joined is None or is_open(partition, producer_id, header.producer_epoch):
         return
+    name = f"{partition.topic}-{partition.partition}"
     key = (partition.topic, partition.partition)
-    error = verified.get(key)
-    if error is None:
-        error = verify_here(
-            broker, transactional_id, producer_id, epoch, key, later_code=VERIFY_LATER
-        )
+    # Not asked about: a marker came since its transaction was seen open here.
+    error = joined.get(key, ErrorCode.invalid_txn_state)
     if error is not ErrorCode.none:
+        raise KafkaError(error, f"{name} is not in the transaction of {producer_id}")
+    if (
+        Joining.of_produce(context.api_version).adds
+        and header.base_sequence > 0
+        and partition.log.producers.get(producer_id) is None
+    ):
+        # In version 2 every transaction has an epoch of its own, whose sequences begin with 0.
         raise KafkaError(
-            error or VERIFY_LATER, f"{key[0]}-{key[1]} is not in the transaction of {producer_id}"
+            ErrorCode.out_of_order_sequence_number,
+            f"{name}: producer {producer_id} begins with sequence {header.base_sequence}",
         )
 
 
-def _is_open(partition: Partition, producer_id: int, epoch: int) -> bool:
-    """Whether the producer's transaction was begun in this partition already."""
-    known = partition.log.producers.get(producer_id)
-    return known is not None and known.epoch == epoch and known.transaction_first_offset >= 0
+def _named(broker: BrokerServices, entry: codec.PartitionRecords) -> codec.PartitionRecords:
+    """The entry with its topic's name, by the id; an entry without an id names no topic."""
+    topic_id = entry.topic_id or uuid.UUID(int=0)
+    topic = broker.metadata.topic_by_id(topic_id)
+    return entry._replace(topic=NO_TOPIC if topic is None else topic.name, topic_id=topic_id)
 
 
-def _is_verifying(broker: BrokerServices) -> bool:
-    value = broker.settings.config.get("transaction.partition.verification.enable", "true")
-    return value.lower() != "false"
+def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
+    """The entry with records of its own: the frame's buffer is used again meanwhile."""
+    if entry.records is None:
+        return entry
+    return entry._replace(records=memoryview(bytearray(entry.records)))
+
+
+# -- answers ----------------------------------------------------------------------------------
 
 
 async def _answer_when_committed(
@@ -257,6 +282,12 @@ async def _answer_when_committed(
     return codec.encode_response(version, results)
 
 
+def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: ErrorCode) -> bytes:
+    return codec.encode_response(
+        context.api_version, [_refused(entry, code) for entry in request.partitions]
+    )
+
+
 def _refused(
     entry: codec.PartitionRecords,
     code: ErrorCode,
@@ -269,8 +300,9 @@ def _refused(
         code,
         record_errors=tuple(record_errors),
         error_message=message,
+        topic_id=entry.topic_id,
     )
 
 
 def _failed(result: codec.PartitionProduced, code: ErrorCode) -> codec.PartitionProduced:
-    return codec.PartitionProduced(result.topic, result.partition, code)
+    return codec.PartitionProduced(result.topic, result.partition, code, topic_id=result.topic_id)

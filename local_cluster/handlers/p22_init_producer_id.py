@@ -1,8 +1,10 @@
-"""InitProducerId v0-v4: ids for idempotent producers, epochs for transactional ones (KIP-98).
+"""InitProducerId v0-v5: ids for idempotent producers, epochs for transactional ones (KIP-98).
 
 Ids come from blocks that are reserved in ZooKeeper, so that no two brokers give the same one. v3
 lets a producer name the id and epoch it had, and so go on after an error (KIP-360); v4 may answer
-PRODUCER_FENCED, which older versions are told as INVALID_PRODUCER_EPOCH.
+PRODUCER_FENCED, which older versions are told as INVALID_PRODUCER_EPOCH; v5 is the first that
+knows TRANSACTION_ABORTABLE (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and
+not served.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .services import BrokerServices
 VERSION_WITH_PRODUCER_FENCED: Final = 4
 
 
-@handles(ApiKey.INIT_PRODUCER_ID, min_version=0, max_version=4)
+@handles(ApiKey.INIT_PRODUCER_ID, min_version=0, max_version=5)
 def init_producer_id(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Give the next producer id, or the transactional id's with a new epoch."""
     transactional_id = request.transactional_id

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn v0-v4: partitions that a transaction is going to write (KIP-98).
+"""AddPartitionsToTxn v0-v5: partitions that a transaction is going to write (KIP-98).
 
 v2 may answer PRODUCER_FENCED (KIP-588); v4 takes several transactions and is spoken between
-brokers, above all to verify (KIP-890), so it asks for CLUSTER_ACTION.
+brokers, to verify partitions or to add those that a client of transaction version 2 writes
+(KIP-890), so it asks for CLUSTER_ACTION and for nothing else. v5 knows TRANSACTION_ABORTABLE.
 
 All partitions join or none: where one topic is not known or not allowed, its partitions are told
 so and the others OPERATION_NOT_ATTEMPTED.
@@ -9,6 +10,7 @@ so and the others OPERATION_NOT_ATTEMPTED.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from local_cluster.controller.model import INTERNAL_TOPICS
@@ -17,6 +19,7 @@ from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .joining import CLIENT_VERSION_ADDING
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 from .transactional import error_of, told
@@ -24,7 +27,7 @@ from .transactional import error_of, told
 VERSION_BETWEEN_BROKERS: Final = 4
 
 
-@handles(ApiKey.ADD_PARTITIONS_TO_TXN, min_version=0, max_version=4)
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN, min_version=0, max_version=5)
 def add_partitions_to_txn(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Add partitions to a transaction, or verify that they were added."""
     if context.api_version >= VERSION_BETWEEN_BROKERS:
@@ -54,25 +57,41 @@ async def _answer_one(
 async def _answer_many(
     broker: BrokerServices, context: RequestContext, request: Any
 ) -> dict[str, Any]:
-    results = []
-    for entry in request.transactions:
-        wanted = _add_request(
-            entry.transactional_id, entry.producer_id, entry.producer_epoch, entry.topics
+    """Each transaction's answer; they are committed side by side."""
+    asked = [
+        _add_request(entry.transactional_id, entry.producer_id, entry.producer_epoch, entry.topics)
+        for entry in request.transactions
+    ]
+    answers = await asyncio.gather(
+        *(
+            _join(broker, wanted, verify_only=entry.verify_only)
+            for wanted, entry in zip(asked, request.transactions, strict=True)
         )
-        if entry.verify_only:
-            try:
-                errors = dict(broker.transactions.verify(wanted))
-            except KafkaError as error:
-                errors = dict.fromkeys(wanted.partitions, error.code)
-        else:
-            errors = await _add(broker, context, wanted)
-        results.append(
+    )
+    return {
+        "error_code": ErrorCode.none,
+        "results_by_transaction": [
             {
                 "transactional_id": entry.transactional_id,
                 "topic_results": _topics(entry.topics, errors, context.api_version),
             }
+            for entry, errors in zip(request.transactions, answers, strict=True)
+        ],
+    }
+
+
+async def _join(
+    broker: BrokerServices, wanted: AddRequest, *, verify_only: bool
+) -> dict[TopicPartition, ErrorCode]:
+    try:
+        if verify_only:
+            return dict(broker.transactions.verify(wanted))
+        error = await broker.transactions.add_partitions(
+            wanted._replace(client_version=CLIENT_VERSION_ADDING)
         )
-    return {"error_code": ErrorCode.none, "results_by_transaction": results}
+    except KafkaError as refused:
+        error = refused.code
+    return dict.fromkeys(wanted.partitions, error)
 
 
 async def _add(
@@ -92,7 +111,9 @@ async def _add(
         others = dict.fromkeys(wanted.partitions, ErrorCode.operation_not_attempted)
         return others | refused
     try:
-        added = broker.transactions.add_partitions(wanted)
+        added = broker.transactions.add_partitions(
+            wanted._replace(connection_id=context.connection_id)
+        )
     except KafkaError as error:
         return dict.fromkeys(wanted.partitions, error.code)
     return dict.fromkeys(wanted.partitions, await error_of(added))

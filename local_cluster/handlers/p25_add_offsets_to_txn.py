@@ -1,7 +1,8 @@
-"""AddOffsetsToTxn v0-v3: a transaction is going to commit positions of a group (KIP-98).
+"""AddOffsetsToTxn v0-v4: a transaction is going to commit positions of a group (KIP-98).
 
 What joins the transaction is the partition of `__consumer_offsets` where the group lives, so that
-it gets a marker too. v2 may answer PRODUCER_FENCED (KIP-588).
+it gets a marker too. v2 may answer PRODUCER_FENCED (KIP-588), v4 knows TRANSACTION_ABORTABLE
+(KIP-890). Clients of transaction version 2 leave this to TxnOffsetCommit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .services import BrokerServices
 from .transactional import error_code
 
 
-@handles(ApiKey.ADD_OFFSETS_TO_TXN, min_version=0, max_version=3)
+@handles(ApiKey.ADD_OFFSETS_TO_TXN, min_version=0, max_version=4)
 def add_offsets_to_txn(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Add the group's partition of the offsets topic to the transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
@@ -33,6 +34,7 @@ def add_offsets_to_txn(broker: BrokerServices, context: RequestContext, request:
                 request.producer_id,
                 request.producer_epoch,
                 frozenset({(OFFSETS_TOPIC, partition)}),
+                connection_id=context.connection_id,
             )
         )
     except KafkaError as error:

@@ -1,22 +1,25 @@
-"""WriteTxnMarkers v1: a coordinator, or `kafka-transactions abort`, ends transactions (KIP-98).
+"""WriteTxnMarkers v1-v2: a coordinator, or `kafka-transactions abort`, ends transactions (KIP-98).
 
-Asks for CLUSTER_ACTION. Each partition answers when its marker is committed.
+Asks for CLUSTER_ACTION. Each partition answers when its marker is committed. v2 tells the
+transaction version of each marker (KIP-1228): from 2 on its epoch is above that of the records.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from local_cluster.records.control import EndMarker
 from local_cluster.transactions.markers import write_markers
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.messages import get
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.WRITE_TXN_MARKERS, min_version=1, max_version=1)
+@handles(ApiKey.WRITE_TXN_MARKERS, min_version=1, max_version=2)
 def write_txn_markers(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Write every marker to every partition that is led here."""
     allowed = broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster")
@@ -24,34 +27,42 @@ def write_txn_markers(broker: BrokerServices, context: RequestContext, request: 
 
 
 async def _write(broker: BrokerServices, request: Any, allowed: bool) -> dict[str, Any]:
-    answers = []
-    for entry in request.markers:
-        partitions = [
-            (topic.name, index) for topic in entry.topics for index in topic.partition_indexes
-        ]
-        if allowed:
-            errors = await write_markers(
-                broker,
-                partitions,
-                producer_id=entry.producer_id,
-                producer_epoch=entry.producer_epoch,
-                marker=EndMarker(entry.transaction_result, entry.coordinator_epoch),
-            )
-        else:
-            errors = dict.fromkeys(partitions, ErrorCode.cluster_authorization_failed)
-        answers.append(
+    """All markers side by side."""
+    return {
+        "markers": await asyncio.gather(
+            *(_write_one(broker, entry, allowed) for entry in request.markers)
+        )
+    }
+
+
+async def _write_one(broker: BrokerServices, entry: Any, allowed: bool) -> dict[str, Any]:
+    partitions = [
+        (topic.name, index) for topic in entry.topics for index in topic.partition_indexes
+    ]
+    if allowed:
+        errors = await write_markers(
+            broker,
+            partitions,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            marker=EndMarker(
+                entry.transaction_result,
+                entry.coordinator_epoch,
+                get(entry, "transaction_version", 0),
+            ),
+        )
+    else:
+        errors = dict.fromkeys(partitions, ErrorCode.cluster_authorization_failed)
+    return {
+        "producer_id": entry.producer_id,
+        "topics": [
             {
-                "producer_id": entry.producer_id,
-                "topics": [
-                    {
-                        "name": topic.name,
-                        "partitions": [
-                            {"partition_index": index, "error_code": errors[topic.name, index]}
-                            for index in topic.partition_indexes
-                        ],
-                    }
-                    for topic in entry.topics
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": index, "error_code": errors[topic.name, index]}
+                    for index in topic.partition_indexes
                 ],
             }
-        )
-    return {"markers": answers}
+            for topic in entry.topics
+        ],
+    }

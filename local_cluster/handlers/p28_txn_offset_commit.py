@@ -1,10 +1,10 @@
-"""TxnOffsetCommit v0-v3: positions that become visible with the transaction (KIP-98).
+"""TxnOffsetCommit v0-v5: positions that become visible with the transaction (KIP-98).
 
 v2 adds the leader epoch (KIP-320), v3 the member and its generation, so that a consumer that lost
-its partitions cannot commit (KIP-447).
+its partitions cannot commit (KIP-447), v4 knows TRANSACTION_ABORTABLE.
 
-The partition of `__consumer_offsets` must have joined the transaction (AddOffsetsToTxn); that is
-verified with the transaction's coordinator (KIP-890), here or by asking the broker that is it.
+The partition of `__consumer_offsets` must have joined the transaction, by AddOffsetsToTxn or, from
+v5 on, by this request itself: a matter for the transaction's coordinator (joining.py, KIP-890).
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import Any
 
 from local_cluster.controller.model import OFFSETS_TOPIC
 from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
+from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 
+from .joining import Joining, begin, is_open, is_verifying, join
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
-from .verification import verify
 
 
-@handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=3)
+@handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=5)
 def txn_offset_commit(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Commit the positions of existing topics in a transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
@@ -54,17 +55,7 @@ async def _commit(broker: BrokerServices, context: RequestContext, request: Any)
     errors: tuple[ErrorCode, ...] = ()
     if offsets:
         try:
-            partition = broker.groups.partition_of(request.group_id)
-            error = await verify(
-                broker,
-                request.transactional_id,
-                request.producer_id,
-                request.producer_epoch,
-                (OFFSETS_TOPIC, partition),
-                later_code=ErrorCode.coordinator_load_in_progress,
-            )
-            if error is not ErrorCode.none:
-                raise KafkaError(error)
+            await _join(broker, context, request)
             errors = await broker.groups.commit_transactional(
                 TransactionalCommitRequest(
                     request.group_id,
@@ -82,6 +73,26 @@ async def _commit(broker: BrokerServices, context: RequestContext, request: Any)
                 code = ErrorCode.not_coordinator
             errors = (code,) * len(offsets)
     return _answer(request, refused, errors)
+
+
+async def _join(broker: BrokerServices, context: RequestContext, request: Any) -> None:
+    """Have the group's partition in the transaction. Raises KafkaError where it is not."""
+    joining = Joining.of_offset_commit(context.api_version)
+    if not joining.adds and not is_verifying(broker):
+        return
+    key = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
+    replica = broker.replicas.get_leader(*key)
+    if is_open(replica, request.producer_id, request.producer_epoch):
+        return
+    entry = begin(replica, request.producer_id, request.producer_epoch)
+    wanted = AddRequest(
+        request.transactional_id, request.producer_id, request.producer_epoch, frozenset({key})
+    )
+    error = (await join(broker, wanted, joining))[key]
+    if error is ErrorCode.none and not entry.is_still_good():
+        error = ErrorCode.invalid_txn_state
+    if error is not ErrorCode.none:
+        raise KafkaError(error)
 
 
 def _all(request: Any, error: ErrorCode) -> dict[str, Any]:

@@ -37,6 +37,8 @@ PRODUCERS_MAX: Final = 100_000
 """Producer ids kept per log; beyond it the tenth that was seen longest ago is forgotten."""
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 NO_OFFSET: Final = -1
+EPOCH_RAISED_SINCE: Final = 2
+"""transaction.version from which a marker's epoch is above that of the records it ends."""
 
 
 class SequencedBatch(NamedTuple):
@@ -150,7 +152,14 @@ class ProducerState:
         entry = self._entries.get(producer_id)
         if entry is None:
             return
-        if producer_epoch < entry.epoch:
+        # Version 2 raises the epoch with every end, so a marker that has the epoch of an open
+        # transaction belongs to the one before. Without one it repeats the last, and is harmless.
+        is_late = producer_epoch < entry.epoch or (
+            producer_epoch == entry.epoch
+            and marker.transaction_version >= EPOCH_RAISED_SINCE
+            and entry.transaction_first_offset != NO_OFFSET
+        )
+        if is_late:
             raise KafkaError(
                 ErrorCode.invalid_producer_epoch,
                 f"producer {producer_id}: marker of epoch {producer_epoch}, {entry.epoch} was seen",
@@ -163,6 +172,8 @@ class ProducerState:
 
     def begin_verification(self, producer_id: int) -> object:
         """A token that is good until the next marker of this producer (or batch of it)."""
+        if producer_id not in self._verifying and len(self._verifying) >= PRODUCERS_MAX:
+            del self._verifying[next(iter(self._verifying))]
         return self._verifying.setdefault(producer_id, object())
 
     def is_verified(self, producer_id: int, token: object) -> bool:

@@ -22,10 +22,15 @@ _VERSION: Final = 0
 
 
 class EndMarker(NamedTuple):
-    """How a transaction ended, and the epoch of the coordinator that says so."""
+    """How a transaction ended, and the epoch of the coordinator that says so.
+
+    From transaction version 2 on the producer epoch of a marker is above that of the records; the
+    version is told to whoever writes the marker, and is not in the record (KIP-1228).
+    """
 
     is_commit: bool
     coordinator_epoch: int
+    transaction_version: int = 0
 
 
 def encode_marker(

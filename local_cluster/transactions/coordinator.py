@@ -17,14 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 from local_cluster.controller.model import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .broker_lines import BrokerLines
+from .join_batches import JoinBatches
 from .markers import MarkerSender
-from .requests import AddRequest, EndRequest, InitAnswer, InitRequest, Outcome, TransactionLimits
+from .requests import (
+    AddRequest,
+    EndRequest,
+    InitRequest,
+    Outcome,
+    ProducerAnswer,
+    TransactionLimits,
+)
 from .shard import TransactionShard
 from .transaction import TopicPartition, Transaction
+from .turns import ProducerTurns
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices
@@ -32,7 +40,6 @@ if TYPE_CHECKING:
 
 EXPIRY_INTERVAL_MS_DEFAULT: Final = 10_000
 """Default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
-VERIFY_VERSION: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +66,8 @@ class TransactionCoordinator:
         self._broker = broker
         self._lines = BrokerLines(broker)
         self._markers = MarkerSender(broker, self._lines)
+        self._joins = JoinBatches(self._lines)
+        self.turns = ProducerTurns()
         self._topic = CoordinatedTopic(
             broker, TRANSACTIONS_TOPIC, lambda: TransactionShard(limits), self._mark
         )
@@ -82,11 +91,12 @@ class TransactionCoordinator:
     async def stop(self) -> None:
         """Fail whoever waits, stop every task. Markers under way go on after the next start."""
         await self._topic.stop()
+        await self._joins.close()
         await self._lines.close()
 
     # -- requests: each raises KafkaError where the id is not served here and now -----------
 
-    async def init_producer_id(self, request: InitRequest) -> InitAnswer:
+    async def init_producer_id(self, request: InitRequest) -> ProducerAnswer:
         """InitProducerId; takes a new producer id only where one is needed."""
         answer = await self._ask_init(request)
         if not answer.needs_producer_id:
@@ -100,9 +110,13 @@ class TransactionCoordinator:
             request.transactional_id, lambda shard, now_ms: shard.add_partitions(request, now_ms)
         )
 
-    def end(self, request: EndRequest) -> Awaitable[ErrorCode]:
-        """EndTxn."""
-        return self._ask(request.transactional_id, lambda shard, now_ms: shard.end(request, now_ms))
+    async def end(self, request: EndRequest) -> ProducerAnswer:
+        """EndTxn; takes a new producer id only where the epochs of the old one are used up."""
+        answer = await self._ask_end(request)
+        if not answer.needs_producer_id:
+            return answer
+        producer_id = await self._broker.producer_ids.next()
+        return await self._ask_end(request._replace(new_producer_id=producer_id))
 
     def verify(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
         """Whether partitions belong to the ongoing transaction."""
@@ -112,37 +126,19 @@ class TransactionCoordinator:
         """Whether this broker is the coordinator of a transactional id."""
         return self._topic.is_here(transactional_id)
 
-    async def verify_elsewhere(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
-        """`verify` by the broker that coordinates the id. Raises KafkaError."""
-        leader = self._topic.leader_of(request.transactional_id)
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(request.partitions):
-            by_topic.setdefault(topic, []).append(partition)
-        fields = {
-            "transactions": [
-                {
-                    "transactional_id": request.transactional_id,
-                    "producer_id": request.producer_id,
-                    "producer_epoch": request.producer_epoch,
-                    "verify_only": True,
-                    "topics": [
-                        {"name": topic, "partitions": tuple(indexes)}
-                        for topic, indexes in by_topic.items()
-                    ],
-                }
-            ]
-        }
-        response = await self._lines.call(
-            leader, ApiKey.ADD_PARTITIONS_TO_TXN, fields, VERIFY_VERSION
-        )
-        if response.error_code:
-            raise KafkaError(response.error_code)
-        return {
-            (topic.name, entry.partition_index): entry.partition_error_code
-            for result in response.results_by_transaction
-            for topic in result.topic_results
-            for entry in topic.results_by_partition
-        }
+    async def join(
+        self, request: AddRequest, *, verify_only: bool
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Add partitions, or verify that they were added, wherever the id is coordinated.
+
+        Raises KafkaError.
+        """
+        if not self.is_here(request.transactional_id):
+            leader = self._topic.leader_of(request.transactional_id)
+            return await self._joins.ask(leader, request, verify_only=verify_only)
+        if verify_only:
+            return self.verify(request)
+        return dict.fromkeys(request.partitions, await self.add_partitions(request))
 
     def describe(self, transactional_id: str) -> Transaction | None:
         """DescribeTransactions of one id; None if it is not known."""
@@ -155,10 +151,13 @@ class TransactionCoordinator:
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _ask_init(self, request: InitRequest) -> Awaitable[InitAnswer]:
+    def _ask_init(self, request: InitRequest) -> Awaitable[ProducerAnswer]:
         return self._ask(
             request.transactional_id, lambda shard, now_ms: shard.init_producer_id(request, now_ms)
         )
+
+    def _ask_end(self, request: EndRequest) -> Awaitable[ProducerAnswer]:
+        return self._ask(request.transactional_id, lambda shard, now_ms: shard.end(request, now_ms))
 
     def _ask(
         self, transactional_id: str, ask: Callable[[TransactionShard, int], Outcome]

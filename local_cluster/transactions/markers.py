@@ -1,8 +1,9 @@
 """Markers: written to partitions led here, sent to the leaders of the others (WriteTxnMarkers).
 
-A decided transaction is retried until every partition has its marker: the decision is in the log,
-so there is nothing else to do. A partition whose topic is gone needs none. Where a leader knows a
-newer coordinator or a newer producer epoch, this coordinator was deposed and stops.
+The leaders are told side by side. What fails is tried again, with pauses up to a second, for as
+long as this broker coordinates: the decision is in the log, so there is nothing else to do. A
+partition whose topic is gone needs none. Where a leader knows a newer coordinator or a newer
+producer epoch, this coordinator was deposed and stops.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
-MARKERS_VERSION_MAX: Final = 1
+MARKERS_VERSION_MAX: Final = 2
 
 _DEPOSED: Final = frozenset(
     {ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch}
@@ -97,12 +98,21 @@ class MarkerSender:
 
     async def __call__(self, decided: Transaction, coordinator_epoch: int) -> bool:
         """Until every partition has its marker: True. False if this coordinator was deposed."""
-        marker = EndMarker(decided.state is TransactionState.PREPARE_COMMIT, coordinator_epoch)
+        marker = EndMarker(
+            decided.state is TransactionState.PREPARE_COMMIT,
+            coordinator_epoch,
+            decided.client_version,
+        )
         missing = set(decided.partitions)
         wait_seconds = RETRY_SECONDS_MIN
         while True:
-            for leader, partitions in self._by_leader(missing).items():
-                errors = await self._send(leader, partitions, decided, marker)
+            answers = await asyncio.gather(
+                *(
+                    self._send(leader, partitions, decided, marker)
+                    for leader, partitions in self._by_leader(missing).items()
+                )
+            )
+            for errors in answers:
                 deposed = _DEPOSED & set(errors.values())
                 if deposed:
                     _log.warning("markers of %s: %s", decided.transactional_id, deposed)
@@ -173,6 +183,7 @@ def _fields(
                     for topic, indexes in by_topic.items()
                 ],
                 "coordinator_epoch": marker.coordinator_epoch,
+                "transaction_version": marker.transaction_version,
             }
         ]
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
 from local_cluster.coordinator_runtime.outcome import StoredRecord
@@ -20,6 +20,10 @@ class TransactionLimits:
     transactional_id_expiration_ms: int = 7 * 24 * 3_600_000
 
 
+NO_CONNECTION: Final = 0
+"""Connections are numbered from 1, in the order in which they came."""
+
+
 class InitRequest(NamedTuple):
     """One InitProducerId with a transactional id.
 
@@ -34,8 +38,11 @@ class InitRequest(NamedTuple):
     new_producer_id: int = NO_PRODUCER_ID
 
 
-class InitAnswer(NamedTuple):
-    """The producer's id and epoch; with `needs_producer_id` nothing was done, ask again."""
+class ProducerAnswer(NamedTuple):
+    """InitProducerId or EndTxn: the producer's id and epoch from now on.
+
+    With `needs_producer_id` nothing was done: ask again with a new producer id.
+    """
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -44,24 +51,34 @@ class InitAnswer(NamedTuple):
 
 
 class AddRequest(NamedTuple):
-    """One AddPartitionsToTxn or AddOffsetsToTxn."""
+    """Partitions that join a transaction: AddPartitionsToTxn, AddOffsetsToTxn, or a write of
+    version 2, which adds its partition by itself.
+
+    `client_version` is the transaction.version that the client follows, `connection_id` the
+    connection by which it asked for this itself.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
+    client_version: int = 0
+    connection_id: int = NO_CONNECTION
 
 
 class EndRequest(NamedTuple):
-    """One EndTxn."""
+    """One EndTxn. `new_producer_id` is -1 until the shard asks for it."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     is_commit: bool
+    client_version: int = 0
+    connection_id: int = NO_CONNECTION
+    new_producer_id: int = NO_PRODUCER_ID
 
 
-Answer = ErrorCode | InitAnswer | None
+Answer = ErrorCode | ProducerAnswer | None
 
 
 @dataclass(slots=True)

@@ -4,13 +4,17 @@ A request changes the shard at once and yields the record that tells of the chan
 appends it, and when it is committed lets the answer go and writes the markers. Loading replays the
 same records. Where an append fails the runtime throws the shard away and replays.
 
-Rules (Kafka's TransactionCoordinator and TransactionMetadata, protocol of version 1):
+Rules (Kafka's TransactionCoordinator and TransactionMetadata):
 
 - only the current producer id and epoch may add partitions and end; older epochs are fenced
 - InitProducerId raises the epoch; a transaction still ongoing is aborted first, under an epoch
   that fences its producer, and the caller told CONCURRENT_TRANSACTIONS until that is over
 - a decision is never changed: an EndTxn that repeats it is told so, one that contradicts it refused
 - a transaction older than its timeout is aborted, and its producer fenced
+- in transactions of version 2 (KIP-890) every end raises the epoch, so that the EndTxn of one
+  transaction can be told from that of the next (ending.py)
+- in version 1 it cannot; there an EndTxn is refused that comes by an older connection than
+  partitions of the transaction did: its client has gone on without it
 
 Not here: who leads, waiting, markers (coordinator_runtime/, markers.py), producer ids.
 """
@@ -23,6 +27,7 @@ from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, Unreada
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
 from local_cluster.wire.errors import ErrorCode
 
+from .ending import Verdict, judge
 from .records import (
     TRANSACTIONAL_ID_BYTES_MAX,
     decode_key,
@@ -31,14 +36,17 @@ from .records import (
     encode_value,
 )
 from .requests import (
+    NO_CONNECTION,
     AddRequest,
     EndRequest,
-    InitAnswer,
     InitRequest,
     Outcome,
+    ProducerAnswer,
     TransactionLimits,
 )
 from .transaction import (
+    EPOCH_EXHAUSTED,
+    EPOCH_RAISED_SINCE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     PRODUCER_EPOCH_MAX,
@@ -57,11 +65,14 @@ from .transaction_fsm import (
 class TransactionShard:
     """The transactional ids of one partition."""
 
-    __slots__ = ("limits", "transactions")
+    __slots__ = ("_added_by", "limits", "transactions")
 
     def __init__(self, limits: TransactionLimits) -> None:
         self.limits = limits
         self.transactions: dict[str, Transaction] = {}
+        self._added_by: dict[str, int] = {}
+        """The youngest connection that added partitions to the transaction, by id. Not in the
+        log: connections do not outlive this process."""
 
     # Loading
 
@@ -123,15 +134,24 @@ class TransactionShard:
         if known.state in PREPARED:
             return _refused(ErrorCode.concurrent_transactions)
         if known.state is TransactionState.ONGOING:
+            if request.producer_epoch not in (NO_PRODUCER_EPOCH, known.producer_epoch):
+                # Who begins a transaction has the newest epoch: this one comes late.
+                return _refused(ErrorCode.producer_fenced)
             outcome = self._fence(known, now_ms)
-            outcome.answer = InitAnswer(ErrorCode.concurrent_transactions)
+            outcome.answer = ProducerAnswer(ErrorCode.concurrent_transactions)
             return outcome
         return self._initialize(known, request, now_ms)
 
     def _initialize(self, known: Transaction, request: InitRequest, now_ms: int) -> Outcome:
         names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
         if known.is_epoch_exhausted and (
-            not names_epoch or request.producer_epoch == known.producer_epoch
+            not names_epoch
+            or request.producer_epoch == known.producer_epoch
+            # Fenced under the last epoch there is, which no producer is given.
+            or (
+                known.producer_epoch == PRODUCER_EPOCH_MAX
+                and request.producer_epoch == known.last_producer_epoch
+            )
         ):
             if request.new_producer_id == NO_PRODUCER_ID:
                 return _needs_producer_id()
@@ -145,7 +165,7 @@ class TransactionShard:
                 last_epoch = known.producer_epoch
             elif request.producer_epoch == known.last_producer_epoch:
                 # The answer to the call before was lost: the epoch was raised already.
-                return Outcome(answer=_initialized(known))
+                return Outcome(answer=_current(known))
             else:
                 return _refused(ErrorCode.producer_fenced)
         changed = known.initialize(
@@ -156,7 +176,7 @@ class TransactionShard:
             now_ms=now_ms,
         )
         outcome = self._store(changed)
-        outcome.answer = _initialized(changed)
+        outcome.answer = _current(changed)
         return outcome
 
     def add_partitions(self, request: AddRequest, now_ms: int) -> Outcome:
@@ -167,9 +187,14 @@ class TransactionShard:
             return Outcome(answer=error)
         if known.state in PREPARED:
             return Outcome(answer=ErrorCode.concurrent_transactions)
-        if known.state is TransactionState.ONGOING and request.partitions <= known.partitions:
+        is_ongoing = known.state is TransactionState.ONGOING
+        youngest = self._added_by.get(request.transactional_id, NO_CONNECTION)
+        self._added_by[request.transactional_id] = (
+            max(youngest, request.connection_id) if is_ongoing else request.connection_id
+        )
+        if is_ongoing and request.partitions <= known.partitions:
             return Outcome(answer=ErrorCode.none)
-        outcome = self._store(known.add(request.partitions, now_ms))
+        outcome = self._store(known.add(request.partitions, request.client_version, now_ms))
         outcome.answer = ErrorCode.none
         return outcome
 
@@ -192,25 +217,33 @@ class TransactionShard:
     def end(self, request: EndRequest, now_ms: int) -> Outcome:
         """EndTxn. The answer is given when the decision is in the log, not the markers."""
         known = self.transactions.get(request.transactional_id)
-        error = _check_producer(known, request.producer_id, request.producer_epoch)
-        if error is not ErrorCode.none or known is None:
-            return Outcome(answer=error)
-        is_commit = request.is_commit
-        match known.state:
-            case TransactionState.ONGOING:
-                outcome = self._decide(known, is_commit, known.producer_epoch, now_ms)
-                outcome.answer = ErrorCode.none
-                return outcome
-            case TransactionState.COMPLETE_COMMIT if is_commit:
-                return Outcome(answer=ErrorCode.none)
-            case TransactionState.COMPLETE_ABORT if not is_commit:
-                return Outcome(answer=ErrorCode.none)
-            case TransactionState.PREPARE_COMMIT if is_commit:
-                return Outcome(answer=ErrorCode.concurrent_transactions)
-            case TransactionState.PREPARE_ABORT if not is_commit:
-                return Outcome(answer=ErrorCode.concurrent_transactions)
-            case _:
-                return Outcome(answer=ErrorCode.invalid_txn_state)
+        if known is None:
+            return _refused(ErrorCode.invalid_producer_id_mapping)
+        verdict = judge(known, request)
+        if verdict is Verdict.REPETITION:
+            if known.producer_epoch == PRODUCER_EPOCH_MAX:
+                return _refused(ErrorCode.producer_fenced)
+            return Outcome(answer=_current(known))
+        if isinstance(verdict, ErrorCode):
+            return _refused(verdict)
+        next_producer_id = NO_PRODUCER_ID
+        if request.client_version < EPOCH_RAISED_SINCE:
+            if request.connection_id < self._added_by.get(known.transactional_id, NO_CONNECTION):
+                return _refused(ErrorCode.invalid_txn_state)
+        elif known.is_epoch_exhausted:
+            next_producer_id = request.new_producer_id
+            if next_producer_id == NO_PRODUCER_ID:
+                return _needs_producer_id()
+        outcome = self._decide(
+            known,
+            is_commit=request.is_commit,
+            client_version=request.client_version,
+            next_producer_id=next_producer_id,
+            now_ms=now_ms,
+        )
+        # A producer whose epochs are used up never sees the last one, which its markers carry.
+        outcome.answer = _current(outcome.decided[0].complete(now_ms))
+        return outcome
 
     # What the coordinator tells
 
@@ -235,18 +268,38 @@ class TransactionShard:
             elif known.state in IDLE and now_ms - known.update_ms >= limit_ms:
                 next_state(known.state, TransactionEvent.EXPIRED)
                 del self.transactions[known.transactional_id]
+                self._added_by.pop(known.transactional_id, None)
                 outcome.records.append(StoredRecord(encode_key(known.transactional_id), None))
         return outcome
 
     # Inside
 
     def _fence(self, known: Transaction, now_ms: int) -> Outcome:
-        """Abort, under the next epoch: whatever its producer still sends is refused."""
-        epoch = min(known.producer_epoch + 1, PRODUCER_EPOCH_MAX)
-        return self._decide(known, False, epoch, now_ms)
+        """Abort under the next epoch, whatever the client's version: what its producer still
+        sends is refused."""
+        return self._decide(
+            known,
+            is_commit=False,
+            client_version=EPOCH_RAISED_SINCE,
+            next_producer_id=NO_PRODUCER_ID,
+            now_ms=now_ms,
+        )
 
-    def _decide(self, known: Transaction, is_commit: bool, epoch: int, now_ms: int) -> Outcome:
-        changed = known.prepare(is_commit=is_commit, producer_epoch=epoch, now_ms=now_ms)
+    def _decide(
+        self,
+        known: Transaction,
+        *,
+        is_commit: bool,
+        client_version: int,
+        next_producer_id: int,
+        now_ms: int,
+    ) -> Outcome:
+        changed = known.prepare(
+            is_commit=is_commit,
+            client_version=client_version,
+            next_producer_id=next_producer_id,
+            now_ms=now_ms,
+        )
         outcome = self._store(changed)
         outcome.decided.append(changed)
         return outcome
@@ -263,8 +316,8 @@ def _is_producer(known: Transaction, request: InitRequest) -> bool:
     if request.producer_id == NO_PRODUCER_ID or request.producer_id == known.producer_id:
         return True
     return (
-        request.producer_id == known.last_producer_id
-        and request.producer_epoch == known.last_producer_epoch
+        request.producer_id == known.previous_producer_id
+        and request.producer_epoch >= EPOCH_EXHAUSTED
     )
 
 
@@ -276,13 +329,14 @@ def _check_producer(known: Transaction | None, producer_id: int, epoch: int) -> 
     return ErrorCode.none
 
 
-def _initialized(transaction: Transaction) -> InitAnswer:
-    return InitAnswer(ErrorCode.none, transaction.producer_id, transaction.producer_epoch)
+def _current(transaction: Transaction) -> ProducerAnswer:
+    """Its producer as it is."""
+    return ProducerAnswer(ErrorCode.none, transaction.producer_id, transaction.producer_epoch)
 
 
 def _refused(error: ErrorCode) -> Outcome:
-    return Outcome(answer=InitAnswer(error))
+    return Outcome(answer=ProducerAnswer(error))
 
 
 def _needs_producer_id() -> Outcome:
-    return Outcome(answer=InitAnswer(ErrorCode.none, needs_producer_id=True))
+    return Outcome(answer=ProducerAnswer(ErrorCode.none, needs_producer_id=True))

@@ -12,6 +12,8 @@ TopicPartition = tuple[str, int]
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
+EPOCH_RAISED_SINCE: Final = 2
+"""transaction.version from which every end raises the producer's epoch (KIP-890)."""
 PRODUCER_EPOCH_MAX: Final = 32_767
 EPOCH_EXHAUSTED: Final = PRODUCER_EPOCH_MAX - 1
 """From here on a producer gets a new id; the last epoch is kept for fencing."""
@@ -19,7 +21,7 @@ EPOCH_EXHAUSTED: Final = PRODUCER_EPOCH_MAX - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What the log keeps of a transactional id, and the last id and epoch, which it does not."""
+    """What the log keeps of a transactional id, and the last epoch, which it does not."""
 
     transactional_id: str
     producer_id: int
@@ -29,9 +31,14 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     update_ms: int = NO_TIMESTAMP
     start_ms: int = NO_TIMESTAMP
-    last_producer_id: int = NO_PRODUCER_ID
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last change; another one only where the epochs were used up."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """While an end is under way that uses the last epoch up: the id that follows."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """Of the producer before: an InitProducerId that names it is a retry (KIP-360)."""
+    """The epoch before the last raise: an InitProducerId that names it is a retry (KIP-360)."""
+    client_version: int = 0
+    """transaction.version of the client's last step; from 2 on every end raises the epoch."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -51,41 +58,68 @@ class Transaction:
             self,
             state=next_state(self.state, TransactionEvent.INITIALIZED),
             producer_id=producer_id,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
             producer_epoch=producer_epoch,
+            last_producer_epoch=last_producer_epoch,
             timeout_ms=timeout_ms,
             partitions=frozenset(),
             update_ms=now_ms,
             start_ms=NO_TIMESTAMP,
-            last_producer_id=self.producer_id,
-            last_producer_epoch=last_producer_epoch,
         )
 
-    def add(self, partitions: frozenset[TopicPartition], now_ms: int) -> Transaction:
+    def add(
+        self, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
+    ) -> Transaction:
         """Partitions join the transaction; the first ones begin it."""
         begins = self.state is not TransactionState.ONGOING
         return replace(
             self,
             state=next_state(self.state, TransactionEvent.PARTITIONS_ADDED),
+            previous_producer_id=self.producer_id,
             partitions=partitions if begins else self.partitions | partitions,
             update_ms=now_ms,
             start_ms=now_ms if begins else self.start_ms,
+            client_version=client_version,
         )
 
-    def prepare(self, *, is_commit: bool, producer_epoch: int, now_ms: int) -> Transaction:
-        """The decision; a higher epoch than the producer's fences it."""
+    def prepare(
+        self,
+        *,
+        is_commit: bool,
+        client_version: int,
+        next_producer_id: int = NO_PRODUCER_ID,
+        now_ms: int,
+    ) -> Transaction:
+        """The decision. From version 2 on it raises the epoch, which its markers carry."""
         event = TransactionEvent.COMMIT if is_commit else TransactionEvent.ABORT
+        begun = self.state is TransactionState.ONGOING
+        raises = client_version >= EPOCH_RAISED_SINCE
         return replace(
             self,
             state=next_state(self.state, event),
-            producer_epoch=producer_epoch,
+            previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
+            producer_epoch=min(self.producer_epoch + 1, PRODUCER_EPOCH_MAX)
+            if raises
+            else self.producer_epoch,
+            last_producer_epoch=self.producer_epoch if raises else self.last_producer_epoch,
+            # An abort without a transaction must have a start all the same.
+            start_ms=self.start_ms if begun else now_ms,
             update_ms=now_ms,
+            client_version=client_version,
         )
 
     def complete(self, now_ms: int) -> Transaction:
         """Every partition has its marker."""
+        rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
             self,
             state=next_state(self.state, TransactionEvent.MARKED),
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            producer_epoch=0 if rotates else self.producer_epoch,
             partitions=frozenset(),
             update_ms=now_ms,
         )

@@ -3,6 +3,7 @@
     state            event              next state
     Empty            initialized        Empty             a new epoch before any transaction
     Empty            partitions_added   Ongoing
+    Empty            abort              PrepareAbort      version 2: an abort of nothing
     Empty            expired            Dead
     Ongoing          partitions_added   Ongoing
     Ongoing          commit             PrepareCommit     from here on it will be committed
@@ -60,6 +61,7 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionEvent], Transactio
         {
             (_S.EMPTY, _E.INITIALIZED): _S.EMPTY,
             (_S.EMPTY, _E.PARTITIONS_ADDED): _S.ONGOING,
+            (_S.EMPTY, _E.ABORT): _S.PREPARE_ABORT,
             (_S.EMPTY, _E.EXPIRED): _S.DEAD,
             (_S.ONGOING, _E.PARTITIONS_ADDED): _S.ONGOING,
             (_S.ONGOING, _E.COMMIT): _S.PREPARE_COMMIT,
@@ -68,9 +70,11 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionEvent], Transactio
             (_S.PREPARE_ABORT, _E.MARKED): _S.COMPLETE_ABORT,
             (_S.COMPLETE_COMMIT, _E.INITIALIZED): _S.EMPTY,
             (_S.COMPLETE_COMMIT, _E.PARTITIONS_ADDED): _S.ONGOING,
+            (_S.COMPLETE_COMMIT, _E.ABORT): _S.PREPARE_ABORT,
             (_S.COMPLETE_COMMIT, _E.EXPIRED): _S.DEAD,
             (_S.COMPLETE_ABORT, _E.INITIALIZED): _S.EMPTY,
             (_S.COMPLETE_ABORT, _E.PARTITIONS_ADDED): _S.ONGOING,
+            (_S.COMPLETE_ABORT, _E.ABORT): _S.PREPARE_ABORT,
             (_S.COMPLETE_ABORT, _E.EXPIRED): _S.DEAD,
         }
     )

@@ -108,7 +108,7 @@ async def test_produce_is_advertised_from_zero_and_private_apis_are_not(peer: Pe
     peer.send(ApiKey.API_VERSIONS, 0, b"")
     answer = messages.decode_response(ApiKey.API_VERSIONS, 0, await peer.receive(), 4)
     ranges = {int(a.api_key): (int(a.min_version), int(a.max_version)) for a in answer.api_keys}
-    assert ranges[ApiKey.PRODUCE] == (0, 11)
+    assert ranges[ApiKey.PRODUCE] == (0, 13)
     assert max(ranges) < 1000
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
-from local_cluster.coordinator_runtime.outcome import Now, UnreadableRecordError
-from local_cluster.transactions.records import (
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from local_cluster.coordinator_runtime.outcome import Now
+from local_cluster.transactions.records import encode_key, encode_value
 from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
-    InitAnswer,
     InitRequest,
     Outcome,
+    ProducerAnswer,
     TransactionLimits,
 )
 from local_cluster.transactions.shard import TransactionShard
@@ -62,11 +55,11 @@ class Scene:
         new_id: int = PRODUCER_ID,
         timeout_ms: int = 60_000,
         known: int = -1,
-    ) -> InitAnswer:
+    ) -> ProducerAnswer:
         producer_id = known if known >= 0 else (PRODUCER_ID if epoch >= 0 else -1)
         request = InitRequest("tx", timeout_ms, producer_id, epoch, new_id)
         answer = self.take(self.shard.init_producer_id(request, NOW_MS)).answer
-        assert isinstance(answer, InitAnswer)
+        assert isinstance(answer, ProducerAnswer)
         return answer
 
     def add(self, epoch: int = 0, now_ms: int = NOW_MS) -> object:
@@ -75,7 +68,9 @@ class Scene:
 
     def end(self, *, commit: bool, epoch: int = 0) -> object:
         request = EndRequest("tx", PRODUCER_ID, epoch, commit)
-        return self.take(self.shard.end(request, NOW_MS)).answer
+        answer = self.take(self.shard.end(request, NOW_MS)).answer
+        assert isinstance(answer, ProducerAnswer)
+        return answer.error
 
     def mark(self) -> None:
         self.take(self.shard.complete(self.decided.pop(), NOW_MS))
@@ -90,7 +85,7 @@ def stored(transaction: Transaction) -> bytes:
 
 def test_a_transaction_from_beginning_to_end() -> None:
     scene = Scene()
-    assert scene.init() == InitAnswer(ErrorCode.none, PRODUCER_ID, 0)
+    assert scene.init() == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 0)
     assert scene.add() is ErrorCode.none
     assert scene.end(commit=True) is ErrorCode.none
     assert scene.state() is TransactionState.PREPARE_COMMIT
@@ -115,7 +110,7 @@ def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
     assert scene.decided[0].producer_epoch == 1, "the markers carry the fencing epoch"
     assert scene.end(commit=True) is ErrorCode.producer_fenced
     scene.mark()
-    assert scene.init() == InitAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.init() == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 2)
     assert scene.add(0) is ErrorCode.producer_fenced
     assert scene.add(2) is ErrorCode.none
 
@@ -123,9 +118,9 @@ def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
 def test_a_producer_that_goes_on_names_its_epoch() -> None:
     scene = Scene()
     scene.init()
-    assert scene.init(0) == InitAnswer(ErrorCode.none, PRODUCER_ID, 1)
-    assert scene.init(0) == InitAnswer(ErrorCode.none, PRODUCER_ID, 1), "the answer was lost"
-    assert scene.init(1) == InitAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.init(0) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 1)
+    assert scene.init(0) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 1), "the answer was lost"
+    assert scene.init(1) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 2)
     assert scene.init(0).error is ErrorCode.producer_fenced
     assert scene.init(2, known=PRODUCER_ID + 1).error is ErrorCode.producer_fenced
 
@@ -144,8 +139,8 @@ def test_used_up_epochs_give_a_new_producer_id() -> None:
     assert scene.shard.transactions["tx"].producer_epoch == EPOCH_EXHAUSTED
     request = InitRequest("tx", 60_000)
     asked = scene.shard.init_producer_id(request, NOW_MS)
-    assert asked == Outcome(answer=InitAnswer(ErrorCode.none, needs_producer_id=True))
-    assert scene.init(new_id=8) == InitAnswer(ErrorCode.none, 8, 0)
+    assert asked == Outcome(answer=ProducerAnswer(ErrorCode.none, needs_producer_id=True))
+    assert scene.init(new_id=8) == ProducerAnswer(ErrorCode.none, 8, 0)
 
 
 def test_timeouts_are_capped_and_kept() -> None:
@@ -210,41 +205,3 @@ def test_only_the_transitions_of_the_table_happen() -> None:
         assert [event for known, event in TRANSITIONS if known is state] == [
             TransactionEvent.MARKED
         ], "a decision is never changed"
-
-
-def test_records_are_kafkas() -> None:
-    transaction = Transaction(
-        transactional_id="tx",
-        producer_id=7,
-        producer_epoch=3,
-        timeout_ms=60_000,
-        state=TransactionState.ONGOING,
-        partitions=frozenset({("t", 2), ("t", 0)}),
-        update_ms=11,
-        start_ms=10,
-    )
-    value = (
-        struct.pack(">hqhib", 0, 7, 3, 60_000, 1)
-        + struct.pack(">ih1sii", 1, 1, b"t", 2, 0)
-        + struct.pack(">i", 2)
-        + struct.pack(">qq", 11, 10)
-    )
-    assert encode_key("tx") == b"\0\0\0\2tx"
-    assert encode_value(transaction) == value
-    assert decode_value("tx", value) == transaction
-    flexible = (
-        struct.pack(">hqhib", 1, 7, 3, 60_000, 1)
-        + b"\2\2t\3"
-        + struct.pack(">ii", 0, 2)
-        + b"\0"
-        + struct.pack(">qq", 11, 10)
-        + b"\1\0\x08"
-        + struct.pack(">q", 6)
-    )
-    assert decode_value("tx", flexible) == transaction
-    for broken in (b"", value[:-1], b"\0\2" + value[2:], value[:16] + b"\x63" + value[17:]):
-        with pytest.raises(UnreadableRecordError):
-            decode_value("tx", broken)
-    assert decode_key(b"\0\1rest") is None
-    with pytest.raises(UnreadableRecordError):
-        decode_key(b"\0\0\0\5tx")
