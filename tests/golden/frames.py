@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
+from local_cluster.wire import shape
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import (
     encode_request_header,
@@ -61,6 +64,42 @@ def check_header(line: Golden, frame: memoryview) -> int:
         ours = encode_request_header(line.api_key, line.version, CORRELATION_ID, CLIENT_ID)
     assert ours == bytes(frame[:position])
     return position
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match[1].lower(), name)
+
+
+def fields_of(schema: Any, body: Json) -> dict[str, Any]:
+    """Kafka's JSON as the mapping of field names that our encoder takes."""
+    left = {snake(name).removesuffix("_ms"): value for name, value in body.items()}
+    hints = get_type_hints(schema)
+    values = {}
+    for field in fields(schema):
+        name = field.name.removesuffix("_ms")
+        if name in left:
+            values[field.name] = value_of(
+                left.pop(name), hints[field.name], field.metadata.get("kafka_type", "")
+            )
+    assert not left, f"{schema.__module__} has no such field"
+    return values
+
+
+def value_of(value: Any, hint: Any, kafka_type: str) -> Any:
+    nested = shape.nested_schema(hint)
+    if isinstance(value, list):
+        element = nested or kafka_type
+        return [
+            fields_of(element, entry) if nested else value_of(entry, None, kafka_type)
+            for entry in value
+        ]
+    if nested and value is not None:
+        return fields_of(nested, value)
+    if value is not None and kafka_type in ("bytes", "records"):
+        return base64.b64decode(value)
+    if kafka_type == "uuid":
+        return uuid_of(value)
+    return value
 
 
 def uuid_of(text: str) -> uuid.UUID | None:

@@ -7,21 +7,19 @@ our decoder and must give the JSON's values.
 
 from __future__ import annotations
 
-import base64
 import datetime
-import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from dataclasses import is_dataclass
+from typing import Any
 
 import pytest
 from kio.index import load_request_schema, load_response_schema
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import advertised_apis
-from local_cluster.wire import messages, shape
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
-from tests.golden.frames import Golden, Json, check_header, golden, uuid_of
+from tests.golden.frames import Golden, check_header, fields_of, golden
 
 BY_HAND = (ApiKey.PRODUCE, ApiKey.FETCH)
 """See test_golden_produce_fetch.py."""
@@ -55,42 +53,6 @@ def test_as_java_writes_it(line: Golden) -> None:
     values = fields_of(schema, line.body)
     assert encode(line.api_key, line.version, values).hex() == body.hex()
     check_values(decode(line.api_key, line.version, frame, position), values)
-
-
-def snake(name: str) -> str:
-    return re.sub(r"(?<!^)([A-Z])", lambda match: "_" + match[1].lower(), name)
-
-
-def fields_of(schema: Any, body: Json) -> dict[str, Any]:
-    """Kafka's JSON as the mapping of field names that our encoder takes."""
-    left = {snake(name).removesuffix("_ms"): value for name, value in body.items()}
-    hints = get_type_hints(schema)
-    values = {}
-    for field in fields(schema):
-        name = field.name.removesuffix("_ms")
-        if name in left:
-            values[field.name] = value_of(
-                left.pop(name), hints[field.name], field.metadata.get("kafka_type", "")
-            )
-    assert not left, f"{schema.__module__} has no such field"
-    return values
-
-
-def value_of(value: Any, hint: Any, kafka_type: str) -> Any:
-    nested = shape.nested_schema(hint)
-    if isinstance(value, list):
-        element = nested or kafka_type
-        return [
-            fields_of(element, entry) if nested else value_of(entry, None, kafka_type)
-            for entry in value
-        ]
-    if nested and value is not None:
-        return fields_of(nested, value)
-    if value is not None and kafka_type in ("bytes", "records"):
-        return base64.b64decode(value)
-    if kafka_type == "uuid":
-        return uuid_of(value)
-    return value
 
 
 def check_values(told: Any, values: Any) -> None:
