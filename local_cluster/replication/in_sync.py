@@ -1,0 +1,205 @@
+"""The leader's view of a partition's replicas: who has how much, who is in sync, what is committed.
+
+Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala of 4.x):
+
+    the high watermark   is the least end offset of the in-sync replicas; of the union of the old
+                         and the new ones while a change is under way; and of those that are not in
+                         sync but were caught up lately, which could else never join under load
+    it moves             only while as many are in sync as min.insync.replicas asks for (KIP-966)
+    a replica leaves     when it was not caught up for replica.lag.time.max.ms
+    a replica joins      at the high watermark, and not before the start of the leader's epoch, if
+                         its broker is alive in the run that fetched (KIP-903)
+
+An end offset is what a follower fetches at. Followers fetch at their log end only when that is
+durable (follower.py), so with `flush: fsync` every end offset here is an fsynced one.
+
+Guarantees: an end offset counts only within the leader epoch in which it was told; one proposal is
+under way at a time, and its outcome is taken from a state with a newer version only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from local_cluster.controller.model import PartitionState
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+UNKNOWN_OFFSET: Final = -1
+NEVER_MS: Final = -(1 << 62)
+
+
+class FollowerProgress:
+    """What the leader knows of one follower, in the present leader epoch."""
+
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "end_offset",
+        "fetched_at_leader_end",
+        "fetched_ms",
+        "log_start_offset",
+    )
+
+    def __init__(self) -> None:
+        self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.broker_epoch = -1
+        self.caught_up_ms = NEVER_MS
+        """When it last had everything that the leader had."""
+        self.fetched_ms = NEVER_MS
+        self.fetched_at_leader_end = UNKNOWN_OFFSET
+        """The leader's end at the last fetch: who reaches it was caught up then."""
+
+
+class InSyncReplicas:
+    """The replicas of one partition that this broker leads."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self.state = PartitionState(-1, (), -1, -1, (), -1)
+        self.followers: dict[int, FollowerProgress] = {}
+        self.proposed: tuple[int, ...] | None = None
+        """The in-sync replicas that the controller was asked to write, until that is decided."""
+        self._epoch_start_offset = 0
+
+    # -- what the controller says -----------------------------------------------------------
+
+    def lead(self, state: PartitionState, *, log_end_offset: int, now_ms: int) -> None:
+        """Begin a leader epoch: what followers told in an earlier one is void."""
+        assert state.leader == self._broker_id, "somebody else leads"
+        self.state = state
+        self.proposed = None
+        self._epoch_start_offset = log_end_offset
+        self.followers = {r: FollowerProgress() for r in state.replicas if r != self._broker_id}
+        for replica in state.isr:
+            if replica in self.followers:
+                self.followers[replica].caught_up_ms = now_ms
+
+    def adopt(self, state: PartitionState) -> bool:
+        """Take over a state of the present leader epoch; whether it is news."""
+        assert state.leader_epoch == self.state.leader_epoch, "another epoch begins with lead()"
+        if state.zk_version < self.state.zk_version or state == self.state:
+            return False
+        if state.zk_version > self.state.zk_version:
+            # Whatever was proposed on the version before is now either in it or refused.
+            self.proposed = None
+        self.state = state
+        ids = [r for r in state.replicas if r != self._broker_id]
+        self.followers = {r: self.followers.get(r) or FollowerProgress() for r in ids}
+        return True
+
+    # -- what followers say -----------------------------------------------------------------
+
+    def fetched(
+        self,
+        replica: int,
+        *,
+        broker_epoch: int,
+        end_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        now_ms: int,
+    ) -> None:
+        """A follower fetches at its end offset, in the present leader epoch, without divergence.
+
+        Raises KafkaError: unknown_topic_or_partition where it holds no replica, as Kafka does;
+        not_leader_or_follower for a fetch of an earlier run of its broker (KIP-903).
+        """
+        progress = self.followers.get(replica)
+        if progress is None:
+            raise KafkaError(
+                ErrorCode.unknown_topic_or_partition, f"broker {replica} holds no replica"
+            )
+        if broker_epoch < progress.broker_epoch:
+            raise KafkaError(
+                ErrorCode.not_leader_or_follower, f"broker {replica} was started again since"
+            )
+        if end_offset >= leader_end_offset:
+            progress.caught_up_ms = max(progress.caught_up_ms, now_ms)
+        elif end_offset >= progress.fetched_at_leader_end >= 0:
+            progress.caught_up_ms = max(progress.caught_up_ms, progress.fetched_ms)
+        progress.end_offset = end_offset
+        progress.log_start_offset = log_start_offset
+        progress.broker_epoch = broker_epoch
+        progress.fetched_ms = now_ms
+        progress.fetched_at_leader_end = leader_end_offset
+
+    # -- what follows from it ---------------------------------------------------------------
+
+    def min_in_sync(self, configured: int) -> int:
+        """min.insync.replicas, but never more than there are replicas."""
+        return min(configured, len(self.state.replicas))
+
+    def is_under_min(self, min_insync_replicas: int) -> bool:
+        return len(self.state.isr) < self.min_in_sync(min_insync_replicas)
+
+    def committed_offset(
+        self, own_end_offset: int, *, min_insync_replicas: int, now_ms: int, lag_ms_max: int
+    ) -> int:
+        """Up to where all that count have the log; UNKNOWN_OFFSET where that must not move."""
+        if self.is_under_min(min_insync_replicas):
+            return UNKNOWN_OFFSET
+        isr, proposed = self.state.isr, self.proposed or ()
+        least = own_end_offset
+        for replica, progress in self.followers.items():
+            counts = replica in isr or replica in proposed
+            if counts or now_ms - progress.caught_up_ms <= lag_ms_max:
+                if counts or progress.end_offset != UNKNOWN_OFFSET:
+                    least = min(least, progress.end_offset)
+        return least
+
+    def least_log_start_offset(self, own: int) -> int:
+        """The lowest log start of all replicas; UNKNOWN_OFFSET where one is not known."""
+        return min([own, *(progress.log_start_offset for progress in self.followers.values())])
+
+    def decide_isr(
+        self,
+        *,
+        leader_end_offset: int,
+        high_watermark: int,
+        now_ms: int,
+        lag_ms_max: int,
+        broker_epochs: Mapping[int, int],
+    ) -> tuple[int, ...] | None:
+        """The in-sync replicas to propose, None where the present ones are right.
+
+        `broker_epochs` are those of the live brokers.
+        """
+        if self.proposed is not None:
+            return None
+        isr = [
+            replica
+            for replica in self.state.isr
+            if replica == self._broker_id
+            or not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
+        ]
+        isr += [r for r in self.joining(high_watermark, broker_epochs) if r not in isr]
+        return None if set(isr) == set(self.state.isr) else tuple(isr)
+
+    def joining(self, high_watermark: int, broker_epochs: Mapping[int, int]) -> Sequence[int]:
+        """Followers that are not in sync and may be."""
+        if self.proposed is not None or len(self.state.isr) == len(self.state.replicas):
+            return ()
+        least = max(high_watermark, self._epoch_start_offset)
+        return [
+            replica
+            for replica, progress in self.followers.items()
+            if replica not in self.state.isr
+            and progress.end_offset >= least
+            and broker_epochs.get(replica) == progress.broker_epoch
+        ]
+
+    def proposal(self) -> list[tuple[int, int]]:
+        """(broker id, broker epoch) of what is proposed; -1 for an epoch that is not known."""
+        return [
+            (r, self.followers[r].broker_epoch if r in self.followers else -1)
+            for r in self.proposed or ()
+        ]
+
+    def _lags(self, replica: int, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
+        progress = self.followers.get(replica)
+        if progress is None:
+            return True  # reassigned away
+        has_all = progress.end_offset == leader_end_offset
+        return not has_all and now_ms - progress.caught_up_ms > lag_ms_max
