@@ -9,8 +9,7 @@ Guarantees: the high watermark never goes back while this broker leads; `committ
 resolve in offset order; when leadership is lost every parked future fails with
 NOT_LEADER_OR_FOLLOWER, because the outcome is then not known here.
 
-Not here: followers. Their end offsets enter `_in_sync_end_offset` when replicas can be more
-than one.
+Not here: which offsets count (in_sync.py), what a follower does with an answer (following.py).
 """
 
 from __future__ import annotations
@@ -19,14 +18,18 @@ import asyncio
 import heapq
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
+from local_cluster.controller.model import NO_LEADER, PartitionState
 from local_cluster.log.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from local_cluster.log.partition_log import AppendResult, LogSlice, PartitionLog
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .in_sync import InSyncReplicas
+from .truncation import find_divergence
 
 TO_HIGH_WATERMARK: Final = -1
 
@@ -37,8 +40,30 @@ class Flusher(Protocol):
     def request(self, partition: Partition) -> None: ...
 
 
+class Peers(Protocol):
+    """The brokers that hold the other replicas, as far as a leader must know of them."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    @property
+    def lag_ms_max(self) -> int:
+        """replica.lag.time.max.ms."""
+        ...
+
+    def monotonic_ms(self) -> int: ...
+
+    def broker_epochs(self) -> Mapping[int, int]:
+        """Of the live brokers."""
+        ...
+
+    def isr_may_change(self, partition: Partition) -> None:
+        """A follower may join: `Partition.in_sync.decide_isr` has a proposal."""
+        ...
+
+
 class Partition:
-    """The local replica of a partition, as leader or (later) follower."""
+    """The local replica of a partition, as leader or follower."""
 
     def __init__(
         self,
@@ -50,19 +75,27 @@ class Partition:
         flusher: Flusher | None,
         now_ms: Callable[[], int],
         high_watermark: int,
+        peers: Peers | None = None,
     ) -> None:
+        """Without `peers` it is always the only replica."""
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = -1
+        self.leader_id = NO_LEADER
         self.is_leader = False
+        self.in_sync: InSyncReplicas | None = None
+        """The other replicas, while this one leads and there are any."""
+        self._peers = peers
         self._flusher = flusher
         self._now_ms = now_ms
         self._high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self._parked: list[tuple[int, int, asyncio.Future[None]]] = []
         self._ticket = itertools.count()
         self._watchers: set[Callable[[], None]] = set()
+        self._append_watchers: set[Callable[[], None]] = set()
+        self._awaiting_disk: list[asyncio.Future[None]] = []
 
     @property
     def high_watermark(self) -> int:
@@ -77,21 +110,60 @@ class Partition:
 
     # -- leadership -------------------------------------------------------------------------
 
-    def become_leader(self, leader_epoch: int) -> None:
-        """Lead from now on. What the log holds is committed as far as it is durable."""
+    def become_leader(self, leader_epoch: int, state: PartitionState | None = None) -> None:
+        """Lead from now on. What the log holds is committed as far as all that count have it.
+
+        `state` names the replicas; without it, or with one, this replica alone decides.
+        """
         assert leader_epoch >= self.leader_epoch, "leader epochs only grow"
         if self.is_leader and leader_epoch == self.leader_epoch:
+            self._adopt(state)
             return
         self.leader_epoch = leader_epoch
         self.is_leader = True
+        self.in_sync = None
+        self._settle_disk_waits()
+        if state is not None and len(state.replicas) > 1:
+            assert self._peers is not None, "several replicas need peers"
+            self.leader_id = self._peers.broker_id
+            self.in_sync = InSyncReplicas(self._peers.broker_id)
+            self.in_sync.lead(
+                state,
+                log_end_offset=self.log.log_end_offset,
+                now_ms=self._peers.monotonic_ms(),
+            )
         self._advance()
         if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
             self._flusher.request(self)
 
-    def resign(self, leader_epoch: int) -> None:
+    def _adopt(self, state: PartitionState | None) -> None:
+        """Other replicas, or other ones in sync, in the present epoch."""
+        if state is None:
+            return
+        if self.in_sync is not None:
+            if self.in_sync.adopt(state):
+                self._advance()
+        elif len(state.replicas) > 1:
+            assert self._peers is not None, "several replicas need peers"
+            self.in_sync = InSyncReplicas(self._peers.broker_id)
+            self.in_sync.lead(
+                state,
+                log_end_offset=self.log.log_end_offset,
+                now_ms=self._peers.monotonic_ms(),
+            )
+
+    def adopt_isr(self, state: PartitionState) -> None:
+        """What the controller wrote of the in-sync replicas, if it is still of this epoch."""
+        if self.is_leader and state.leader_epoch == self.leader_epoch:
+            self._adopt(state)
+
+    def resign(self, leader_epoch: int, leader_id: int = NO_LEADER) -> None:
         """Stop leading: what waits for a commit here fails, its outcome is not known."""
         self.leader_epoch = max(leader_epoch, self.leader_epoch)
+        self.leader_id = leader_id
         self.is_leader = False
+        self.in_sync = None
+        self._settle_disk_waits()
         self.fail_parked(ErrorCode.not_leader_or_follower)
 
     def require_leader(self, current_leader_epoch: int = -1) -> None:
@@ -107,6 +179,123 @@ class Partition:
                 if current_leader_epoch < self.leader_epoch
                 else ErrorCode.unknown_leader_epoch
             )
+
+    def require_in_sync_replicas(self) -> None:
+        """Check that what is appended now can be committed.
+
+        Raises KafkaError(not_enough_replicas).
+        """
+        if self.is_under_min_isr:
+            assert self.in_sync is not None
+            raise KafkaError(
+                ErrorCode.not_enough_replicas,
+                f"{self.log}: in sync are {list(self.in_sync.state.isr)}, "
+                f"min.insync.replicas is {self.log.config.min_insync_replicas}",
+            )
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas asks for."""
+        return self.in_sync is not None and self.in_sync.is_under_min(
+            self.log.config.min_insync_replicas
+        )
+
+    # -- followers --------------------------------------------------------------------------
+
+    def find_divergence(self, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+        """Where a follower's log leaves this one's, None where it is a prefix of it."""
+        if last_fetched_epoch == UNDEFINED_EPOCH:
+            return None
+        return find_divergence(fetch_offset, last_fetched_epoch, self.epoch_end(last_fetched_epoch))
+
+    def follower_fetched(
+        self, replica: int, *, broker_epoch: int, end_offset: int, log_start_offset: int
+    ) -> None:
+        """A follower has everything below `end_offset`, and its log is a prefix of this one.
+
+        Raises KafkaError: see InSyncReplicas.fetched.
+        """
+        if self.in_sync is None or self._peers is None:
+            raise KafkaError(
+                ErrorCode.unknown_topic_or_partition, f"broker {replica} holds no replica"
+            )
+        self.in_sync.fetched(
+            replica,
+            broker_epoch=broker_epoch,
+            end_offset=end_offset,
+            log_start_offset=log_start_offset,
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=self._peers.monotonic_ms(),
+        )
+        self._advance()
+        if self.in_sync.joining(self._high_watermark, self._peers.broker_epochs()):
+            self._peers.isr_may_change(self)
+
+    def decide_isr(self) -> tuple[int, ...] | None:
+        """The in-sync replicas to propose to the controller, None where they are right."""
+        if self.in_sync is None or self._peers is None:
+            return None
+        # Time alone moves the high watermark where a replica that lags no longer holds it.
+        self._advance()
+        return self.in_sync.decide_isr(
+            leader_end_offset=self.log.log_end_offset,
+            high_watermark=self._high_watermark,
+            now_ms=self._peers.monotonic_ms(),
+            lag_ms_max=self._peers.lag_ms_max,
+            broker_epochs=self._peers.broker_epochs(),
+        )
+
+    # -- following --------------------------------------------------------------------------
+
+    def append_fetched(self, buffer: memoryview, headers: Sequence[BatchHeader]) -> None:
+        """Append the leader's batches as they are, as follower.
+
+        Raises KafkaError: not_leader_or_follower where this replica leads now,
+        offset_out_of_range, corrupt_message, kafka_storage_error.
+        """
+        if self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower, f"{self.log} leads here")
+        self.log.append_as_follower(buffer, headers, now_ms=self._now_ms())
+        if self._flusher is not None:
+            self._flusher.request(self)
+
+    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over the leader's high watermark and log start offset, as far as the log goes."""
+        end_offset = self.log.log_end_offset
+        raised = min(high_watermark, end_offset)
+        if log_start_offset > self.log.log_start_offset and log_start_offset <= raised:
+            self.log.advance_log_start(log_start_offset)
+        if raised > self._high_watermark:
+            self._high_watermark = raised
+            self._wake()
+
+    def cut_high_watermark(self) -> None:
+        """The log was cut back, or begins anew: the high watermark lies within it."""
+        self._high_watermark = min(
+            max(self._high_watermark, self.log.log_start_offset), self.log.log_end_offset
+        )
+
+    def durable(self) -> asyncio.Future[None] | None:
+        """A future for "all that was appended is on the disk"; None where it is, or need not be.
+
+        It ends as well when this replica no longer follows, and fails where the disk does.
+        """
+        if self._flusher is None or self.log.flushed_end_offset >= self.log.log_end_offset:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaiting_disk.append(future)
+        self._flusher.request(self)
+        return future
+
+    def _settle_disk_waits(self, error: KafkaError | None = None) -> None:
+        waiting, self._awaiting_disk = self._awaiting_disk, []
+        for future in waiting:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -158,10 +347,14 @@ class Partition:
 
     def flushed(self) -> None:
         """The log's flushed end offset has moved."""
+        if self._awaiting_disk and self.log.flushed_end_offset >= self.log.log_end_offset:
+            self._settle_disk_waits()
         self._advance()
 
     def fail_parked(self, code: ErrorCode) -> None:
         """Fail everything that waits for a commit, and wake the readers."""
+        if code == ErrorCode.kafka_storage_error:
+            self._settle_disk_waits(KafkaError(code))
         parked, self._parked = self._parked, []
         for _, _, future in parked:
             if not future.done():
@@ -224,8 +417,14 @@ class Partition:
         """Call `wake` whenever the high watermark or the leadership changes."""
         self._watchers.add(wake)
 
+    def watch_appends(self, wake: Callable[[], None]) -> None:
+        """Call `wake` as `watch` does, and for every append: followers read to the log end."""
+        self._watchers.add(wake)
+        self._append_watchers.add(wake)
+
     def unwatch(self, wake: Callable[[], None]) -> None:
         self._watchers.discard(wake)
+        self._append_watchers.discard(wake)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -235,6 +434,9 @@ class Partition:
         return self.log.flushed_end_offset
 
     def _appended(self) -> None:
+        if self._append_watchers:
+            for wake in tuple(self._append_watchers):
+                wake()
         if self._flusher is None:
             self._advance()
         elif self.log.flushed_end_offset < self.log.log_end_offset:
@@ -244,6 +446,13 @@ class Partition:
         if not self.is_leader:
             return
         end_offset = self._in_sync_end_offset()
+        if self.in_sync is not None and self._peers is not None:
+            end_offset = self.in_sync.committed_offset(
+                end_offset,
+                min_insync_replicas=self.log.config.min_insync_replicas,
+                now_ms=self._peers.monotonic_ms(),
+                lag_ms_max=self._peers.lag_ms_max,
+            )
         if end_offset <= self._high_watermark:
             return
         self._high_watermark = end_offset

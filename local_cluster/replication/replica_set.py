@@ -1,4 +1,4 @@
-"""All replicas that this broker hosts: created, led, resigned and deleted as the metadata says.
+"""All replicas that this broker hosts: created, led, followed and deleted as the metadata says.
 
 A replica's directory is made when the metadata assigns it here, and removed only on a positive
 delete record that names its topic id (never because metadata is missing: the metadata may be
@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
 
 from local_cluster.clock import Clock
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import PartitionState, TopicState
+from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -23,7 +24,22 @@ from .partition import Flusher, Partition
 LeadershipListener = Callable[[str, int, bool], None]
 """Called with (topic, partition, leads) when this broker begins or ends to lead."""
 
+LAG_MS_MAX: Final = 30_000
+"""Kafka's default of replica.lag.time.max.ms."""
+
 _log = logging.getLogger(__name__)
+
+
+class Fetching(Protocol):
+    """Who fetches for the replicas that follow."""
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from `partition.leader_id` in `partition.leader_epoch` from now on."""
+        ...
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch no more; nothing to do where it is not followed."""
+        ...
 
 
 class ReplicaSet:
@@ -38,8 +54,13 @@ class ReplicaSet:
         cache: MetadataCache,
         flusher: Flusher | None,
         clock: Clock,
+        fetching: Fetching | None = None,
+        isr_may_change: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self._broker_id = broker_id
+        self._fetching = fetching
+        self._isr_may_change = isr_may_change
+        self._lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
         self._broker_config = broker_config
         self._directory = directory
         self._cache = cache
@@ -72,6 +93,30 @@ class ReplicaSet:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         return found
 
+    def get(self, topic: str, partition: int) -> Partition | None:
+        """The replica, leading or following; None where there is none here."""
+        return self._partitions.get(topic, {}).get(partition)
+
+    # -- the other brokers, as partitions see them ------------------------------------------
+
+    @property
+    def broker_id(self) -> int:
+        return self._broker_id
+
+    @property
+    def lag_ms_max(self) -> int:
+        return self._lag_ms_max
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def broker_epochs(self) -> Mapping[int, int]:
+        """Of the live brokers."""
+        return {broker.id: broker.broker_epoch for broker in self._cache.brokers.values()}
+
+    def isr_may_change(self, partition: Partition) -> None:
+        self._isr_may_change(partition)
+
     # -- following the metadata -------------------------------------------------------------
 
     def apply(self, changes: Changes) -> None:
@@ -103,11 +148,12 @@ class ReplicaSet:
             if partition.log.corruption is not None:
                 # Leading with it would spread the damage, or serve less than was acknowledged.
                 _log.error("%s does not lead: %s", partition.log, partition.log.corruption)
-                self._resign(partition, state.leader_epoch)
+                # It fetches all the same, and is cut back to what is whole by that.
+                self._follow(partition, state)
             elif state.leader == self._broker_id:
-                self._lead(partition, state.leader_epoch)
+                self._lead(partition, state)
             else:
-                self._resign(partition, state.leader_epoch)
+                self._follow(partition, state)
 
     def _replica(self, topic: TopicState, state: PartitionState, config: LogConfig) -> Partition:
         partitions = self._partitions.setdefault(topic.name, {})
@@ -128,23 +174,51 @@ class ReplicaSet:
                 flusher=self._flusher,
                 now_ms=self._clock.now_ms,
                 high_watermark=self._directory.high_watermark(topic.name, state.partition),
+                peers=self,
             )
             partitions[state.partition] = found
         return found
 
-    def _lead(self, partition: Partition, leader_epoch: int) -> None:
-        if leader_epoch < partition.leader_epoch:
+    def _lead(self, partition: Partition, state: PartitionState) -> None:
+        if state.leader_epoch < partition.leader_epoch:
             return
         began = not partition.is_leader
-        partition.become_leader(leader_epoch)
+        if self._fetching is not None:
+            self._fetching.leave(partition)
+        partition.become_leader(state.leader_epoch, state)
         if began:
             self._tell(partition, True)
 
-    def _resign(self, partition: Partition, leader_epoch: int) -> None:
+    def _follow(self, partition: Partition, state: PartitionState) -> None:
+        if state.leader_epoch < partition.leader_epoch:
+            return
+        same = (
+            not partition.is_leader
+            and partition.leader_epoch == state.leader_epoch
+            and partition.leader_id == state.leader
+        )
+        if not same:
+            self._resign(partition, state.leader_epoch, state.leader)
+        if self._fetching is None:
+            return
+        # A damaged replica throws its log away to fetch it again: only once nobody counts on it.
+        damaged = partition.log.corruption is not None
+        if state.leader in (NO_LEADER, self._broker_id) or (
+            damaged and self._broker_id in state.isr
+        ):
+            self._fetching.leave(partition)
+        elif not same or damaged:
+            self._fetching.follow(partition)
+
+    def _resign(
+        self, partition: Partition, leader_epoch: int, leader_id: int = NO_LEADER
+    ) -> None:
         if leader_epoch < partition.leader_epoch:
             return
         led = partition.is_leader
-        partition.resign(leader_epoch)
+        partition.resign(leader_epoch, leader_id)
+        if leader_id == NO_LEADER and self._fetching is not None:
+            self._fetching.leave(partition)
         if led:
             self._tell(partition, False)
 

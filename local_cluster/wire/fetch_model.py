@@ -59,6 +59,8 @@ class FetchRequest(NamedTuple):
     partitions: Sequence[FetchPartition]
     forgotten: Sequence[ForgottenPartition]
     rack_id: str
+    replica_epoch: int = -1
+    """Broker epoch of a replica, which tells one run of it from the next (KIP-903)."""
 
 
 class PartitionFetched(NamedTuple):

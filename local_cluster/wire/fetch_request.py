@@ -40,7 +40,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
     by_id = version >= TOPIC_IDS_SINCE
     layout = _partition_layout(version)
     try:
-        replica_id = CONSUMER
+        replica_id, replica_epoch = CONSUMER, -1
         if version < _REPLICA_STATE_SINCE:
             (replica_id,) = _INT32.unpack_from(frame, position)
             position += 4
@@ -88,7 +88,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
         if version >= 11:
             rack_id, position = read_string(frame, position, flexible=flexible)
         if version >= _REPLICA_STATE_SINCE:
-            replica_id = _read_replica_id(frame, position)
+            replica_id, replica_epoch = _read_replica_state(frame, position)
     except (struct.error, IndexError) as error:
         raise PeerError("Fetch request cut short") from error
     return FetchRequest(
@@ -102,6 +102,7 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
         partitions,
         forgotten,
         rack_id or "",
+        replica_epoch,
     )
 
 
@@ -138,7 +139,7 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
     if version >= 11:
         out += write_string(request.rack_id, flexible=flexible)
     if version >= _REPLICA_STATE_SINCE and request.replica_id != CONSUMER:
-        state = _REPLICA_STATE.pack(request.replica_id, -1) + b"\0"
+        state = _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + b"\0"
         out += bytes((1, _REPLICA_STATE_TAG, len(state))) + state
     elif flexible:
         out += b"\0"
@@ -189,8 +190,8 @@ def _partition(
     return FetchPartition(topic, index, epoch, offset, last_epoch, log_start, bytes_max, topic_id)
 
 
-def _read_replica_id(frame: memoryview, position: int) -> int:
-    """The replica id in the tagged fields at the end of a request."""
+def _read_replica_state(frame: memoryview, position: int) -> tuple[int, int]:
+    """(replica id, its broker epoch) in the tagged fields at the end of a request."""
     count, position = read_unsigned_varint(frame, position)
     for _ in range(min(count, len(frame))):
         tag, position = read_unsigned_varint(frame, position)
@@ -198,7 +199,9 @@ def _read_replica_id(frame: memoryview, position: int) -> int:
         if position + size > len(frame):
             raise PeerError("tagged field runs past the end of the frame")
         if tag == _REPLICA_STATE_TAG:
-            replica_id, _ = _REPLICA_STATE.unpack_from(frame[position : position + size])
-            return int(replica_id)
+            replica_id, replica_epoch = _REPLICA_STATE.unpack_from(
+                frame[position : position + size]
+            )
+            return int(replica_id), int(replica_epoch)
         position += size
-    return CONSUMER
+    return CONSUMER, -1

@@ -1,0 +1,108 @@
+"""Does what follower.py decides to a replica's log: append, cut back, begin anew.
+
+Guarantees: no batch is appended whose CRC-32C does not match, so that damage on the way or at the
+leader does not spread; a log is never cut below the high watermark without it being said.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from local_cluster.log.tickets import Deletion
+from local_cluster.records.header import BatchHeader, crc_is_valid, iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import PartitionFetched
+
+from .follower import Append, Next, Retry, StartAnew, Truncate, Wait, decide_next
+from .partition import Partition
+
+_log = logging.getLogger(__name__)
+
+
+class Position(NamedTuple):
+    """Where a follower fetches next."""
+
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    leader_epoch: int
+
+
+class Followed(NamedTuple):
+    """What an answer led to."""
+
+    next: Next
+    deletion: Deletion | None = None
+    """Files that were cut off: to be removed by a worker, and the directory to be checkpointed
+    before the next append."""
+
+
+def position_of(partition: Partition) -> Position:
+    """Where the replica fetches next: at its log end."""
+    log = partition.log
+    return Position(
+        log.log_end_offset, log.leader_epochs.latest, log.log_start_offset, partition.leader_epoch
+    )
+
+
+def take_answer(
+    partition: Partition, asked: Position, answer: PartitionFetched, *, now_ms: int
+) -> Followed:
+    """Act on the answer to a fetch at `asked`.
+
+    Raises KafkaError: corrupt_message where the leader's bytes are damaged, kafka_storage_error.
+    """
+    log = partition.log
+    decided = decide_next(
+        answer,
+        fetch_offset=asked.fetch_offset,
+        log_end_offset=log.log_end_offset,
+        high_watermark=partition.high_watermark,
+        epochs=log.leader_epochs,
+    )
+    match decided:
+        case Append():
+            if isinstance(answer.records, memoryview) and len(answer.records):
+                headers = read_whole_batches(answer.records)
+                if headers:
+                    partition.append_fetched(answer.records[: _size_bytes(headers)], headers)
+            partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
+        case Truncate(offset):
+            if offset < partition.high_watermark:
+                _log.error(
+                    "%s is cut back to %d, below its high watermark %d",
+                    log,
+                    offset,
+                    partition.high_watermark,
+                )
+            elif offset < log.log_end_offset:
+                _log.info("%s is cut back from %d to %d", log, log.log_end_offset, offset)
+            deletion = log.truncate_to(offset, now_ms)
+            partition.cut_high_watermark()
+            return Followed(decided, deletion)
+        case StartAnew(offset):
+            _log.warning("%s begins anew at %d, the leader's log start", log, offset)
+            deletion = log.truncate_fully(offset, now_ms)
+            partition.cut_high_watermark()
+            return Followed(decided, deletion)
+        case Wait() | Retry():
+            pass
+    return Followed(decided)
+
+
+def read_whole_batches(records: memoryview) -> list[BatchHeader]:
+    """Headers of the whole batches. Raises KafkaError(corrupt_message) for one that is damaged."""
+    headers = []
+    for position, header in iter_headers(records):
+        if not crc_is_valid(records, position, header):
+            raise KafkaError(
+                ErrorCode.corrupt_message,
+                f"the batch at offset {header.base_offset} came with another CRC-32C",
+            )
+        headers.append(header)
+    return headers
+
+
+def _size_bytes(headers: list[BatchHeader]) -> int:
+    return sum(header.size_bytes for header in headers)

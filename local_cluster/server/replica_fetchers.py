@@ -1,0 +1,348 @@
+"""Fetches for the replicas that follow: one connection and one task per broker that leads them.
+
+Each task asks for all its partitions in one Fetch, which the leader answers when there is
+something; it appends what came, waits until that is durable, and asks again. What a follower asks
+at is therefore what it has on the disk (`flush: fsync`), and that is how the leader learns it.
+
+A partition that fails waits for itself only; a broker that cannot be reached is tried again after
+replica.fetch.backoff.ms. When partitions are added while an answer is waited for, the connection
+is dropped: their leader may not commit before they fetch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from local_cluster.client.connection import Connection, connect
+from local_cluster.clock import Clock
+from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.log.tickets import Deletion
+from local_cluster.replication.follower import Append, Retry, StartAnew, Truncate, Wait
+from local_cluster.replication.following import Position, position_of, take_answer
+from local_cluster.replication.partition import Partition
+from local_cluster.settings import BrokerSettings
+from local_cluster.wire import fetch as codec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+
+FETCH_VERSION: Final = 17
+PARTITION_BYTES_MAX: Final = 1024 * 1024
+"""Kafka's default of replica.fetch.max.bytes."""
+RESPONSE_BYTES_MAX: Final = 10 * 1024 * 1024
+"""Kafka's default of replica.fetch.response.max.bytes."""
+WAIT_MS_MAX: Final = 500
+"""Kafka's default of replica.fetch.wait.max.ms."""
+BACKOFF_MS: Final = 100
+"""Default of replica.fetch.backoff.ms; Kafka's is 1000."""
+CONNECT_TIMEOUT_MS: Final = 5_000
+ANSWER_TIMEOUT_MS: Final = 30_000
+GATHER_MS: Final = 2
+"""How long partitions that are followed one after another are gathered before the next fetch."""
+
+_log = logging.getLogger(__name__)
+
+_ENDS_OF_EPOCH: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.inconsistent_topic_id,
+    }
+)
+"""One of the two brokers has not heard of the new leader yet: said quietly."""
+
+
+class ReplicaLine(Protocol):
+    """A connection to a leader's broker."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def send(
+        self, api: ApiKey, version: int, body: tuple[bytes, ...]
+    ) -> Awaitable[tuple[memoryview, int]]: ...
+
+    def abort(self, reason: str) -> None: ...
+
+
+OpenReplicaLine = Callable[[str, int], Awaitable[ReplicaLine]]
+"""Connect to (host, port). Raises KafkaError."""
+
+
+async def open_replica_line(host: str, port: int) -> Connection:
+    """Connect to a leader's broker. Raises KafkaError."""
+    return await connect(
+        host, port, client_id="heliograph-replica", timeout_ms=CONNECT_TIMEOUT_MS
+    )
+
+
+class ReplicaFetchers:
+    """Everything that this broker follows."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        metadata: MetadataCache,
+        clock: Clock,
+        *,
+        after_cut: Callable[[Deletion], Awaitable[None]],
+        open_line: OpenReplicaLine = open_replica_line,
+    ) -> None:
+        """`after_cut` removes what was cut off and makes the offset checkpoints durable."""
+        self.settings = settings
+        self.metadata = metadata
+        self.clock = clock
+        self.after_cut = after_cut
+        self.open_line = open_line
+        self._sources: dict[int, _Source] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the partition's leader, in its present epoch."""
+        for leader_id, source in self._sources.items():
+            if leader_id != partition.leader_id:
+                source.remove(partition)
+        source = self._sources.get(partition.leader_id)
+        if source is None:
+            source = self._sources[partition.leader_id] = _Source(self, partition.leader_id)
+        source.add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Fetch no more for a partition."""
+        for source in self._sources.values():
+            source.remove(partition)
+
+    async def stop(self) -> None:
+        """Fetch nothing any more."""
+        sources, self._sources = list(self._sources.values()), {}
+        for source in sources:
+            source.task.cancel()
+        await asyncio.gather(*(source.task for source in sources), return_exceptions=True)
+
+
+class _Source:
+    """One other broker, and what it leads of what is here."""
+
+    def __init__(self, owner: ReplicaFetchers, broker_id: int) -> None:
+        self._owner = owner
+        self._broker_id = broker_id
+        self._config = owner.settings
+        self._not_before: dict[Partition, float] = {}
+        """Loop time of the next attempt, by partition."""
+        self._stalled: set[Partition] = set()
+        """Fenced: the controller says something new first."""
+        self._changed = asyncio.Event()
+        self._line: ReplicaLine | None = None
+        self._failing = False
+        self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
+
+    def add(self, partition: Partition) -> None:
+        self._not_before[partition] = 0.0
+        self._stalled.discard(partition)
+        self._changed.set()
+
+    def remove(self, partition: Partition) -> None:
+        self._not_before.pop(partition, None)
+        self._stalled.discard(partition)
+
+    # -- the task ---------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                if self._changed.is_set():
+                    await asyncio.sleep(GATHER_MS / 1000)
+                    self._changed.clear()
+                now = loop.time()
+                due = {
+                    partition: position_of(partition)
+                    for partition, not_before in self._not_before.items()
+                    if not_before <= now and partition not in self._stalled
+                }
+                if due:
+                    await self._round(due)
+                else:
+                    await self._pause(self._next_attempt(now))
+        except Exception:
+            # The outermost shell of this source: without it its partitions would fall behind mute.
+            _log.exception("fetching from broker %d ended", self._broker_id)
+            raise
+        finally:
+            if self._line is not None:
+                self._line.abort("fetching ended")
+
+    async def _round(self, due: Mapping[Partition, Position]) -> None:
+        damaged = [p for p in due if p.log.corruption is not None]
+        if damaged:
+            await self._throw_away(damaged)
+            return
+        try:
+            answers = await self._fetch(due)
+        except (KafkaError, PeerError) as error:
+            if not self._failing:
+                _log.warning("broker %d cannot be fetched from: %s", self._broker_id, error)
+            self._failing = True
+            self._drop_line("fetching failed")
+            await self._pause(self._backoff())
+            return
+        if answers is None:
+            return
+        if self._failing:
+            _log.info("broker %d is fetched from again", self._broker_id)
+        self._failing = False
+        asked = {(p.topic_id, p.partition): p for p in due}
+        cuts = []
+        for answer in answers:
+            partition = asked.get((answer.topic_id, answer.partition))  # type: ignore[arg-type]
+            # The controller may have given it another leader meanwhile.
+            if partition is not None and self._is_current(partition, due[partition]):
+                cut = self._take(partition, due[partition], answer)
+                if cut is not None:
+                    cuts.append(cut)
+        for cut in cuts:
+            await self._owner.after_cut(cut)
+        waits = [wait for p in due if (wait := p.durable()) is not None]
+        if waits:
+            await asyncio.wait(waits)
+            for wait in waits:
+                wait.exception()  # a failed disk ends the broker elsewhere
+
+    async def _fetch(
+        self, due: Mapping[Partition, Position]
+    ) -> list[codec.PartitionFetched] | None:
+        """The answers, None where new partitions came first. Raises KafkaError or PeerError."""
+        line = await self._open()
+        request = codec.FetchRequest(
+            self._config.broker_id,
+            self._config.config_int("replica.fetch.wait.max.ms", WAIT_MS_MAX),
+            1,
+            self._config.config_int("replica.fetch.response.max.bytes", RESPONSE_BYTES_MAX),
+            0,
+            0,
+            -1,
+            self._asked(due),
+            (),
+            "",
+            self._owner.metadata.broker_epoch,
+        )
+        body = codec.encode_request(FETCH_VERSION, request)
+        answer = asyncio.ensure_future(line.send(ApiKey.FETCH, FETCH_VERSION, (body,)))
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait(
+                (answer, changed),
+                timeout=ANSWER_TIMEOUT_MS / 1000,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not answer.done():
+                self._drop_line("other partitions are due, or no answer came")
+                if changed.done():
+                    return None
+                raise KafkaError(ErrorCode.request_timed_out, "no answer to a fetch")
+            frame, position = answer.result()
+        finally:
+            changed.cancel()
+            answer.cancel()
+        error_code, _, answers = codec.decode_response(FETCH_VERSION, frame, position)
+        if error_code:
+            raise KafkaError(ErrorCode(error_code), "the fetch was refused")
+        return answers
+
+    def _asked(self, due: Mapping[Partition, Position]) -> list[codec.FetchPartition]:
+        bytes_max = self._config.config_int("replica.fetch.max.bytes", PARTITION_BYTES_MAX)
+        ordered = sorted(due, key=lambda partition: partition.topic)
+        return [
+            codec.FetchPartition(
+                "",
+                partition.partition,
+                due[partition].leader_epoch,
+                due[partition].fetch_offset,
+                due[partition].last_fetched_epoch,
+                due[partition].log_start_offset,
+                bytes_max,
+                partition.topic_id,
+            )
+            for partition in ordered
+        ]
+
+    def _take(
+        self, partition: Partition, asked: Position, answer: codec.PartitionFetched
+    ) -> Deletion | None:
+        """Act on one partition's answer; what it cut off."""
+        try:
+            done = take_answer(partition, asked, answer, now_ms=self._owner.clock.now_ms())
+        except KafkaError as error:
+            _log.error("%s cannot be followed: %s", partition.log, error)
+            self._later(partition)
+            return None
+        match done.next:
+            case Append() | Truncate() | StartAnew():
+                pass
+            case Wait():
+                self._stalled.add(partition)
+            case Retry(code):
+                level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
+                _log.log(level, "%s is not answered: %s", partition.log, code.name)
+                self._later(partition)
+        return done.deletion
+
+    def _is_current(self, partition: Partition, asked: Position) -> bool:
+        return (
+            partition in self._not_before
+            and not partition.is_leader
+            and partition.leader_epoch == asked.leader_epoch
+        )
+
+    async def _throw_away(self, damaged: list[Partition]) -> None:
+        """Begin anew where a log is damaged: it is fetched again from the leader."""
+        for partition in damaged:
+            log = partition.log
+            _log.warning("%s is damaged and fetched anew: %s", log, log.corruption)
+            try:
+                deletion = log.truncate_fully(log.log_start_offset, self._owner.clock.now_ms())
+            except KafkaError as error:
+                _log.error("%s stays as it is: %s", log, error)
+                self._stalled.add(partition)
+                continue
+            partition.cut_high_watermark()
+            await self._owner.after_cut(deletion)
+
+    # -- the line ---------------------------------------------------------------------------
+
+    async def _open(self) -> ReplicaLine:
+        if self._line is not None and not self._line.is_closed:
+            return self._line
+        broker = self._owner.metadata.brokers.get(self._broker_id)
+        listener = self._config.inter_broker_listener
+        if broker is None or listener not in broker.listeners:
+            raise KafkaError(ErrorCode.broker_not_available, f"broker {self._broker_id} is away")
+        self._line = await self._owner.open_line(*broker.listeners[listener])
+        return self._line
+
+    def _drop_line(self, reason: str) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort(reason)
+
+    def _later(self, partition: Partition) -> None:
+        if partition in self._not_before:
+            self._not_before[partition] = asyncio.get_running_loop().time() + self._backoff()
+
+    def _backoff(self) -> float:
+        return self._config.config_int("replica.fetch.backoff.ms", BACKOFF_MS) / 1000
+
+    def _next_attempt(self, now: float) -> float | None:
+        """Seconds until a partition is due; None where none will be by itself."""
+        later = [at for p, at in self._not_before.items() if p not in self._stalled]
+        return max(min(later) - now, 0.001) if later else None
+
+    async def _pause(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
