@@ -31,6 +31,12 @@ from local_cluster.controller.coordination import (
     CoordinationUnavailable,
     Delete,
 )
+from local_cluster.controller.isr_requests import (
+    IsrProposal,
+    IsrResult,
+    check_proposer,
+    decide_isr,
+)
 from local_cluster.controller.model import NO_LEADER, UNWRITTEN, ClusterImage
 from local_cluster.controller.state_writer import StateWriter
 from local_cluster.controller.term import Fenced, Term
@@ -148,6 +154,56 @@ class ActiveController:
         async with self._lock:
             with self._as_kafka_errors():
                 return await self._admin.create_partitions(specs, validate_only)
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    ) -> list[IsrResult]:
+        """Write the in-sync replicas that a leader proposes; one result per proposal, in order.
+
+        Raises KafkaError for all of them: stale_broker_epoch, not_controller, request_timed_out.
+        """
+        async with self._lock:
+            with self._as_kafka_errors():
+                check_proposer(self.state, broker_id, broker_epoch)
+                return await self._alter_partitions(broker_id, proposals)
+
+    async def _alter_partitions(
+        self, broker_id: int, proposals: Sequence[IsrProposal]
+    ) -> list[IsrResult]:
+        names = {topic.topic_id: name for name, topic in self.state.topics.items()}
+        errors: dict[IsrProposal, ErrorCode] = {}
+        writes: dict[IsrProposal, WriteState] = {}
+        for proposal in proposals:
+            name = names.get(proposal.topic_id)
+            known = (
+                None if name is None else self.state.topics[name].partitions.get(proposal.partition)
+            )
+            if name is None or known is None:
+                errors[proposal] = ErrorCode.unknown_topic_id
+                continue
+            if (name, proposal.partition) in self.state.outlived:
+                errors[proposal] = ErrorCode.fenced_leader_epoch
+                continue
+            try:
+                decided = decide_isr(self.state, known, broker_id, proposal)
+            except KafkaError as error:
+                errors[proposal] = error.code
+            else:
+                writes[proposal] = WriteState(name, decided)
+        written, overtaken = await self._writer.write(list(writes.values()), self.state)
+        if written:
+            await self.apply(fsm.StatesWritten(written))
+        if overtaken:
+            await self.apply(await self._read_states(overtaken))
+        results = []
+        for proposal in proposals:
+            write = writes.get(proposal)
+            done = None if write is None else written.get((write.topic, proposal.partition))
+            code = errors.get(proposal, ErrorCode.none)
+            if write is not None and done is None:
+                code = ErrorCode.invalid_update_version
+            results.append(IsrResult(proposal, done, code))
+        return results
 
     @contextlib.contextmanager
     def _as_kafka_errors(self) -> Iterator[None]:

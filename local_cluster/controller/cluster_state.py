@@ -30,6 +30,8 @@ class ClusterState:
     outlived: frozenset[TopicPartition] = frozenset()
     """Partitions whose leader was elected under an earlier registration of that broker. They stay
     here until a new state is written: a write that is overtaken must not make it forgotten."""
+    leaving: frozenset[int] = frozenset()
+    """Brokers that shut down: alive, but to lead nothing that another can lead."""
 
 
 # -- events --------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from local_cluster.clock import Clock
-from local_cluster.controller import membership, znodes
+from local_cluster.controller import isr_messages, membership, znodes
 from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
 from local_cluster.controller.config_writer import ConfigPlan, write_topic_configs
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
-from local_cluster.controller.inter_broker import create_topic_at
+from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
+from local_cluster.controller.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import NO_CONTROLLER
 from local_cluster.controller.topic_requests import (
@@ -33,6 +34,8 @@ from local_cluster.controller.topic_requests import (
 )
 from local_cluster.controller.zk_shell import KazooCoordination
 from local_cluster.settings import BrokerSettings
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -40,6 +43,7 @@ log = logging.getLogger(__name__)
 PUBLISH_WAIT_MS_MAX: Final = 1_000
 """How long an answer waits until the other brokers know of what was created."""
 AUTO_CREATE_TIMEOUT_MS: Final = 5_000
+CONTROLLER_CALL_MS_MAX: Final = 10_000
 
 Result = TypeVar("Result")
 
@@ -81,6 +85,7 @@ class ControlPlane:
             coordination=self._coordination,
             new_topic_id=self._new_topic_id,
         )
+        self._controller_line = ControllerLine(cache, settings.inter_broker_listener)
         self._work: set[asyncio.Task[Any]] = set()
         self._auto_creations: dict[str, asyncio.Task[KafkaError | None]] = {}
 
@@ -100,6 +105,7 @@ class ControlPlane:
         for task in tuple(self._work):
             task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
+        self._controller_line.close()
         await self._member.stop()
 
     async def wait_until(self, condition: Callable[[], bool], timeout_ms: int) -> bool:
@@ -213,6 +219,36 @@ class ControlPlane:
             self._auto_creations[name] = creation
             creation.add_done_callback(lambda _: self._auto_creations.pop(name))
         return await asyncio.shield(creation)
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    ) -> list[IsrResult]:
+        """Write the ISR that a leader proposes, as the controller. Raises KafkaError."""
+        controller = self._require_controller()
+        return await self._finish(
+            controller.alter_partitions(broker_id, broker_epoch, proposals), CONTROLLER_CALL_MS_MAX
+        )
+
+    async def propose_isr(
+        self,
+        proposals: Sequence[IsrProposal],
+        replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
+    ) -> list[IsrResult]:
+        """Ask whichever broker controls; one result per proposal, those of a topic adjacent.
+
+        Raises KafkaError where the outcome is not known: the proposals may yet be written.
+        """
+        broker_id, broker_epoch = self._settings.broker_id, self._cache.broker_epoch
+        if self._member.controller is not None:
+            return await self.alter_partitions(broker_id, broker_epoch, proposals)
+        fields = isr_messages.request_fields(broker_id, broker_epoch, proposals)
+        version = isr_messages.VERSION
+        body = messages.encode_request(ApiKey.ALTER_PARTITION, version, fields)
+        frame, position = await self._controller_line.call(
+            ApiKey.ALTER_PARTITION, version, body, CONTROLLER_CALL_MS_MAX
+        )
+        response = messages.decode_response(ApiKey.ALTER_PARTITION, version, frame, position)
+        return isr_messages.read_response(response, proposals, replicas)
 
     async def allocate_producer_ids(self) -> range:
         """Reserve the next block of producer ids, from any broker. Raises KafkaError."""

@@ -142,7 +142,13 @@ def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
 def _load(state: ClusterState, event: Loaded) -> Step:
     outlived = event.outlived | _led_by(event.topics, _bounced(state.brokers, event.brokers))
     # Who has deleted its replicas is asked again: a delete record may be told twice.
-    loaded = ClusterState(event.brokers, event.topics, {}, outlived | state.outlived)
+    loaded = ClusterState(
+        event.brokers,
+        event.topics,
+        {},
+        outlived | state.outlived,
+        state.leaving & event.brokers.keys(),
+    )
     marked = _mark(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
     return Step(marked.state, (*marked.effects, *_elect(marked.state, everything)))

@@ -1,4 +1,4 @@
-"""Calls between brokers, over the inter-broker listener: push a delta, ask for a topic."""
+"""Calls between brokers, over the inter-broker listener: push a delta, ask the controller."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from local_cluster.client.connection import Connection, connect
 from local_cluster.controller.delta_json import decode_reply, encode_delta
+from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.controller.model import BrokerEndpoints, ClusterDelta
 from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.wire.api import ApiKey
@@ -86,3 +87,49 @@ async def _connect(broker: BrokerEndpoints, listener: str, timeout_ms: int) -> C
         )
     host, port = broker.listeners[listener]
     return await connect(host, port, client_id=CLIENT_ID, timeout_ms=timeout_ms)
+
+
+class ControllerLine:
+    """A broker's connection to whoever controls; made when it is needed, kept while it works."""
+
+    def __init__(self, cache: MetadataCache, listener: str) -> None:
+        self._cache = cache
+        self._listener = listener
+        self._connection: Connection | None = None
+        self._controller: BrokerEndpoints | None = None
+        self._lock = asyncio.Lock()
+
+    async def call(
+        self, api: ApiKey, version: int, body: bytes, timeout_ms: int
+    ) -> tuple[memoryview, int]:
+        """The answer's frame and where its body begins.
+
+        Raises KafkaError: not_controller where nobody is known to control, network_exception,
+        request_timed_out.
+        """
+        async with self._lock:
+            connection = await self._open(timeout_ms)
+            try:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    return await connection.send(api, version, (body,))
+            except TimeoutError:
+                self.close()
+                raise KafkaError(
+                    ErrorCode.request_timed_out, "the controller does not answer"
+                ) from None
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort("no longer used")
+
+    async def _open(self, timeout_ms: int) -> Connection:
+        controller = self._cache.brokers.get(self._cache.controller_id)
+        if controller is None:
+            raise KafkaError(ErrorCode.not_controller, "no controller is known")
+        if self._connection is None or self._connection.is_closed or self._controller != controller:
+            self.close()
+            self._connection = await _connect(controller, self._listener, timeout_ms)
+            self._controller = controller
+        return self._connection

@@ -1,7 +1,8 @@
 """What may be asked about topics, and what is refused with which code: pure checks.
 
-Wording and order follow Kafka 3.9's ZkAdminManager. One deviation, until replication exists: a
-replication factor above 1 is refused, because only the leader's replica would hold data.
+Wording and order follow Kafka 3.9's ZkAdminManager. One deviation: where they are not set, the
+internal topics have one replica, not three, so that a cluster of one broker works (the topology
+sets them to three where there are as many brokers).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 DEFAULT: Final = -1
 OFFSETS_PARTITIONS_DEFAULT: Final = 50
 TRANSACTIONS_PARTITIONS_DEFAULT: Final = 50
+TRANSACTIONS_MIN_ISR_DEFAULT: Final = 2
+"""Kafka's default; never more than there are replicas."""
+INTERNAL_REPLICATION_FACTOR: Final = 1
 OFFSETS_SEGMENT_BYTES_DEFAULT: Final = 100 * 1024 * 1024
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -98,11 +102,18 @@ def auto_topic_spec(name: str, settings: BrokerSettings) -> TopicSpec:
             partitions=settings.config_int(
                 "transaction.state.log.num.partitions", TRANSACTIONS_PARTITIONS_DEFAULT
             ),
-            replication_factor=1,
+            replication_factor=settings.config_int(
+                "transaction.state.log.replication.factor", INTERNAL_REPLICATION_FACTOR
+            ),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "unclean.leader.election.enable": "false",
+                "min.insync.replicas": str(
+                    settings.config_int(
+                        "transaction.state.log.min.isr", TRANSACTIONS_MIN_ISR_DEFAULT
+                    )
+                ),
                 "segment.bytes": str(
                     settings.config_int(
                         "transaction.state.log.segment.bytes", OFFSETS_SEGMENT_BYTES_DEFAULT
@@ -115,7 +126,9 @@ def auto_topic_spec(name: str, settings: BrokerSettings) -> TopicSpec:
     return TopicSpec(
         name=name,
         partitions=settings.config_int("offsets.topic.num.partitions", OFFSETS_PARTITIONS_DEFAULT),
-        replication_factor=1,
+        replication_factor=settings.config_int(
+            "offsets.topic.replication.factor", INTERNAL_REPLICATION_FACTOR
+        ),
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -197,6 +210,8 @@ def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tupl
             f"No more than {PARTITIONS_PER_REQUEST_MAX} partitions may be added at once.",
         )
     added = range(present, spec.count)
+    oldest = topic.partitions.get(0)
+    factor = 1 if oldest is None else len(oldest.replicas)
     if spec.assignments is not None:
         if len(spec.assignments) != len(added):
             raise KafkaError(
@@ -205,11 +220,11 @@ def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tupl
                 f"{len(spec.assignments)} assignments provided.",
             )
         given = dict(zip(added, spec.assignments, strict=True))
-        return _check_assignments(given, state.brokers.keys(), first=present)
-    _check_replication_factor(1, len(state.brokers))
+        return _check_assignments(given, state.brokers.keys(), first=present, factor=factor)
+    _check_replication_factor(factor, len(state.brokers))
     return place(
         added,
-        1,
+        factor,
         sites_of(state.brokers),
         topic=load_of((topic,)),
         cluster=load_of(state.topics.values()),
@@ -257,16 +272,14 @@ def _check_replication_factor(factor: int, brokers: int) -> None:
             ErrorCode.invalid_replication_factor,
             f"Replication factor: {factor} larger than available brokers: {brokers}.",
         )
-    if factor > 1:
-        raise KafkaError(
-            ErrorCode.invalid_replication_factor,
-            f"Replication factor: {factor}: one replica of a partition is served for now, "
-            "use 1, or -1 for the default.",
-        )
 
 
 def _check_assignments(
-    assignments: Mapping[int, tuple[int, ...]], brokers: Collection[int], *, first: int
+    assignments: Mapping[int, tuple[int, ...]],
+    brokers: Collection[int],
+    *,
+    first: int,
+    factor: int = 0,
 ) -> dict[int, tuple[int, ...]]:
     if sorted(assignments) != list(range(first, first + len(assignments))):
         raise KafkaError(
@@ -292,4 +305,10 @@ def _check_assignments(
                 f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.",
             )
         _check_replication_factor(len(replicas), len(brokers))
+    factors = {len(replicas) for replicas in assignments.values()} | ({factor} if factor else set())
+    if len(factors) > 1:
+        raise KafkaError(
+            ErrorCode.invalid_replica_assignment,
+            f"Inconsistent replication factor between partitions: {sorted(factors)}.",
+        )
     return {partition: tuple(replicas) for partition, replicas in sorted(assignments.items())}

@@ -159,6 +159,8 @@ def _append(
                     "a record on a compacted topic needs a key",
                     [(index, "the record has no key") for index in bad],
                 ), None
+        if request.acks == ACKS_ALL:
+            partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
         return _refused(entry, error.code, error.message or None), None

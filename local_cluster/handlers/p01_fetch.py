@@ -13,8 +13,9 @@ is of another one), v15 the replica state (KIP-903), v16 who leads instead, and 
 partitions that are refused with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951), v18 the
 high watermark that a follower knows (KIP-1166), which is not looked at.
 
-Deviations from Kafka: follower fetches (replica id >= 0) are refused until replicas can be more
-than one; one session holds at most 100,000 partitions.
+Fetches of followers (replica id >= 0) go their own way: replica_fetch.py.
+
+Deviation from Kafka: one session holds at most 100,000 partitions.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .current_leader import NAMES_LEADER, current_leader, node_endpoints
 from .registry import Reply, RequestContext, handles
+from .replica_fetch import replica_fetch
 from .services import BrokerServices
 
 BYTES_MAX: Final = 55 * 1024 * 1024
@@ -42,6 +44,8 @@ WAIT_MS_MAX: Final = 5 * 60 * 1000
 def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Read what is there; wait for more where the client wants to."""
     request = codec.decode_request(context.api_version, body, 0)
+    if request.replica_id >= 0:
+        return replica_fetch(broker, context, request)
     try:
         session = broker.fetch_sessions.open(
             request.session_id,
@@ -140,8 +144,6 @@ class _Fetch:
         topic = self._topic_name(entry)
         if not self._broker.authorize(self._context, "READ", "TOPIC", topic):
             raise KafkaError(ErrorCode.topic_authorization_failed)
-        if self._request.replica_id >= 0:
-            raise KafkaError(ErrorCode.not_leader_or_follower, "one replica is served for now")
         partition = self._broker.replicas.get_leader(topic, entry.partition)
         if entry.topic_id is not None and entry.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.inconsistent_topic_id)

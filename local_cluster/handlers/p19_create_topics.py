@@ -3,9 +3,6 @@
 Version notes: v4 -1 for the default number of partitions and replication factor (taken from
 every version); v5 the answer tells the topic's configs; v7 its id. The answer waits, at most a
 second, until the other brokers know the topic too.
-
-Deviation: a replication factor above 1 is INVALID_REPLICATION_FACTOR, since one replica of a
-partition is served for now.
 """
 
 from __future__ import annotations

@@ -143,10 +143,12 @@ class InSyncReplicas:
         isr, proposed = self.state.isr, self.proposed or ()
         least = own_end_offset
         for replica, progress in self.followers.items():
-            counts = replica in isr or replica in proposed
-            if counts or now_ms - progress.caught_up_ms <= lag_ms_max:
-                if counts or progress.end_offset != UNKNOWN_OFFSET:
-                    least = min(least, progress.end_offset)
+            may_join = (
+                progress.end_offset != UNKNOWN_OFFSET
+                and now_ms - progress.caught_up_ms <= lag_ms_max
+            )
+            if replica in isr or replica in proposed or may_join:
+                least = min(least, progress.end_offset)
         return least
 
     def least_log_start_offset(self, own: int) -> int:

@@ -360,6 +360,7 @@ class Partition:
             if not future.done():
                 future.set_exception(KafkaError(code))
         self._wake()
+        self._wake_followers()
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log start up to an offset (-1: the high watermark); the new log start offset.
@@ -418,8 +419,7 @@ class Partition:
         self._watchers.add(wake)
 
     def watch_appends(self, wake: Callable[[], None]) -> None:
-        """Call `wake` as `watch` does, and for every append: followers read to the log end."""
-        self._watchers.add(wake)
+        """Call `wake` for every append, and when this replica leads no more."""
         self._append_watchers.add(wake)
 
     def unwatch(self, wake: Callable[[], None]) -> None:
@@ -435,8 +435,7 @@ class Partition:
 
     def _appended(self) -> None:
         if self._append_watchers:
-            for wake in tuple(self._append_watchers):
-                wake()
+            self._wake_followers()
         if self._flusher is None:
             self._advance()
         elif self.log.flushed_end_offset < self.log.log_end_offset:
@@ -464,4 +463,8 @@ class Partition:
 
     def _wake(self) -> None:
         for wake in tuple(self._watchers):
+            wake()
+
+    def _wake_followers(self) -> None:
+        for wake in tuple(self._append_watchers):
             wake()

@@ -210,9 +210,7 @@ class ReplicaSet:
         elif not same or damaged:
             self._fetching.follow(partition)
 
-    def _resign(
-        self, partition: Partition, leader_epoch: int, leader_id: int = NO_LEADER
-    ) -> None:
+    def _resign(self, partition: Partition, leader_epoch: int, leader_id: int = NO_LEADER) -> None:
         if leader_epoch < partition.leader_epoch:
             return
         led = partition.is_leader

@@ -27,6 +27,7 @@ from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
+from local_cluster.log.tickets import Deletion
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
@@ -37,6 +38,8 @@ from .compaction import Compaction
 from .connection import BrokerConnection
 from .flusher import GroupCommit
 from .housekeeping import Housekeeping
+from .isr_changes import IsrChanges
+from .replica_fetchers import ReplicaFetchers
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
@@ -61,6 +64,9 @@ class Broker:
             GroupCommit(settings.log_dir, self._on_fatal) if settings.flush == "fsync" else None
         )
         self.cold_reads = ColdReads()
+        self._fetchers = ReplicaFetchers(
+            settings, self.metadata, self.clock, after_cut=self._after_cut
+        )
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,
             broker_config=settings.config,
@@ -68,6 +74,8 @@ class Broker:
             cache=self.metadata,
             flusher=self._flusher,
             clock=self.clock,
+            fetching=self._fetchers,
+            isr_may_change=lambda partition: self._isr_changes.may_change(partition),
         )
         self._compaction = Compaction(
             settings, self.replicas, self._directory, self.clock, self._on_fatal
@@ -80,6 +88,7 @@ class Broker:
             self._on_change,
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
         )
+        self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
         self.fetch_sessions = FetchSessions(
@@ -111,6 +120,7 @@ class Broker:
             self._flusher.start()
         await self.groups.start()
         await self.transactions.start()
+        self._isr_changes.start()
         await self.control_plane.start()
         assert self.metadata.cluster_id is not None, "joining gives the cluster id"
         self._directory.bind_cluster_id(self.metadata.cluster_id)
@@ -145,6 +155,8 @@ class Broker:
         for connection in tuple(self._connections):
             connection.shut_down()
         self.cold_reads.stop()
+        await self._isr_changes.stop()
+        await self._fetchers.stop()
         await self.control_plane.stop()
         await self.transactions.stop()
         await self.groups.stop()
@@ -175,6 +187,19 @@ class Broker:
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)
         self.transactions.on_leadership(topic, partition, leads)
+
+    async def _after_cut(self, deletion: Deletion) -> None:
+        """A replica's log was cut back: the checkpoints must not name what is gone."""
+        checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
+
+        def run() -> None:
+            deletion.run()
+            checkpoint.run()
+
+        try:
+            await asyncio.to_thread(run)
+        except OSError as error:
+            self._on_fatal(error)
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():

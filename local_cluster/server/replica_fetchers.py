@@ -75,9 +75,7 @@ OpenReplicaLine = Callable[[str, int], Awaitable[ReplicaLine]]
 
 async def open_replica_line(host: str, port: int) -> Connection:
     """Connect to a leader's broker. Raises KafkaError."""
-    return await connect(
-        host, port, client_id="heliograph-replica", timeout_ms=CONNECT_TIMEOUT_MS
-    )
+    return await connect(host, port, client_id="heliograph-replica", timeout_ms=CONNECT_TIMEOUT_MS)
 
 
 class ReplicaFetchers:
@@ -99,12 +97,15 @@ class ReplicaFetchers:
         self.after_cut = after_cut
         self.open_line = open_line
         self._sources: dict[int, _Source] = {}
+        self._stopped = False
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's leader, in its present epoch."""
-        for leader_id, source in self._sources.items():
+        if self._stopped:
+            return
+        for leader_id, other in self._sources.items():
             if leader_id != partition.leader_id:
-                source.remove(partition)
+                other.remove(partition)
         source = self._sources.get(partition.leader_id)
         if source is None:
             source = self._sources[partition.leader_id] = _Source(self, partition.leader_id)
@@ -117,6 +118,7 @@ class ReplicaFetchers:
 
     async def stop(self) -> None:
         """Fetch nothing any more."""
+        self._stopped = True
         sources, self._sources = list(self._sources.values()), {}
         for source in sources:
             source.task.cancel()

@@ -1,6 +1,7 @@
 // Writes tests/golden/messages/*.txt with Kafka's own Java classes: a request and a response of
 // every version of every API that brokers of 4.3 serve to clients, as whole frames (header too);
-// those that Heliograph will not have (share and streams groups, KRaft) are left out.
+// those that Heliograph will not have (share and streams groups, KRaft) are left out. AlterPartition,
+// which brokers ask each other, is there as well.
 //   java -cp "$KAFKA_LIBS/*" tests/golden/generate/Messages.java tests/golden/messages
 // One line each: kind ("request" or "response"), version, variant, frame in hex, body as JSON
 // as Kafka's own converter reads it. Variant "full" gives every field of the version a value of its own,
@@ -116,7 +117,9 @@ public class Messages {
 
     public static void main(String[] arguments) throws Exception {
         Path directory = Path.of(arguments[0]);
-        for (ApiKeys api : ApiKeys.clientApis()) {
+        List<ApiKeys> apis = new ArrayList<>(ApiKeys.clientApis());
+        apis.add(ApiKeys.ALTER_PARTITION);
+        for (ApiKeys api : apis) {
             if (api.id > ApiKeys.DESCRIBE_TOPIC_PARTITIONS.id || api == ApiKeys.DESCRIBE_QUORUM) continue;
             StringBuilder out = new StringBuilder();
             ApiMessageType type = api.messageType;

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from local_cluster.controller.fsm import ClusterState, Deletion
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicSpec,
@@ -78,7 +78,7 @@ def test_given_replicas_are_kept() -> None:
         ({"assignments": {0: (1, 1)}}, ErrorCode.invalid_replica_assignment),
         ({"assignments": {0: ()}}, ErrorCode.invalid_replica_assignment),
         ({"assignments": {0: (9,)}}, ErrorCode.invalid_replica_assignment),
-        ({"assignments": {0: (1, 2)}}, ErrorCode.invalid_replication_factor),
+        ({"assignments": {0: (1, 2), 1: (2,)}}, ErrorCode.invalid_replica_assignment),
         ({"configs": {"no.such.config": "1"}}, ErrorCode.invalid_config),
         ({"configs": {"retention.ms": "soon"}}, ErrorCode.invalid_config),
         ({"configs": {"retention.ms": None}}, ErrorCode.invalid_config),
@@ -90,10 +90,25 @@ def test_refusals(fields: dict[str, Any], code: ErrorCode) -> None:
     assert error.message
 
 
-def test_more_than_one_replica_is_refused_in_plain_words() -> None:
-    error = refusal(replication_factor=2)
-    assert error.code is ErrorCode.invalid_replication_factor
-    assert "one replica of a partition is served for now" in error.message
+def test_replicas_of_a_partition_are_on_different_brokers() -> None:
+    spec = TopicSpec(name="new", partitions=2, replication_factor=2)
+    plan = plan_topic(spec, STATE, SETTINGS, topic_id("new"))
+    assert {partition: set(ids) for partition, ids in plan.replicas.items()} == {
+        0: {1, 2},
+        1: {1, 2},
+    }
+
+
+def test_the_internal_topics_have_the_replicas_that_are_asked_for() -> None:
+    config = {
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "2",
+        "transaction.state.log.min.isr": "1",
+    }
+    settings = replace(SETTINGS, config=config)
+    assert auto_topic_spec(OFFSETS_TOPIC, settings).replication_factor == 3
+    spec = auto_topic_spec(TRANSACTIONS_TOPIC, settings)
+    assert (spec.replication_factor, spec.configs["min.insync.replicas"]) == (2, "1")
 
 
 def test_without_brokers_nothing_can_be_placed() -> None:
@@ -147,7 +162,7 @@ def test_partitions_may_be_placed_by_hand() -> None:
         ),
         (
             PartitionsSpec(topic="old", count=2, assignments=((1, 2),)),
-            ErrorCode.invalid_replication_factor,
+            ErrorCode.invalid_replica_assignment,
         ),
     ],
 )

@@ -399,17 +399,6 @@ class TestTopicApis:
         assert result.error_code is ErrorCode.invalid_request
         assert "a" not in broker.metadata.topics
 
-    async def test_more_than_one_replica(self, broker: Broker) -> None:
-        live = {1: broker.metadata.brokers[1], 2: other(2, P=("two", 2))}
-        controller = broker.member.plane._member.controller
-        assert controller is not None
-        controller.state = type(controller.state)(live, {}, {})
-        asked = [{"name": "a", "num_partitions": 1, "replication_factor": 2}]
-        fields = {"topics": asked, "timeout": 1_000}
-        (result,) = (await ask(create_topics, ApiKey.CREATE_TOPICS, 7, broker, fields)).topics
-        assert result.error_code is ErrorCode.invalid_replication_factor
-        assert "one replica of a partition is served for now" in result.error_message
-
     @pytest.mark.parametrize("version", range(1, 7))
     async def test_delete(self, broker: Broker, version: int) -> None:
         made = {"topics": [{"name": "a", "num_partitions": 1, "replication_factor": 1}]}

@@ -125,6 +125,7 @@ def test_fetch_request(line: Golden) -> None:
             for partition in topic["partitions"]
         ],
         rack_id=body.get("rackId", ""),
+        replica_epoch=body.get("replicaState", {}).get("replicaEpoch", -1),
     )
     assert fetch.decode_request(line.version, frame, position) == request
     if line.variant != "full" or line.version < FLEXIBLE_SINCE[ApiKey.FETCH]:

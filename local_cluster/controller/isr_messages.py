@@ -1,0 +1,131 @@
+"""AlterPartition v3 (KIP-497, KIP-903) between a leader and the controller, as our nouns."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from local_cluster.controller.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.model import PartitionState
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+VERSION: Final = 3
+RECOVERED: Final = 0
+"""LeaderRecoveryState: no unclean election is being recovered from."""
+
+
+def request_fields(
+    broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+) -> dict[str, Any]:
+    """The request, from proposals of which those of one topic are adjacent."""
+    return {
+        "broker_id": broker_id,
+        "broker_epoch": broker_epoch,
+        "topics": [
+            {
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition_index": each.partition,
+                        "leader_epoch": each.leader_epoch,
+                        "new_isr_with_epochs": [
+                            {"broker_id": replica, "broker_epoch": epoch}
+                            for replica, epoch in each.isr
+                        ],
+                        "leader_recovery_state": RECOVERED,
+                        "partition_epoch": each.zk_version,
+                    }
+                    for each in group
+                ],
+            }
+            for topic_id, group in itertools.groupby(proposals, lambda each: each.topic_id)
+        ],
+    }
+
+
+def read_request(request: Any) -> list[IsrProposal]:
+    """The proposals of a request of kio's."""
+    return [
+        IsrProposal(
+            topic.topic_id,
+            int(entry.partition_index),
+            int(entry.leader_epoch),
+            tuple((int(each.broker_id), int(each.broker_epoch)) for each in isr_of(entry)),
+            int(entry.partition_epoch),
+        )
+        for topic in request.topics
+        for entry in topic.partitions
+    ]
+
+
+def isr_of(entry: Any) -> Sequence[Any]:
+    """The proposed members of one partition."""
+    members: Sequence[Any] = entry.new_isr_with_epochs
+    return members
+
+
+def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
+    """The answer; results of one topic are adjacent, as its proposals were."""
+    return {
+        "error_code": ErrorCode.none,
+        "topics": [
+            {
+                "topic_id": topic_id,
+                "partitions": [_partition_fields(each) for each in group],
+            }
+            for topic_id, group in itertools.groupby(results, lambda each: each.proposal.topic_id)
+        ],
+    }
+
+
+def _partition_fields(result: IsrResult) -> dict[str, Any]:
+    state = result.state
+    fields: dict[str, Any] = {
+        "partition_index": result.proposal.partition,
+        "error_code": result.error,
+    }
+    if state is not None:
+        fields |= {
+            "leader_id": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.isr,
+            "leader_recovery_state": RECOVERED,
+            "partition_epoch": state.zk_version,
+        }
+    return fields
+
+
+def read_response(
+    response: Any,
+    proposals: Sequence[IsrProposal],
+    replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
+) -> list[IsrResult]:
+    """One result per proposal. Raises KafkaError where the request was refused as a whole."""
+    if response.error_code:
+        raise KafkaError(response.error_code, "AlterPartition refused")
+    found: dict[tuple[uuid.UUID, int], Any] = {
+        (topic.topic_id, int(entry.partition_index)): entry
+        for topic in response.topics
+        for entry in topic.partitions
+    }
+    results = []
+    for proposal in proposals:
+        key = (proposal.topic_id, proposal.partition)
+        entry = found.get(key)
+        if entry is None:
+            results.append(IsrResult(proposal, None, ErrorCode.unknown_server_error))
+        elif entry.error_code:
+            results.append(IsrResult(proposal, None, ErrorCode(entry.error_code)))
+        else:
+            state = PartitionState(
+                proposal.partition,
+                replicas[key],
+                int(entry.leader_id),
+                int(entry.leader_epoch),
+                tuple(int(each) for each in entry.isr),
+                int(entry.partition_epoch),
+            )
+            results.append(IsrResult(proposal, state))
+    return results
