@@ -13,8 +13,7 @@ log is whole, and is gone as soon as the directory is open.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -23,8 +22,11 @@ from local_cluster.clock import Clock
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from . import checkpoints as c
+from .closing import close_logs
 from .config import LogConfig
+from .disk import PROBE_NAME, DiskState, Probe
 from .files import Files, LogFile
+from .offset_checkpoints import Checkpoint, OffsetCheckpoints
 from .partition_log import PartitionLog
 from .tickets import Deletion, LogDirectoryError
 
@@ -34,37 +36,30 @@ DELETE_SUFFIX: Final = "-delete"
 FILE_NAME_BYTES_MAX: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The offset checkpoints, encoded; `run` writes them and may do so in any thread."""
-
-    files: Files
-    contents: Mapping[str, bytes]
-
-    def run(self) -> None:
-        """Blocks. Raises LogDirectoryError."""
-        try:
-            for path, content in self.contents.items():
-                self.files.replace(path, content, durable=True)
-        except OSError as error:
-            raise LogDirectoryError(f"checkpoint failed: {error}") from error
-
-
 class LogDirectory:
     """The log directory of a broker: `open` it first, `close` it last."""
 
-    def __init__(self, path: Path, files: Files, *, broker_id: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        *,
+        broker_id: int,
+        clock: Clock,
+        on_failed: Callable[[OSError], None] | None = None,
+    ) -> None:
+        """`on_failed` is called once, with the error, when the disk can not be written any more."""
         self.path = str(path)
+        self._on_failed = on_failed
+        self.disk = DiskState(self.path, self._disk_failed)
         self._files = files
         self._broker_id = broker_id
         self._clock = clock
         self._lock: LogFile | None = None
         self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self._recovery_points: dict[tuple[str, int], int] = {}
-        self._log_starts: dict[tuple[str, int], int] = {}
-        self._high_watermarks: dict[tuple[str, int], int] = {}
-        self._cleaned: dict[tuple[str, int], int] = {}
-        self._cleaned_changed = False
+        self._offsets = OffsetCheckpoints(files, self.path)
+        self._config = LogConfig()
+        self._flushes = True
         self._garbage: list[str] = []
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
@@ -124,18 +119,17 @@ class LogDirectory:
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was checkpointed last, 0 if it never was."""
-        return self._high_watermarks.get((topic, partition), 0)
+        return self._offsets.high_watermark((topic, partition))
 
     def cleaned_offset(self, topic: str, partition: int) -> int:
         """How far the log was compacted, 0 if it never was."""
-        return self._cleaned.get((topic, partition), 0)
+        return self._offsets.cleaned((topic, partition))
 
     def set_cleaned_offset(self, topic: str, partition: int, offset: int) -> None:
         """Note how far the log was compacted; the swap must be on the disk. Written by the next
         checkpoint."""
         if (topic, partition) in self._logs:
-            self._cleaned[topic, partition] = offset
-            self._cleaned_changed = True
+            self._offsets.set_cleaned((topic, partition), offset)
 
     def get_or_create(
         self, topic: str, topic_id: UUID, partition: int, config: LogConfig
@@ -164,6 +158,7 @@ class LogDirectory:
             config,
             now_ms=self._clock.now_ms(),
             topic_id=topic_id,
+            disk=self.disk,
         )
         self._logs[key] = log
         return log
@@ -201,16 +196,8 @@ class LogDirectory:
             except OSError as error:
                 raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
         deletion = log.delete(new_path)
-        if self._cleaned.pop((topic, partition), None) is not None:
-            # At once: a log of the same name must not be taken for one that is compacted.
-            path = f"{self.path}/{c.CLEANER_OFFSETS}"
-            try:
-                self._files.replace(path, c.encode_offsets(self._cleaned), durable=False)
-            except OSError as error:
-                self._cleaned_changed = True
-                _log.warning("%s is written later: %s", path, error)
         del self._logs[topic, partition]
-        self._high_watermarks.pop((topic, partition), None)
+        self._offsets.forget((topic, partition))
         return deletion
 
     def prepare_checkpoint(
@@ -220,39 +207,24 @@ class LogDirectory:
 
         `high_watermarks` replace those known for the partitions they name.
         """
-        for key, high_watermark in (high_watermarks or {}).items():
-            log = self._logs.get(key)
-            if log is not None and log.corruption is None:
-                self._high_watermarks[key] = high_watermark
-        # What is known of a partition that is offline or corrupt stays as it was: lowered to what
-        # is still readable, it would let the next start take the damage for a torn tail.
-        recovery_points = {key: self._recovery_points.get(key, 0) for key in self.offline}
-        log_starts = {key: self._log_starts[key] for key in self.offline if key in self._log_starts}
-        for key, log in self._logs.items():
-            recovery_points[key] = (
-                log.flushed_end_offset
-                if log.corruption is None
-                else self._recovery_points.get(key, 0)
-            )
-            if log.log_start_offset > log.segment_base_offsets[0]:
-                log_starts[key] = log.log_start_offset
-        known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
-        contents = {
-            f"{self.path}/{c.RECOVERY_POINTS}": c.encode_offsets(recovery_points),
-            f"{self.path}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
-            f"{self.path}/{c.HIGH_WATERMARKS}": c.encode_offsets(known),
-        }
-        if self._cleaned_changed:
-            self._cleaned_changed = False
-            contents[f"{self.path}/{c.CLEANER_OFFSETS}"] = c.encode_offsets(self._cleaned)
-        return Checkpoint(self._files, contents)
+        return self._offsets.prepare(self._logs, self.offline, high_watermarks or {})
+
+    def prepare_probe(self) -> Probe:
+        """What tells whether a full disk has space again, to be run by a worker."""
+        return Probe(self._files, f"{self.path}/{PROBE_NAME}")
 
     def checkpoint(self, high_watermarks: Mapping[tuple[str, int], int] | None = None) -> None:
         """Write the checkpoints. Blocks. Raises LogDirectoryError."""
         self.prepare_checkpoint(high_watermarks).run()
 
+    def reopen_offline(self) -> None:
+        """Try again to open what could not be opened: the disk may have been full. Blocks."""
+        for key in list(self.offline):
+            del self.offline[key]
+            self._open_log(key, is_clean=False)
+
     def fail(self, reason: str) -> None:
-        """End every log here: an fsync failed."""
+        """End every log here: the disk cannot be trusted any more."""
         for log in self._logs.values():
             log.fail(reason)
 
@@ -273,12 +245,7 @@ class LogDirectory:
                 self._lock.close()
 
     def _close_logs(self, high_watermarks: Mapping[tuple[str, int], int] | None) -> None:
-        for log in self._logs.values():
-            try:
-                log.close()
-            except KafkaError as error:
-                # The others still get their clean end; this one is checked at the next start.
-                log.fail(str(error))
+        close_logs(list(self._logs.values()))
         self.checkpoint(high_watermarks)
         unfit = [log for log in self._logs.values() if log.failure or log.corruption]
         if unfit or self.offline:
@@ -289,6 +256,11 @@ class LogDirectory:
             self._files.replace(path, c.encode_clean_shutdown(), durable=True)
         except OSError as error:
             raise LogDirectoryError(f"clean stop cannot be noted: {error}") from error
+
+    def _disk_failed(self, error: OSError) -> None:
+        self.fail(f"the disk failed: {error}")
+        if self._on_failed is not None:
+            self._on_failed(error)
 
     def _owner(self) -> tuple[int, str] | None:
         """(broker id, cluster id) of meta.properties, None if there is no such file."""
@@ -305,10 +277,8 @@ class LogDirectory:
             )
 
     def _open_logs(self, config: LogConfig, flushes: bool) -> None:
-        self._recovery_points = self._load_offsets(c.RECOVERY_POINTS)
-        self._log_starts = self._load_offsets(c.LOG_START_OFFSETS)
-        self._high_watermarks = self._load_offsets(c.HIGH_WATERMARKS)
-        self._cleaned = self._load_offsets(c.CLEANER_OFFSETS)
+        self._config, self._flushes = config, flushes
+        self._offsets.load()
         marker = f"{self.path}/{c.CLEAN_SHUTDOWN}"
         self.was_clean = self._files.exists(marker)
         if self.was_clean:
@@ -326,37 +296,31 @@ class LogDirectory:
             if key is None:
                 _log.warning("%s is no partition and is left alone", path)
                 continue
-            recovery_point = self._recovery_points.get(key, 0)
-            durable_offset = recovery_point
-            if flushes:
-                durable_offset = max(recovery_point, self._high_watermarks.get(key, 0))
-            try:
-                self._logs[key] = PartitionLog.open(
-                    self._files,
-                    path,
-                    *key,
-                    config,
-                    now_ms=self._clock.now_ms(),
-                    topic_id=self._load_topic_id(path),
-                    recovery_point=recovery_point,
-                    durable_offset=durable_offset,
-                    log_start_offset=self._log_starts.get(key, 0),
-                    is_clean=self.was_clean,
-                )
-            except KafkaError as error:
-                _log.error("partition is offline: %s", error)
-                self.offline[key] = str(error)
-        known = {
-            key: at for key, at in self._cleaned.items() if key in {*self._logs, *self.offline}
-        }
-        self._cleaned_changed = known != self._cleaned
-        self._cleaned = known
+            self._open_log(key, self.was_clean)
+        self._offsets.keep_cleaned({*self._logs, *self.offline})
 
-    def _load_offsets(self, name: str) -> dict[tuple[str, int], int]:
-        path = f"{self.path}/{name}"
-        if not self._files.exists(path):
-            return {}
-        return c.decode_offsets(self._files.read_bytes(path))
+    def _open_log(self, key: tuple[str, int], is_clean: bool) -> None:
+        path = f"{self.path}/{key[0]}-{key[1]}"
+        recovery_point = durable_offset = self._offsets.recovery_point(key)
+        if self._flushes:
+            durable_offset = max(recovery_point, self._offsets.high_watermark(key))
+        try:
+            self._logs[key] = PartitionLog.open(
+                self._files,
+                path,
+                *key,
+                self._config,
+                now_ms=self._clock.now_ms(),
+                topic_id=self._load_topic_id(path),
+                recovery_point=recovery_point,
+                durable_offset=durable_offset,
+                log_start_offset=self._offsets.log_start(key),
+                is_clean=is_clean,
+                disk=self.disk,
+            )
+        except KafkaError as error:
+            _log.error("partition is offline: %s", error)
+            self.offline[key] = str(error)
 
     def _load_topic_id(self, directory: str) -> UUID | None:
         path = f"{directory}/{c.PARTITION_METADATA}"

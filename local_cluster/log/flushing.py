@@ -69,6 +69,11 @@ class FlushState:
     def truncations(self) -> int:
         return self._generation
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether any file was noted, or the log cut back, since it was opened."""
+        return bool(self._sequence or self._generation)
+
     def truncate(self, end_offset: int) -> None:
         """The log now ends at `end_offset`; tickets that are out say nothing about it."""
         self._generation += 1

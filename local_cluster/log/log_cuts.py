@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -10,6 +11,8 @@ from .log_writes import LogWrites
 from .retention import decide_expired
 from .segment import DELETED_SUFFIX, Segment
 from .tickets import Deletion
+
+_log = logging.getLogger(__name__)
 
 
 class LogCuts(LogWrites):
@@ -33,11 +36,18 @@ class LogCuts(LogWrites):
         if not count:
             return Deletion(port=self._files)
         if count == len(self._segments.all):
-            self.roll(now_ms)
+            try:
+                self.roll(now_ms)
+            except KafkaError as error:
+                # A full disk is when the old segments should go most of all.
+                _log.warning("%s", error)
+                count -= 1
+                if not count:
+                    return Deletion(port=self._files)
         try:
             deletion = self._segments.drop_oldest(count)
         except OSError as error:
-            raise self._broken("cannot be shortened", error) from error
+            raise self._write_error("cannot be shortened", error) from error
         self._flushing.forget(path.removesuffix(DELETED_SUFFIX) for path in deletion.paths)
         first = self._segments.all[0].base_offset
         self.advance_log_start(first)
@@ -139,6 +149,6 @@ class LogCuts(LogWrites):
         try:
             deletion = self._segments.move_to(new_directory)
         except OSError as error:
-            raise self._error("cannot be deleted", error) from error
+            raise self._write_error("cannot be deleted", error) from error
         self.fail("the partition was deleted")
         return deletion

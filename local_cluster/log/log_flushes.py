@@ -55,4 +55,4 @@ class LogFlushes(LogState):
                 self._epochs_unwritten = False
             return self._flushing.make_ticket(self.log_end_offset, active.file, self.fail)
         except OSError as error:
-            raise self._error("cannot be flushed", error) from error
+            raise self._write_error("cannot be flushed", error) from error

@@ -11,6 +11,7 @@ from uuid import UUID
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .config import LogConfig
+from .disk import DiskState
 from .files import Files
 from .flushing import FlushState
 from .producer_state import ProducerState
@@ -37,8 +38,10 @@ class LogState:
         producers: ProducerState,
         log_start_offset: int,
         flushed_end_offset: int,
+        disk: DiskState,
     ) -> None:
         self._files = files
+        self._disk = disk
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -57,6 +60,8 @@ class LogState:
         self._flushing = FlushState(files, flushed_end_offset, opened.unsynced)
         self._latest_epoch = opened.epochs.latest
         self._epochs_unwritten = opened.epochs_changed
+        self._settled_end_offset: int | None = None
+        """Where the log ended when a clean start found everything on the disk."""
 
     @property
     def directory(self) -> str:
@@ -69,6 +74,10 @@ class LogState:
     @property
     def segment_base_offsets(self) -> Sequence[int]:
         return self._segments.base_offsets
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._segments.first_base_offset
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -101,10 +110,15 @@ class LogState:
     def _error(self, what: str, error: OSError) -> KafkaError:
         return storage_error(f"{self} {what}", error)
 
+    def _write_error(self, what: str, error: OSError) -> KafkaError:
+        """What was not written is as it was; the disk may have become read-only for all logs."""
+        self._disk.note(error)
+        return self._error(what, error)
+
     def _broken(self, what: str, error: OSError) -> KafkaError:
         """Memory and disk may differ, so that nothing may be appended before a restart."""
         self.fail(f"{what}: {error}")
-        return self._error(what, error)
+        return self._write_error(what, error)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

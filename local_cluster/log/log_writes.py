@@ -9,6 +9,7 @@ from typing import Final
 
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .index import RELATIVE_OFFSET_MAX
 from .log_state import LogState
@@ -29,6 +30,8 @@ class LogWrites(LogState):
         max_timestamp: int,
         now_ms: int,
     ) -> None:
+        if self._disk.refusal is not None:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{self}: {self._disk.refusal}")
         segment = self._segments.active
         if self._is_due(segment.size_bytes, size_bytes, last_offset, max_timestamp, now_ms):
             self.roll(now_ms)
@@ -38,7 +41,7 @@ class LogWrites(LogState):
         except OSError as error:
             if segment.is_ragged:
                 raise self._broken("cannot be cut back", error) from error
-            raise self._error("cannot be appended to", error) from error
+            raise self._write_error("cannot be appended to", error) from error
         self.log_end_offset = self.producers.end_offset = last_offset + 1
 
     def _is_due(
@@ -73,7 +76,7 @@ class LogWrites(LogState):
             self._flushing.add(self._snapshots.write(self.producers))
             self._flushing.add(*self._segments.roll(self.log_end_offset, now_ms))
         except OSError as error:
-            raise self._error("cannot roll", error) from error
+            raise self._write_error("cannot roll", error) from error
 
     def _take_over(
         self,

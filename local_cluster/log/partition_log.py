@@ -24,6 +24,7 @@ from local_cluster.records.compress import CompressionError
 from . import recovery
 from .checkpoints import PARTITION_METADATA, encode_partition_metadata
 from .config import LogConfig
+from .disk import DiskState, is_out_of_space
 from .files import Files
 from .follower_appends import FollowerAppends
 from .leader_appends import AppendResult, LeaderAppends
@@ -56,11 +57,14 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
         durable_offset: int = 0,
         log_start_offset: int = 0,
         is_clean: bool = False,
+        disk: DiskState | None = None,
     ) -> PartitionLog:
         """Open a partition directory that exists. See `recovery.open_files` for the offsets.
 
+        `disk` is what the logs of one log directory share.
         Raises KafkaError(kafka_storage_error) where the disk fails.
         """
+        disk = disk or DiskState(directory)
         try:
             opened = recovery.open_files(
                 files,
@@ -85,11 +89,13 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
             opened.corruption = opened.corruption or f"unreadable control batch: {error}"
             producers = ProducerState(end_offset)
         except OSError as error:
+            if is_out_of_space(error):
+                disk.note(error)
             raise storage_error(f"{topic}-{partition} cannot be opened", error) from error
         log_start_offset = min(max(log_start_offset, opened.segments[0].base_offset), end_offset)
         if opened.epochs.truncate_start(log_start_offset):
             opened.epochs_changed = True
-        return PartitionLog(
+        log = PartitionLog(
             files,
             directory,
             topic,
@@ -101,7 +107,11 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
             producers=producers,
             log_start_offset=log_start_offset,
             flushed_end_offset=end_offset if is_clean else min(recovery_point, end_offset),
+            disk=disk,
         )
+        if is_clean and not opened.unsynced and not opened.epochs_changed:
+            log._settled_end_offset = end_offset
+        return log
 
     @staticmethod
     def create(
@@ -113,20 +123,23 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
         *,
         now_ms: int,
         topic_id: UUID,
+        disk: DiskState | None = None,
     ) -> PartitionLog:
         """Make the directory of a new partition, with its partition.metadata.
 
         The disk is waited for by the first flush, before anything is acknowledged.
         Raises KafkaError(kafka_storage_error).
         """
+        disk = disk or DiskState(directory)
         metadata_path = f"{directory}/{PARTITION_METADATA}"
         try:
             files.make_dir(directory)
             files.replace(metadata_path, encode_partition_metadata(topic_id), durable=False)
         except OSError as error:
+            disk.note(error)
             raise storage_error(f"{topic}-{partition} cannot be created", error) from error
         log = PartitionLog.open(
-            files, directory, topic, partition, config, now_ms=now_ms, topic_id=topic_id
+            files, directory, topic, partition, config, now_ms=now_ms, topic_id=topic_id, disk=disk
         )
         log._flushing.add(metadata_path, directory, directory.rpartition("/")[0])
         return log
@@ -136,13 +149,30 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
 
         A log that failed or is corrupt stays as it is. Raises KafkaError(kafka_storage_error).
         """
-        if self.corruption is not None or self.failure is not None:
-            return
+        ticket = self.begin_close()
+        if ticket is not None:
+            ticket.run()
+            self.complete_flush(ticket)
+
+    def begin_close(self) -> FlushTicket | None:
+        """Write what a clean restart wants to find; what is returned makes it durable.
+
+        None where everything is there already, as after a clean start without any append, or
+        where the log failed or is corrupt. Raises KafkaError(kafka_storage_error).
+        """
+        if self.corruption is not None or self.failure is not None or self._is_settled():
+            return None
         try:
             self._flushing.add(*self._segments.active.finish())
             self._flushing.add(self._snapshots.write(self.producers), self.directory)
         except OSError as error:
-            raise self._error("cannot be closed", error) from error
-        ticket = self._make_ticket()
-        ticket.run()
-        self._flushing.complete(ticket)
+            raise self._write_error("cannot be closed", error) from error
+        return self._make_ticket()
+
+    def _is_settled(self) -> bool:
+        """Whether the files are still as a clean stop left them."""
+        return (
+            self._settled_end_offset == self.log_end_offset
+            and not self._flushing.is_touched
+            and not self._epochs_unwritten
+        )

@@ -115,11 +115,16 @@ class Segment:
     # Opening
 
     def create(self, now_ms: int) -> None:
-        """Make the files of a new, empty segment; truncates files of that name."""
-        self._file = self._files.open(self.path(LOG_SUFFIX), create=True)
-        self._file.truncate(0)
+        """Make the files of a new, empty segment; what has their names already goes.
+
+        The `.log` is made last: without it there is no segment, so a failure leaves none behind.
+        """
+        for suffix in (LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+            if self._files.exists(self.path(suffix)):
+                self._files.remove(self.path(suffix))
         self.offset_index.start_empty()
         self.time_index.start_empty()
+        self._file = self._files.open(self.path(LOG_SUFFIX), create=True)
         self.created_ms = now_ms
 
     def load_closed(self, next_offset: int) -> None:
@@ -346,13 +351,24 @@ class Segment:
                 self.max_timestamp_offset = header.last_offset
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files so that no restart takes them up again; returns the new paths."""
+        """Rename the files so that no restart takes them up again; returns the new paths.
+
+        The `.log` goes first, and with it the segment: an index that stays behind is nobody's.
+        Raises OSError with the segment as it was.
+        """
         paths = []
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             path = self.path(suffix)
-            if self._files.exists(path):
+            if not self._files.exists(path):
+                continue
+            try:
                 self._files.rename(path, path + DELETED_SUFFIX)
-                paths.append(path + DELETED_SUFFIX)
+            except OSError as error:
+                if suffix == LOG_SUFFIX:
+                    raise
+                _log.warning("%s stays until its offset is used again: %s", path, error)
+                continue
+            paths.append(path + DELETED_SUFFIX)
         return paths
 
     def _forget(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +13,8 @@ from .segment import DELETED_SUFFIX, LogSlice, Segment
 from .swap import swap_steps
 from .tickets import DeletedSegment, Deletion
 from .transaction_index import AbortedTransaction
+
+_log = logging.getLogger(__name__)
 
 
 class Segments:
@@ -43,6 +46,10 @@ class Segments:
     @property
     def base_offsets(self) -> Sequence[int]:
         return tuple(self._bases)
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._bases[0]
 
     @property
     def size_bytes(self) -> int:
@@ -100,12 +107,7 @@ class Segments:
         old = self.active
         finished = old.finish()
         new = self._new(base_offset)
-        try:
-            new.create(now_ms)
-        except OSError:
-            # An empty segment left behind would stand in the way of the one that goes on.
-            new.mark_deleted()
-            raise
+        new.create(now_ms)
         old.close_for_appends()
         self._segments.append(new)
         self._bases.append(base_offset)
@@ -113,12 +115,26 @@ class Segments:
         return [*finished, self.directory]
 
     def drop_oldest(self, count: int) -> Deletion:
-        """Take out the oldest segments, never all of them."""
+        """Take out the oldest segments, never all of them.
+
+        Where the disk refuses after the first of them those stay for another time; an OSError
+        leaves everything as it was.
+        """
         assert count < len(self._segments), "the active segment stays"
-        deletion = self._delete(self._segments[:count])
-        del self._segments[:count]
-        del self._bases[:count]
-        return deletion
+        segments: list[DeletedSegment] = []
+        paths: list[str] = []
+        for segment in self._segments[:count]:
+            try:
+                paths += segment.mark_deleted()
+            except OSError as error:
+                if not segments:
+                    raise
+                _log.warning("%s: old segments stay for now: %s", self.directory, error)
+                break
+            segments.append(DeletedSegment(segment.base_offset, segment.size_bytes))
+        del self._segments[: len(segments)]
+        del self._bases[: len(segments)]
+        return Deletion(segments=segments, paths=paths, port=self._files)
 
     def swap_compacted(self, replaced: Sequence[Segment]) -> Deletion:
         """Put the `.cleaned` segment that was written for some closed segments in their place.
@@ -194,7 +210,8 @@ class Segments:
 
     def _delete(self, segments: Sequence[Segment]) -> Deletion:
         paths: list[str] = []
-        for segment in segments:
+        # The newest first: what is left after a failure or a crash is a log without a gap.
+        for segment in reversed(segments):
             paths += segment.mark_deleted()
         deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in segments]
         return Deletion(segments=deleted, paths=paths, port=self._files)

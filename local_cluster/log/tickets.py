@@ -24,8 +24,9 @@ class LogDirectoryError(KafkaError, OSError):
     second fsync that succeeds proves nothing: the log directory is finished until a restart.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, errno: int | None = None) -> None:
         super().__init__(ErrorCode.kafka_storage_error, message)
+        self.errno = errno
 
 
 @dataclass(slots=True, kw_only=True)

@@ -133,8 +133,7 @@ class Partition:
                 now_ms=self._peers.monotonic_ms(),
             )
         self._advance()
-        if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
-            self._flusher.request(self)
+        self.request_flush()
 
     def _adopt(self, state: PartitionState | None) -> None:
         """Other replicas, or other ones in sync, in the present epoch."""
@@ -344,6 +343,11 @@ class Partition:
         else:
             heapq.heappush(self._parked, (next_offset, next(self._ticket), future))
         return future
+
+    def request_flush(self) -> None:
+        """Have made durable what is not, where the log is flushed at all."""
+        if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
+            self._flusher.request(self)
 
     def flushed(self) -> None:
         """The log's flushed end offset has moved."""

@@ -68,6 +68,8 @@ class ReplicaSet:
         self._clock = clock
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
+        self._offline_topics: set[str] = set()
+        """Topics of which the disk refused a replica."""
 
     def on_leadership(self, listener: LeadershipListener) -> None:
         """Call `listener` for every begin and end of leadership from now on."""
@@ -128,6 +130,15 @@ class ReplicaSet:
         for name in changes.topics:
             self._follow_topic(self._cache.topics[name])
 
+    def resume(self) -> None:
+        """The disk takes writes again: open and make what it refused, flush what is not yet."""
+        self._directory.reopen_offline()
+        offline, self._offline_topics = self._offline_topics, set()
+        for name in sorted(offline & self._cache.topics.keys()):
+            self._follow_topic(self._cache.topics[name])
+        for partition in self:
+            partition.request_flush()
+
     def resign_all(self) -> None:
         """Stop leading everything: this broker is no longer part of the cluster."""
         for partition in self:
@@ -142,6 +153,7 @@ class ReplicaSet:
                 partition = self._replica(topic, state, config)
             except (KafkaError, OSError) as error:
                 _log.error("%s-%d is offline here: %s", topic.name, state.partition, error)
+                self._offline_topics.add(topic.name)
                 continue
             if partition.log.config != config:
                 partition.log.update_config(config)

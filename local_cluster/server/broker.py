@@ -27,7 +27,7 @@ from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
-from local_cluster.log.tickets import Deletion
+from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
@@ -58,7 +58,11 @@ class Broker:
         self.metadata = MetadataCache()
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._directory = LogDirectory(
-            Path(settings.log_dir), OsFiles(), broker_id=settings.broker_id, clock=self.clock
+            Path(settings.log_dir),
+            OsFiles(),
+            broker_id=settings.broker_id,
+            clock=self.clock,
+            on_failed=self._on_fatal,
         )
         self._flusher = (
             GroupCommit(settings.log_dir, self._on_fatal) if settings.flush == "fsync" else None
@@ -162,9 +166,13 @@ class Broker:
         await self.groups.stop()
         if self._flusher is not None:
             await self._flusher.stop()
-        self._directory.close(
-            clean=not self.fatal.done(), high_watermarks=self._housekeeping.high_watermarks()
-        )
+        try:
+            self._directory.close(
+                clean=not self.fatal.done(), high_watermarks=self._housekeeping.high_watermarks()
+            )
+        except LogDirectoryError as error:
+            _log.error("no clean stop: %s", error)
+            self._on_fatal(error)
 
     def checkpoint(self) -> None:
         """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from local_cluster.log.config import LogConfig
+from local_cluster.log.disk import DiskState
 from local_cluster.log.files import LogFile, OsFile, OsFiles, Syncable
 from local_cluster.log.partition_log import AppendResult, PartitionLog
 from local_cluster.log.validate import check_produced
@@ -48,7 +49,10 @@ def append(
 
 
 def create(
-    directory: Path, files: OsFiles | None = None, config: LogConfig | None = None
+    directory: Path,
+    files: OsFiles | None = None,
+    config: LogConfig | None = None,
+    disk: DiskState | None = None,
 ) -> PartitionLog:
     return PartitionLog.create(
         files or OsFiles(),
@@ -58,6 +62,7 @@ def create(
         config or LogConfig(),
         now_ms=NOW_MS,
         topic_id=TOPIC_ID,
+        disk=disk,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
+from local_cluster.log.disk import DiskState
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
@@ -30,7 +31,8 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     tmp_path: Path, error: int, fits_bytes: int
 ) -> None:
     disk = FailingFiles()
-    log = create(tmp_path, disk)
+    state = DiskState("d")
+    log = create(tmp_path, disk, disk=state)
     append(log, batch(2, producer=(9, 0, 0)))
     before = read_all(log)
     disk.fits_bytes, disk.error = fits_bytes, error
@@ -40,6 +42,17 @@ def test_a_failed_write_leaves_the_log_as_it_was(
     assert log.log_end_offset == 2
     assert log.epoch_at(1) == 0
     assert Path(log.active_path).read_bytes() == before
+    assert offsets_of(log) == [0, 1]
+    with pytest.raises(KafkaError) as refused:
+        append(log, batch(3, producer=(9, 0, 2)))
+    assert refused.value.code is ErrorCode.kafka_storage_error
+    # What was acknowledged before is acknowledged again, whatever the disk says.
+    assert append(log, batch(2, producer=(9, 0, 0))) == (0, 1, -1, 0, True)
+    if error == errno.EIO:
+        state.freed()
+        assert state.refusal is not None, "only a restart makes a failed disk well"
+        log = reopen(tmp_path)
+    state.freed()
     # The disk is well again, and the producer tries again with the same sequence.
     assert append(log, batch(3, producer=(9, 0, 2))) == (2, 4, -1, 0, False)
     assert offsets_of(log) == [0, 1, 2, 3, 4]
@@ -69,13 +82,15 @@ def test_an_index_that_cannot_be_written_is_written_at_the_next_roll(
 ) -> None:
     disk = FailingFiles()
     config = LogConfig(segment_bytes=1000, index_interval_bytes=50)
-    log = create(tmp_path, disk, config)
+    state = DiskState("d")
+    log = create(tmp_path, disk, config, state)
     for _ in range(8):
         append(log, batch(1, value=b"x" * 40))
     disk.fits_bytes, disk.error, disk.truncate_fails = 5, errno.ENOSPC, truncate_fails
     with pytest.raises(KafkaError):
         append(log, batch(1, value=b"x" * 400))
     disk.truncate_fails = False
+    state.freed()
     append(log, batch(1, value=b"x" * 500))
     assert log.segment_base_offsets == (0, 8)
     log.close()
@@ -90,12 +105,14 @@ def test_an_index_that_cannot_be_written_is_written_at_the_next_roll(
 
 def test_a_failed_roll_goes_on_with_the_old_segment(tmp_path: Path) -> None:
     disk = FailingFiles()
-    log = create(tmp_path, disk, LogConfig(segment_bytes=300))
+    state = DiskState("d")
+    log = create(tmp_path, disk, LogConfig(segment_bytes=300), state)
     append(log, batch(1, value=b"x" * 100))
     disk.create_fails = True
     with pytest.raises(KafkaError) as refused:
         append(log, batch(1, value=b"y" * 100))
     assert refused.value.code is ErrorCode.kafka_storage_error
+    state.freed()
     assert append(log, batch(1, value=b"z" * 10)).base_offset == 1
     disk.create_fails = False
     assert append(log, batch(1, value=b"y" * 100)).base_offset == 2

@@ -1,0 +1,136 @@
+"""The four offset checkpoints of a log directory: what they said at the start, what they say now.
+
+    recovery-point-offset-checkpoint   below it everything was flushed
+    log-start-offset-checkpoint        where it is not the base offset of the first segment
+    replication-offset-checkpoint      high watermarks
+    cleaner-offset-checkpoint          how far a log was compacted; written only when it changed
+
+What is known of a partition that is offline or corrupt stays as it was: lowered to what is still
+readable, it would let the next start take the damage for a torn tail.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from . import checkpoints as c
+from .files import Files
+from .partition_log import PartitionLog
+from .tickets import LogDirectoryError
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The offset checkpoints, encoded; `run` writes them and may do so in any thread."""
+
+    files: Files
+    contents: Mapping[str, bytes]
+
+    def run(self) -> None:
+        """Blocks. Raises LogDirectoryError; what was written before stays as it is."""
+        try:
+            for path, content in self.contents.items():
+                self.files.replace(path, content, durable=True)
+        except OSError as error:
+            raise LogDirectoryError(f"checkpoint failed: {error}", error.errno) from error
+
+
+class OffsetCheckpoints:
+    """The offsets of every partition in one log directory, and their files."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._recovery_points: dict[Key, int] = {}
+        self._log_starts: dict[Key, int] = {}
+        self._high_watermarks: dict[Key, int] = {}
+        self._cleaned: dict[Key, int] = {}
+        self._cleaned_changed = False
+
+    def load(self) -> None:
+        """Read the files that are there. Raises OSError, CheckpointCorruptError."""
+        self._recovery_points = self._read(c.RECOVERY_POINTS)
+        self._log_starts = self._read(c.LOG_START_OFFSETS)
+        self._high_watermarks = self._read(c.HIGH_WATERMARKS)
+        self._cleaned = self._read(c.CLEANER_OFFSETS)
+
+    def recovery_point(self, key: Key) -> int:
+        return self._recovery_points.get(key, 0)
+
+    def log_start(self, key: Key) -> int:
+        return self._log_starts.get(key, 0)
+
+    def high_watermark(self, key: Key) -> int:
+        return self._high_watermarks.get(key, 0)
+
+    def cleaned(self, key: Key) -> int:
+        return self._cleaned.get(key, 0)
+
+    def set_cleaned(self, key: Key, offset: int) -> None:
+        self._cleaned[key] = offset
+        self._cleaned_changed = True
+
+    def keep_cleaned(self, keys: Collection[Key]) -> None:
+        """Forget how far logs were compacted that are not there any more."""
+        known = {key: at for key, at in self._cleaned.items() if key in keys}
+        self._cleaned_changed = known != self._cleaned
+        self._cleaned = known
+
+    def forget(self, key: Key) -> None:
+        """The log was deleted. Blocks for a write without a sync where it was compacted."""
+        self._high_watermarks.pop(key, None)
+        if self._cleaned.pop(key, None) is None:
+            return
+        # At once: a log of the same name must not be taken for one that is compacted.
+        path = f"{self._directory}/{c.CLEANER_OFFSETS}"
+        try:
+            self._files.replace(path, c.encode_offsets(self._cleaned), durable=False)
+        except OSError as error:
+            self._cleaned_changed = True
+            _log.warning("%s is written later: %s", path, error)
+
+    def prepare(
+        self,
+        logs: Mapping[Key, PartitionLog],
+        offline: Collection[Key],
+        high_watermarks: Mapping[Key, int],
+    ) -> Checkpoint:
+        """The checkpoints as of now, to be written by a worker.
+
+        `high_watermarks` replace those known for the partitions they name.
+        """
+        for key, high_watermark in high_watermarks.items():
+            log = logs.get(key)
+            if log is not None and log.corruption is None:
+                self._high_watermarks[key] = high_watermark
+        recovery_points = {key: self.recovery_point(key) for key in offline}
+        log_starts = {key: self._log_starts[key] for key in offline if key in self._log_starts}
+        for key, log in logs.items():
+            recovery_points[key] = (
+                log.flushed_end_offset if log.corruption is None else self.recovery_point(key)
+            )
+            if log.log_start_offset > log.first_base_offset:
+                log_starts[key] = log.log_start_offset
+        known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
+        contents = {
+            f"{self._directory}/{c.RECOVERY_POINTS}": c.encode_offsets(recovery_points),
+            f"{self._directory}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
+            f"{self._directory}/{c.HIGH_WATERMARKS}": c.encode_offsets(known),
+        }
+        if self._cleaned_changed:
+            self._cleaned_changed = False
+            contents[f"{self._directory}/{c.CLEANER_OFFSETS}"] = c.encode_offsets(self._cleaned)
+        return Checkpoint(self._files, contents)
+
+    def _read(self, name: str) -> dict[Key, int]:
+        path = f"{self._directory}/{name}"
+        if not self._files.exists(path):
+            return {}
+        return c.decode_offsets(self._files.read_bytes(path))
