@@ -70,8 +70,11 @@ class LogWrites(LogState):
     def roll(self, now_ms: int) -> None:
         """Close the active segment and begin a new one at the log end offset.
 
+        Nothing to do where the active one is empty and begins there already.
         Raises KafkaError(kafka_storage_error) with the old segment still in use.
         """
+        if self._segments.active.base_offset == self.log_end_offset:
+            return
         try:
             self._flushing.add(self._snapshots.write(self.producers))
             self._flushing.add(*self._segments.roll(self.log_end_offset, now_ms))
