@@ -200,7 +200,7 @@ class Flow:
         self._key = proved.flow
         self._disturbance = None
         self._disturbed.clear()
-        self.replicator = start_replicator(self._context, proved)
+        self.replicator = start_replicator(self._context, proved, self.source)
         self.state = FlowState.RUNNING
         self.reason = None
         self.on_room()

@@ -59,7 +59,10 @@ class LinkWorker:
         """Why the link as a whole has stopped."""
         self._polls = polls
         self._filter = TopicFilter(
-            context.settings.topics, context.settings.topics_exclude, target_alias
+            context.settings.topics,
+            context.settings.topics_exclude,
+            target_alias,
+            heartbeats=context.settings.mm2_topics != "off",
         )
         self._offer = offer
         self._on_known_changed = on_known_changed

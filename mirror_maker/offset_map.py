@@ -88,7 +88,7 @@ class OpenBlock:
 
         A caller whose write failed gives them back with `put_back`.
         """
-        blocks, keys = [*self._closed, self._block()], self._superseded
+        blocks, keys = [*self._closed, self.block()], self._superseded
         self._closed, self._superseded, self.is_dirty = [], [], False
         return blocks, keys
 
@@ -100,7 +100,8 @@ class OpenBlock:
         self._superseded[:0] = keys
         self.is_dirty = True
 
-    def _block(self) -> Block:
+    def block(self) -> Block:
+        """The open block as it is now."""
         return Block(
             flow=self._flow,
             producer_id=self._producer_id,
@@ -115,7 +116,7 @@ class OpenBlock:
         )
 
     def _roll(self) -> None:
-        block = self._block()
+        block = self.block()
         self._closed.append(block)
         self._source_start = block.source_next
         self._target_start = block.target_next

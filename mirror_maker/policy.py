@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .formats.mm2 import is_heartbeats_topic
+
 SEPARATOR = "."
 
 
@@ -18,24 +20,43 @@ def is_internal_topic(topic: str) -> bool:
     return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal"))
 
 
+class NameFilter:
+    """Selects names by full-match patterns."""
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        self._include = _any_of(include)
+        self._exclude = _any_of(exclude)
+
+    def selects(self, name: str) -> bool:
+        return self._include.fullmatch(name) is not None and self._exclude.fullmatch(name) is None
+
+
 class TopicFilter:
     """Selects topics by full-match patterns; internal topics are never selected.
 
-    A topic that came from the target in the first place (`<target alias>.<topic>`) is left out,
-    as MirrorMaker 2 does by default: copying it back would make a loop.
+    `heartbeats` topics are selected beside the patterns where MirrorMaker 2's topics are wanted
+    (its `heartbeats.replication.enabled`). A topic that came from the target in the first place
+    (`<target alias>.<topic>`) is left out, as MirrorMaker 2 does by default: copying it back
+    would make a loop.
     """
 
-    def __init__(self, include: Sequence[str], exclude: Sequence[str], target_alias: str) -> None:
-        self._include = _any_of(include)
-        self._exclude = _any_of(exclude)
+    def __init__(
+        self,
+        include: Sequence[str],
+        exclude: Sequence[str],
+        target_alias: str,
+        *,
+        heartbeats: bool = False,
+    ) -> None:
+        self._names = NameFilter(include, exclude)
+        self._heartbeats = heartbeats
         self._target_prefix = target_alias + SEPARATOR
 
     def selects(self, topic: str) -> bool:
         return (
             not is_internal_topic(topic)
             and not topic.startswith(self._target_prefix)
-            and self._include.fullmatch(topic) is not None
-            and self._exclude.fullmatch(topic) is None
+            and (self._names.selects(topic) or (self._heartbeats and is_heartbeats_topic(topic)))
         )
 
 

@@ -26,8 +26,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .formats import OffsetMap
 from .model import UNACKED_BATCHES_MAX, advance_sequence
 from .offset_map import OpenBlock
+from .offset_syncs import FlowSyncs
 from .passthrough import CopyPath, PreparedBatch, prepare, select_batches, stamp
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX
@@ -80,12 +82,19 @@ class PartitionReplicator:
         source_next: int,
         next_sequence: int,
         block: OpenBlock,
+        offset_map: OffsetMap,
+        syncs: FlowSyncs | None = None,
         pending_bytes_max: int,
     ) -> None:
+        """`offset_map` reaches to where `block` does; the replicator alone lets both grow."""
         self.fetch_position = source_next
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.block = block
+        self.offset_map = offset_map
+        """The whole map of the flow, up to the last acknowledgement."""
+        self.syncs = syncs
+        """Where MirrorMaker 2's offset syncs are wanted."""
         self.pending_bytes = 0
         """Bytes fetched and not acknowledged."""
         self._records_acknowledged = 0
@@ -167,6 +176,7 @@ class PartitionReplicator:
         self._left_out += selection.left_out_count
         if not self.has_pending:
             self.block.advance(self.fetch_position)
+            self.offset_map.advance(self.fetch_position)
         if selection.refusal is not None:
             raise selection.refusal
         return self.fetch_position > before
@@ -198,4 +208,10 @@ class PartitionReplicator:
         self._records_acknowledged += prepared.records_count
         self._bytes_acknowledged += len(prepared.data)
         self._acked_sequence = advance_sequence(self._acked_sequence, prepared.records_count)
-        self.block.append(prepared.runs(base_offset), self.source_next, self._acked_sequence)
+        runs = prepared.runs(base_offset)
+        self.block.append(runs, self.source_next, self._acked_sequence)
+        for run in runs:
+            self.offset_map.append(run)
+            if self.syncs is not None:
+                self.syncs.append(run)
+        self.offset_map.advance(self.source_next)

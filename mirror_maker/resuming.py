@@ -21,10 +21,11 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .directory import Directory
-from .formats import Block, FlowKey, Opening
+from .formats import Block, FlowKey, Opening, extend_map
 from .map_store import MapStore
 from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
+from .offset_syncs import FlowSyncs
 from .passthrough import select_batches
 from .ports import Clock, DataSink, DataSource, Lease
 from .replicator import Outgoing, PartitionReplicator
@@ -117,14 +118,21 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     )
 
 
-def start_replicator(context: LinkContext, proved: Proved) -> PartitionReplicator:
+def start_replicator(
+    context: LinkContext, proved: Proved, source: TopicPartition
+) -> PartitionReplicator:
     """A replicator that goes on from there."""
+    offset_map = context.map_store.state.build_offset_map(proved.flow)
+    assert offset_map is not None, "a proved flow has an opening"
+    extend_map(offset_map, proved.block.block())
     return PartitionReplicator(
         producer_id=proved.opening.producer_id,
         producer_epoch=proved.opening.producer_epoch,
         source_next=proved.source_next,
         next_sequence=proved.next_sequence,
         block=proved.block,
+        offset_map=offset_map,
+        syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
     )
 

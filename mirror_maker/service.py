@@ -19,9 +19,11 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import GroupFencedError
 
 from .directory import Directory
+from .group_syncing import GroupSync
 from .http import StatusServer
 from .link import LinkWorker
 from .map_store import MapStore
+from .mm2_topics import Mm2Topics
 from .ports import Clock, SystemClock
 from .resuming import LinkContext
 from .sender import Senders
@@ -49,6 +51,8 @@ class MirrorService:
         self._sink_data = self._client(settings.target_bootstrap, "produce")
         self._group = WorkerGroup(settings, self._client(settings.target_bootstrap, "group"))
         self._senders = Senders(self._sink_data, settings.limits)
+        self._mm2_topics: dict[str, Mm2Topics] = {}
+        self._group_syncs: dict[str, GroupSync] = {}
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -70,6 +74,8 @@ class MirrorService:
                     tasks.create_task(self._announce(ready_file, port)),
                     tasks.create_task(self._senders.run()),
                     *(tasks.create_task(link.run()) for link in self._links),
+                    *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
+                    *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
                 ]
                 await self._stop.wait()
                 logger.info("stopping")
@@ -100,7 +106,7 @@ class MirrorService:
                 "is_leader": membership.is_leader,
                 "failure": membership.failure,
             },
-            "links": [link_status(link) for link in self._links],
+            "links": [link_status(link, self._group_syncs.get(link.name)) for link in self._links],
         }
 
     # -- parts ----------------------------------------------------------------------------------
@@ -128,11 +134,12 @@ class MirrorService:
             clock=self._clock,
             random=self._random,
         )
+        source = self._source_client(link.source_bootstrap, f"{link.name}-ask")
         context = LinkContext(
             settings=link,
             limits=settings.limits,
             worker_id=settings.worker_id,
-            source=self._source_client(link.source_bootstrap, f"{link.name}-ask"),
+            source=source,
             sink=self._sink,
             directory=Directory(),
             map_store=map_store,
@@ -140,13 +147,22 @@ class MirrorService:
             clock=self._clock,
             random=self._random,
         )
-        return LinkWorker(
+        worker = LinkWorker(
             context,
             self._source_client(link.source_bootstrap, f"{link.name}-poll"),
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,
         )
+        if link.translates_groups:
+            # Questions about groups may wait for a coordinator; they have connections of their own.
+            groups = self._client(link.source_bootstrap, f"{link.name}-groups")
+            mm2_topics = None
+            if link.mm2_topics != "off":
+                mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
+                self._mm2_topics[link.name] = mm2_topics
+            self._group_syncs[link.name] = GroupSync(worker, groups, self._sink, mm2_topics)
+        return worker
 
     async def _take_part(self) -> None:
         waited_ms = 0

@@ -12,6 +12,9 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
 """MirrorMaker 2's own default."""
 
+GROUPS_EXCLUDE_DEFAULT = (r"console-consumer-.*", r"connect-.*", r"__.*", r"heliograph-.*")
+"""MirrorMaker 2's own default, and the groups of the mirrors themselves."""
+
 
 def _check_pattern(pattern: str) -> str:
     try:
@@ -45,6 +48,20 @@ class LinkSettings:
     """Of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition has records that no map explains."""
+    groups: tuple[Pattern, ...] = (".*",)
+    """Full-match patterns of the consumer groups whose positions are translated."""
+    groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
+    sync_group_offsets: bool = False
+    """Whether translated positions are committed for the same groups on the target."""
+    rewind_group_offsets: bool = False
+    """Whether a group's position on the target may be moved back after its source."""
+    mm2_topics: Literal["off", "source", "target"] = "off"
+    """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
+    and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
+
+    @property
+    def translates_groups(self) -> bool:
+        return self.sync_group_offsets or self.mm2_topics != "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +83,10 @@ class Limits:
     """Per target broker."""
     produce_timeout_ms: Positive = 30_000
     map_flush_ms: Positive = 500
+    group_sync_ms: Positive = 1_000
+    """Between two looks at the groups of the source."""
+    heartbeat_topic_ms: Positive = 1_000
+    """Between two records of MirrorMaker 2's heartbeats topic."""
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .flow import Flow
+from .group_syncing import GroupSync
 from .lag import Lag
 from .link import LinkWorker
 from .model import FlowState
@@ -40,7 +41,7 @@ def flow_status(flow: Flow) -> JsonObject:
     }
 
 
-def link_status(link: LinkWorker) -> JsonObject:
+def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
     lag = total_lag([flow.lag() for flow in flows])
@@ -59,6 +60,7 @@ def link_status(link: LinkWorker) -> JsonObject:
         "lag_seconds": lag.seconds,
         "records_copied": sum(each.records for each in totals),
         "bytes_copied": sum(each.bytes for each in totals),
+        "groups": group_sync.status() if group_sync is not None else None,
         "flows": [flow_status(flow) for flow in flows],
     }
 
@@ -125,6 +127,12 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for link, flow in _flows(links):
         failed = int(flow["state"] == FlowState.FAILED.value)
         yield f"heliograph_mirror_failed{_flow_labels(link, flow)} {failed}"
+    yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
+    yield "# TYPE heliograph_mirror_group_positions gauge"
+    for link in links:
+        for state, count in ((link.get("groups") or {}).get("states") or {}).items():
+            labels = _labels(link=link["name"], state=state)
+            yield f"heliograph_mirror_group_positions{labels} {count}"
 
 
 def _flows(links: Sequence[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:

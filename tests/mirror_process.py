@@ -119,6 +119,7 @@ async def mirror(
     worker_id: str = "w1",
     link: str = "a-b",
     session_timeout_ms: int = 6_000,
+    **link_settings: Any,
 ) -> AsyncIterator[MirrorProcess]:
     """A worker with one link from alias `a` to alias `b`, started; killed at the end."""
     directory = directory / worker_id
@@ -129,7 +130,11 @@ async def mirror(
         target_bootstrap=target_bootstrap,
         links=(
             LinkSettings(
-                name=link, source_alias="a", source_bootstrap=source_bootstrap, topics=topics
+                name=link,
+                source_alias="a",
+                source_bootstrap=source_bootstrap,
+                topics=topics,
+                **link_settings,
             ),
         ),
         ready_file=str(directory / "ready.json"),

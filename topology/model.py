@@ -23,7 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 
 BROKERS_MAX = 100
 """Most brokers one `count` may ask for on one host."""
@@ -286,6 +286,22 @@ class LinkTuning(Entry):
     """Replicas of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition holds records that no offset map explains."""
+    mm2_topics: Literal["off", "source", "target"] = "off"
+    """Write MirrorMaker 2's topics as well (offset syncs, checkpoints, heartbeats), with the
+    offset syncs on this side, for tools that read them."""
+
+
+class LinkGroups(Entry):
+    """Which consumer groups a link looks at, and what it does for them."""
+
+    sync: bool = False
+    """Commit translated positions for the same groups on the target, as soon as they change."""
+    rewind: bool = False
+    """Move a group's position on the target back as well, after its source."""
+    include: list[TopicPattern] = [".*"]
+    """Names or regular expressions of groups, matched in full."""
+    exclude: list[TopicPattern] = list(GROUPS_EXCLUDE_DEFAULT)
+    """Groups left out; default: MirrorMaker 2's, and the mirrors' own."""
 
 
 class Link(Entry):
@@ -299,6 +315,8 @@ class Link(Entry):
     """Name of the cluster to write."""
     topics: Topics
     """A list of includes, or a mapping of `include` and `exclude`."""
+    groups: LinkGroups = LinkGroups()
+    """Consumer groups that may fail over along the link."""
     settings: LinkTuning = LinkTuning()
     """How the link copies."""
 

@@ -212,6 +212,11 @@ def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
         topics_exclude=tuple(topics.exclude),
         replication_factor=link.settings.replication_factor,
         on_unmapped_target=link.settings.on_unmapped_target,
+        groups=tuple(link.groups.include),
+        groups_exclude=tuple(link.groups.exclude),
+        sync_group_offsets=link.groups.sync,
+        rewind_group_offsets=link.groups.rewind,
+        mm2_topics=link.settings.mm2_topics,
     )
 
 

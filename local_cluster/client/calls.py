@@ -108,7 +108,13 @@ class ClusterCalls:
         )
 
     async def call_coordinator(
-        self, group_id: str, api: ApiKey, fields: Fields, *, timeout_ms: int | None = None
+        self,
+        group_id: str,
+        api: ApiKey,
+        fields: Fields,
+        *,
+        version_max: int | None = None,
+        timeout_ms: int | None = None,
     ) -> Any:
         """One request to the group's coordinator, found first and followed when it moves.
 
@@ -119,7 +125,9 @@ class ClusterCalls:
         async def attempt() -> Any:
             node_id = await self._coordinator(group_id)
             try:
-                response = await self.call(api, fields, node_id=node_id, timeout_ms=timeout_ms)
+                response = await self.call(
+                    api, fields, node_id=node_id, version_max=version_max, timeout_ms=timeout_ms
+                )
                 code = _first_error(response)
                 if code in _MOVED:
                     raise KafkaError(code, f"coordinator of group {group_id}")

@@ -7,7 +7,7 @@ imports the rest of the mirror, so that any reader can take this package alone.
 
 from __future__ import annotations
 
-from .map_topic import MapTopic
+from .map_topic import MapTopic, extend_map
 from .offset_map import OffsetMap, Run, Translation, TranslationState
 from .records import (
     FORMAT_VERSION,
@@ -37,5 +37,6 @@ __all__ = [
     "decode_key",
     "decode_record",
     "encode_record",
+    "extend_map",
     "map_topic_name",
 ]

@@ -119,23 +119,30 @@ class MapTopic:
         return max(blocks, key=lambda block: (block.source_next, len(block.runs)), default=None)
 
     def offset_map(self, flow: FlowKey) -> OffsetMap | None:
-        """The map of a flow, None for one that was never opened."""
+        """The map of a flow, None for one that was never opened. Not the caller's to change."""
         if flow not in self._maps:
-            first = self._first_opening(flow)
-            blocks = sorted(
-                self._blocks.get(flow, {}).values(),
-                key=lambda block: (block.source_start, block.source_next),
-            )
-            if first is not None:
-                offset_map = OffsetMap(first.source_offset, first.target_offset)
-            elif blocks:
-                offset_map = OffsetMap(blocks[0].source_start, blocks[0].target_start)
-            else:
+            built = self.build_offset_map(flow)
+            if built is None:
                 return None
-            for block in blocks:
-                _extend(offset_map, block)
-            self._maps[flow] = offset_map
+            self._maps[flow] = built
         return self._maps[flow]
+
+    def build_offset_map(self, flow: FlowKey) -> OffsetMap | None:
+        """The map of a flow as an object of the caller's own, None for one never opened."""
+        first = self._first_opening(flow)
+        blocks = sorted(
+            self._blocks.get(flow, {}).values(),
+            key=lambda block: (block.source_start, block.source_next),
+        )
+        if first is not None:
+            offset_map = OffsetMap(first.source_offset, first.target_offset)
+        elif blocks:
+            offset_map = OffsetMap(blocks[0].source_start, blocks[0].target_start)
+        else:
+            return None
+        for block in blocks:
+            extend_map(offset_map, block)
+        return offset_map
 
     def _first_opening(self, flow: FlowKey) -> Opening | None:
         openings = self._openings.get(flow)
@@ -145,7 +152,7 @@ class MapTopic:
         return next(opening for opening in openings if opening.producer_epoch == epoch)
 
 
-def _extend(offset_map: OffsetMap, block: Block) -> None:
+def extend_map(offset_map: OffsetMap, block: Block) -> None:
     """Add what the block knows beyond the map's end; blocks that overlap agree.
 
     Raises MapFormatError where they do not.

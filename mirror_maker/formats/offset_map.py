@@ -17,6 +17,7 @@ Pure: no I/O, no clock.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
@@ -71,9 +72,10 @@ class OffsetMap:
         """Target offset from which its copies lie."""
         self.source_next = source_start
         """What became of every source offset below this one is known."""
-        self._sources: list[int] = []
-        self._targets: list[int] = []
-        self._counts: list[int] = []
+        # 24 bytes a run: a source with many transactions has one run for each.
+        self._sources = array("q")
+        self._targets = array("q")
+        self._counts = array("q")
         # Parts of the source about which nothing is known, as (start, end): only where blocks
         # were lost. A run of count 0 at the end of each carries the target offset to go on from.
         self._holes: list[tuple[int, int]] = []

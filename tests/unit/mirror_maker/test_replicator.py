@@ -8,7 +8,7 @@ import pytest
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.formats import FlowKey, Run
+from mirror_maker.formats import FlowKey, OffsetMap, Run
 from mirror_maker.model import UNACKED_BATCHES_MAX, UncopyableBatchError
 from mirror_maker.offset_map import RUNS_PER_BLOCK, OpenBlock
 from mirror_maker.replicator import PROBATION_BATCHES, Outgoing, PartitionReplicator
@@ -27,7 +27,7 @@ def open_block(**changes: object) -> OpenBlock:
 def replicator(pending_bytes_max: int = 1_000_000) -> PartitionReplicator:
     return PartitionReplicator(
         producer_id=7, producer_epoch=0, source_next=0, next_sequence=0, block=open_block(),
-        pending_bytes_max=pending_bytes_max,
+        offset_map=OffsetMap(0, 0), pending_bytes_max=pending_bytes_max,
     )  # fmt: skip
 
 

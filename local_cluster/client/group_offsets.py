@@ -1,0 +1,171 @@
+"""Consumer groups as an administrator sees them: which there are, where they stand.
+
+Groups are asked of their coordinators many at a time where the broker can (FindCoordinator v4,
+OffsetFetch v8: KIP-699, KIP-709), else one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import get
+
+from .client import KafkaClient
+from .model import TopicPartition
+
+MANY_KEYS_VERSION: Final = 4
+"""FindCoordinator from this version on takes many keys."""
+MANY_GROUPS_VERSION: Final = 8
+"""OffsetFetch from this version on takes many groups."""
+NAMED_TOPICS_VERSION_MAX: Final = 9
+"""The last version of OffsetCommit and OffsetFetch that names topics, not their ids."""
+GROUPS_PER_REQUEST_MAX: Final = 500
+NO_GENERATION: Final = -1
+GROUP_KEY: Final = 0
+"""FindCoordinator's key type of groups."""
+
+
+class ListedGroup(NamedTuple):
+    """One entry of ListGroups; the state is empty before v4 (Kafka 2.6)."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+class CommittedOffset(NamedTuple):
+    """A group's position in a partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+GroupPositions = dict[str, dict[TopicPartition, CommittedOffset]]
+
+
+async def list_groups(client: KafkaClient) -> dict[str, ListedGroup]:
+    """Every group of the cluster, by id. Raises KafkaError."""
+    groups: dict[str, ListedGroup] = {}
+    for node_id in (await client.metadata([])).brokers:
+        response = await client.call(
+            ApiKey.LIST_GROUPS, {"states_filter": [], "types_filter": []}, node_id=node_id
+        )
+        if response.error_code:
+            raise KafkaError(response.error_code, f"ListGroups of broker {node_id}")
+        for group in response.groups:
+            groups[group.group_id] = ListedGroup(
+                group.group_id, group.protocol_type, get(group, "group_state", "")
+            )
+    return groups
+
+
+async def committed_offsets(client: KafkaClient, group_ids: Iterable[str]) -> GroupPositions:
+    """All positions of the groups. Raises KafkaError; a group that is refused is left out."""
+    found: GroupPositions = {}
+    for node_id, groups in (await _by_coordinator(client, sorted(group_ids))).items():
+        connection = await client.connection(node_id)
+        version = connection.choose_version(ApiKey.OFFSET_FETCH, NAMED_TOPICS_VERSION_MAX)
+        step = GROUPS_PER_REQUEST_MAX if version >= MANY_GROUPS_VERSION else 1
+        for start in range(0, len(groups), step):
+            chunk = groups[start : start + step]
+            response = await client.call(
+                ApiKey.OFFSET_FETCH,
+                {
+                    "group_id": chunk[0],
+                    "topics": None,
+                    "groups": [
+                        {"group_id": g, "topics": None, "member_id": None, "member_epoch": -1}
+                        for g in chunk
+                    ],
+                    "require_stable": False,
+                },
+                node_id=node_id,
+                version_max=NAMED_TOPICS_VERSION_MAX,
+            )
+            if version >= MANY_GROUPS_VERSION:
+                for group in response.groups:
+                    if not group.error_code:
+                        found[group.group_id] = _positions(group.topics)
+            elif not get(response, "error_code", 0):
+                found[chunk[0]] = _positions(response.topics)
+    return found
+
+
+async def commit_offsets(
+    client: KafkaClient, group_id: str, positions: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, ErrorCode]:
+    """Commit for a group that has no members; per partition the broker's answer.
+
+    A group with members refuses with UNKNOWN_MEMBER_ID. Raises KafkaError.
+    """
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for at, position in sorted(positions.items()):
+        topics.setdefault(at.topic, []).append(
+            {
+                "partition_index": at.partition,
+                "committed_offset": position.offset,
+                "committed_leader_epoch": position.leader_epoch,
+                "committed_metadata": position.metadata,
+            }
+        )
+    response = await client.call_coordinator(
+        group_id,
+        ApiKey.OFFSET_COMMIT,
+        {
+            "group_id": group_id,
+            "generation_id_or_member_epoch": NO_GENERATION,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [{"name": name, "partitions": entries} for name, entries in topics.items()],
+        },
+        version_max=NAMED_TOPICS_VERSION_MAX,
+    )
+    return {
+        TopicPartition(topic.name, int(entry.partition_index)): ErrorCode(entry.error_code)
+        for topic in response.topics
+        for entry in topic.partitions
+    }
+
+
+async def _by_coordinator(client: KafkaClient, group_ids: list[str]) -> dict[int, list[str]]:
+    """Groups by the node that coordinates them; those without a coordinator now are left out."""
+    nodes: dict[int, list[str]] = {}
+    for start in range(0, len(group_ids), GROUPS_PER_REQUEST_MAX):
+        for group_id, node_id in await _find(client, group_ids[start:][:GROUPS_PER_REQUEST_MAX]):
+            nodes.setdefault(node_id, []).append(group_id)
+    return nodes
+
+
+async def _find(client: KafkaClient, group_ids: list[str]) -> list[tuple[str, int]]:
+    response = await client.call(
+        ApiKey.FIND_COORDINATOR,
+        {"key": group_ids[0], "key_type": GROUP_KEY, "coordinator_keys": group_ids},
+    )
+    answers = get(response, "coordinators", None)
+    if answers is not None:
+        return [(each.key, int(each.node_id)) for each in answers if not each.error_code]
+    found = [] if response.error_code else [(group_ids[0], int(response.node_id))]
+    for group_id in group_ids[1:]:
+        answer = await client.call(
+            ApiKey.FIND_COORDINATOR, {"key": group_id, "key_type": GROUP_KEY}
+        )
+        if not answer.error_code:
+            found.append((group_id, int(answer.node_id)))
+    return found
+
+
+def _positions(topics: Iterable[Any]) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        TopicPartition(topic.name, int(entry.partition_index)): CommittedOffset(
+            int(entry.committed_offset),
+            int(get(entry, "committed_leader_epoch", -1)),
+            entry.metadata or "",
+        )
+        for topic in topics
+        for entry in topic.partitions
+        if not entry.error_code and entry.committed_offset >= 0
+    }

@@ -1,0 +1,146 @@
+"""MirrorMaker 2's own records, byte for byte: offset syncs, checkpoints, heartbeats. Pure.
+
+Kafka's protocol primitives, big-endian; STRING is an int16 length and UTF-8. All of them are
+written to partition 0 of compacted topics of one partition. Source: OffsetSync.java,
+Checkpoint.java (apache/kafka, connect/mirror and connect/mirror-client), Heartbeat.java.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+HEARTBEATS_TOPIC: Final = "heartbeats"
+_VERSION: Final = 0
+_OFFSETS = struct.Struct(">qq")
+
+
+class Mm2FormatError(Exception):
+    """Bytes that are not such a record."""
+
+
+class OffsetSync(NamedTuple):
+    """The record at `upstream_offset` of a source partition lies at `downstream_offset`."""
+
+    topic: str
+    """Of the source."""
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+
+
+class Checkpoint(NamedTuple):
+    """Where a group stands in a copy."""
+
+    group: str
+    topic: str
+    """Of the target."""
+    partition: int
+    upstream_offset: int
+    downstream_offset: int
+    metadata: str
+
+
+class Heartbeat(NamedTuple):
+    """A sign of life of the flow from one cluster to another."""
+
+    source_alias: str
+    target_alias: str
+    timestamp_ms: int
+
+
+def offset_syncs_topic(other_alias: str) -> str:
+    """Name of the offset syncs on one side; `other_alias` is the cluster of the other side."""
+    return f"mm2-offset-syncs.{other_alias}.internal"
+
+
+def checkpoints_topic(source_alias: str) -> str:
+    """Name of the checkpoints on the target."""
+    return f"{source_alias}.checkpoints.internal"
+
+
+def is_heartbeats_topic(topic: str) -> bool:
+    """`heartbeats`, or a copy of it (`A.heartbeats`, `B.A.heartbeats`)."""
+    return topic == HEARTBEATS_TOPIC or topic.endswith("." + HEARTBEATS_TOPIC)
+
+
+def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
+    """(key, value); the value has no version."""
+    key = _string(sync.topic) + struct.pack(">i", sync.partition)
+    return key, _OFFSETS.pack(sync.upstream_offset, sync.downstream_offset)
+
+
+def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
+    """Raises Mm2FormatError."""
+    try:
+        topic, at = _read_string(key, 0)
+        (partition,) = struct.unpack_from(">i", key, at)
+        return OffsetSync(topic, partition, *_OFFSETS.unpack_from(value))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Mm2FormatError(f"no offset sync: {error}") from error
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
+    """(key, value)."""
+    key = (
+        _string(checkpoint.group)
+        + _string(checkpoint.topic)
+        + struct.pack(">i", checkpoint.partition)
+    )
+    value = (
+        struct.pack(">h", _VERSION)
+        + _OFFSETS.pack(checkpoint.upstream_offset, checkpoint.downstream_offset)
+        + _string(checkpoint.metadata)
+    )
+    return key, value
+
+
+def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
+    """Raises Mm2FormatError."""
+    try:
+        group, at = _read_string(key, 0)
+        topic, at = _read_string(key, at)
+        (partition,) = struct.unpack_from(">i", key, at)
+        _check_version(value)
+        upstream, downstream = _OFFSETS.unpack_from(value, 2)
+        metadata, _ = _read_string(value, 2 + _OFFSETS.size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Mm2FormatError(f"no checkpoint: {error}") from error
+    return Checkpoint(group, topic, partition, upstream, downstream, metadata)
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
+    """(key, value); the record's own timestamp is the same."""
+    key = _string(heartbeat.source_alias) + _string(heartbeat.target_alias)
+    return key, struct.pack(">hq", _VERSION, heartbeat.timestamp_ms)
+
+
+def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
+    """Raises Mm2FormatError."""
+    try:
+        source, at = _read_string(key, 0)
+        target, _ = _read_string(key, at)
+        _check_version(value)
+        (timestamp_ms,) = struct.unpack_from(">q", value, 2)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Mm2FormatError(f"no heartbeat: {error}") from error
+    return Heartbeat(source, target, timestamp_ms)
+
+
+def _check_version(value: bytes) -> None:
+    (version,) = struct.unpack_from(">h", value)
+    if version != _VERSION:
+        raise Mm2FormatError(f"version {version}, only {_VERSION} is known")
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", data, at)
+    end = at + 2 + length
+    if length < 0 or end > len(data):
+        raise Mm2FormatError(f"a string of {length} bytes in {len(data)}")
+    return data[at + 2 : end].decode(), end

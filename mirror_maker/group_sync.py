@@ -1,0 +1,115 @@
+"""Which positions of consumer groups are committed on the target, and why others are not. Pure.
+
+A group's position on the source is translated by the flow's map. It is committed on the target
+only for a group that nobody uses there, and only forward, unless the link says otherwise. Whatever
+is not done has a state that status pages show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.model import TopicPartition
+
+from .formats import OffsetMap, TranslationState
+
+QUIET_STATES: Final = frozenset({"Empty", "Dead"})
+"""States of groups without members (DescribeGroups); their positions may be written."""
+UNKNOWN_STATE: Final = ""
+NO_LEADER_EPOCH: Final = -1
+"""Epochs of the source mean nothing on the target."""
+
+
+class SyncState(StrEnum):
+    """What became of one position."""
+
+    SYNCED = "synced"
+    """The target has the exact translation."""
+    CLAMPED = "clamped"
+    """The group is ahead of what is copied; the target has the end of the copy."""
+    PENDING = "pending"
+    """No translation is known: that part of the map was lost."""
+    ACTIVE = "active"
+    """The group has members on the target and looks after its position there itself."""
+    AHEAD = "ahead"
+    """The target has a later position, and moving back is off."""
+    REFUSED = "refused"
+    """The target did not take the commit."""
+
+
+class SyncedPosition(NamedTuple):
+    """One position of one group, seen from both sides."""
+
+    group_id: str
+    source: TopicPartition
+    target: TopicPartition
+    source_offset: int
+    target_offset: int | None
+    """The translation; None with PENDING."""
+    metadata: str
+    state: SyncState
+
+
+class FlowMap(NamedTuple):
+    """A flow that this worker copies."""
+
+    target: TopicPartition
+    offset_map: OffsetMap
+
+
+def translate_positions(
+    group_id: str,
+    positions: Mapping[TopicPartition, CommittedOffset],
+    flows: Mapping[TopicPartition, FlowMap],
+) -> list[SyncedPosition]:
+    """A group's positions in the flows' source partitions, translated; others are left out."""
+    translated = []
+    for source, position in positions.items():
+        flow = flows.get(source)
+        if flow is None:
+            continue
+        answer = flow.offset_map.translate(position.offset)
+        target_offset, state = answer.target_offset, SyncState.SYNCED
+        if answer.state is TranslationState.PENDING:
+            if position.offset > flow.offset_map.source_next:
+                target_offset, state = flow.offset_map.target_next, SyncState.CLAMPED
+            else:
+                state = SyncState.PENDING
+        translated.append(
+            SyncedPosition(
+                group_id,
+                source,
+                flow.target,
+                position.offset,
+                target_offset,
+                position.metadata,
+                state,
+            )
+        )
+    return translated
+
+
+def decide(
+    position: SyncedPosition,
+    there: CommittedOffset | None,
+    target_group_state: str,
+    *,
+    rewind: bool,
+) -> tuple[SyncedPosition, CommittedOffset | None]:
+    """What to say of a position, and what to commit for it on the target, if anything.
+
+    `there` is the target's present position, `target_group_state` is empty for no such group.
+    """
+    if position.target_offset is None:
+        return position, None
+    wanted = CommittedOffset(position.target_offset, NO_LEADER_EPOCH, position.metadata)
+    if there is not None and (there.offset, there.metadata) == (wanted.offset, wanted.metadata):
+        return position, None
+    if target_group_state != UNKNOWN_STATE and target_group_state not in QUIET_STATES:
+        return position._replace(state=SyncState.ACTIVE), None
+    if there is not None and there.offset > wanted.offset and not rewind:
+        return position._replace(state=SyncState.AHEAD), None
+    return position, wanted

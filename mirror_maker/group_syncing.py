@@ -1,0 +1,180 @@
+"""Positions of consumer groups follow their source: looked at, translated, committed.
+
+Every worker does it for the partitions that it copies, since it has their maps at hand, up to the
+last acknowledgement. `group_sync.py` decides; here is only asking and telling.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any, Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.group_offsets import (
+    CommittedOffset,
+    GroupPositions,
+    commit_offsets,
+    committed_offsets,
+    list_groups,
+)
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .back_off import BackOff
+from .group_sync import (
+    UNKNOWN_STATE,
+    FlowMap,
+    SyncedPosition,
+    SyncState,
+    decide,
+    translate_positions,
+)
+from .link import LinkWorker
+from .mm2_topics import Mm2Topics
+from .policy import NameFilter
+
+SHOWN_MAX: Final = 1_000
+"""Positions that the status lists one by one."""
+
+logger = logging.getLogger(__name__)
+
+
+class GroupSync:
+    """The groups of one link, on one worker; `run` until cancelled."""
+
+    def __init__(
+        self,
+        link: LinkWorker,
+        source: KafkaClient,
+        sink: KafkaClient,
+        mm2_topics: Mm2Topics | None,
+    ) -> None:
+        settings = link.context.settings
+        self.failure: str | None = None
+        """Why the last round did not end."""
+        self._link = link
+        self._source = source
+        self._sink = sink
+        self._mm2_topics = mm2_topics
+        self._settings = settings
+        self._filter = NameFilter(settings.groups, settings.groups_exclude)
+        self._positions: list[SyncedPosition] = []
+        self._rounds = 0
+        self._commits = 0
+
+    async def run(self) -> None:
+        context = self._link.context
+        back_off = BackOff(
+            context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
+        )
+        while True:
+            try:
+                await self.sync()
+            except KafkaError as error:
+                if self.failure is None:
+                    logger.warning("link %s: groups not synced: %s", self._link.name, error)
+                self.failure = str(error)
+                await context.clock.sleep(back_off.next_ms())
+                continue
+            self.failure = None
+            back_off.reset()
+            await context.clock.sleep(context.limits.group_sync_ms)
+
+    async def sync(self) -> None:
+        """One round over all groups that stand in partitions copied here. Raises KafkaError."""
+        flows = self._flows()
+        if flows:
+            wanted = [
+                name for name in await list_groups(self._source) if self._filter.selects(name)
+            ]
+            here = await committed_offsets(self._source, wanted)
+            translated = [
+                position
+                for group_id, positions in sorted(here.items())
+                for position in translate_positions(group_id, positions, flows)
+            ]
+            if self._mm2_topics is not None:
+                await self._mm2_topics.checkpoint(translated)
+            if self._settings.sync_group_offsets:
+                translated = await self._commit(translated)
+            self._positions = translated
+        self._rounds += 1
+
+    def _flows(self) -> dict[TopicPartition, FlowMap]:
+        return {
+            at: FlowMap(flow.target, flow.replicator.offset_map)
+            for at, flow in self._link.flows.items()
+            if flow.replicator is not None
+        }
+
+    async def _commit(self, positions: list[SyncedPosition]) -> list[SyncedPosition]:
+        """Bring the target's groups to where they belong; what became of each position."""
+        group_ids = {position.group_id for position in positions}
+        states = {name: group.state for name, group in (await list_groups(self._sink)).items()}
+        there: GroupPositions = await committed_offsets(
+            self._sink, [name for name in group_ids if name in states]
+        )
+        outcomes: list[SyncedPosition] = []
+        to_commit: dict[str, list[tuple[SyncedPosition, CommittedOffset]]] = {}
+        for position in positions:
+            outcome, commit = decide(
+                position,
+                there.get(position.group_id, {}).get(position.target),
+                states.get(position.group_id, UNKNOWN_STATE),
+                rewind=self._settings.rewind_group_offsets,
+            )
+            if commit is None:
+                outcomes.append(outcome)
+            else:
+                to_commit.setdefault(position.group_id, []).append((outcome, commit))
+        for group_id, commits in to_commit.items():
+            outcomes += await self._commit_group(group_id, commits)
+        return outcomes
+
+    async def _commit_group(
+        self, group_id: str, commits: list[tuple[SyncedPosition, CommittedOffset]]
+    ) -> list[SyncedPosition]:
+        try:
+            answers = await commit_offsets(
+                self._sink, group_id, {position.target: commit for position, commit in commits}
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.network_exception:
+                raise
+            answers = {position.target: error.code for position, _ in commits}
+        outcomes = []
+        for position, _ in commits:
+            code = answers.get(position.target, ErrorCode.unknown_server_error)
+            if code == ErrorCode.none:
+                self._commits += 1
+                outcomes.append(position)
+            elif code == ErrorCode.unknown_member_id:
+                # Somebody joined the group on the target since its state was asked.
+                outcomes.append(position._replace(state=SyncState.ACTIVE))
+            else:
+                logger.warning("link %s: group %s: %s", self._link.name, group_id, code.name)
+                outcomes.append(position._replace(state=SyncState.REFUSED))
+        return outcomes
+
+    def status(self) -> dict[str, Any]:
+        """For `/status`: counts by state, and the positions themselves."""
+        return {
+            "enabled": self._settings.sync_group_offsets,
+            "failure": self.failure,
+            "rounds": self._rounds,
+            "commits": self._commits,
+            "states": dict(Counter(position.state.value for position in self._positions)),
+            "positions": [
+                {
+                    "group": position.group_id,
+                    "topic": position.source.topic,
+                    "partition": position.source.partition,
+                    "target_topic": position.target.topic,
+                    "source_offset": position.source_offset,
+                    "target_offset": position.target_offset,
+                    "state": position.state.value,
+                }
+                for position in self._positions[:SHOWN_MAX]
+            ],
+        }

@@ -1,0 +1,194 @@
+"""MirrorMaker 2's own topics, written for the tools that read them.
+
+Offset syncs of what was acknowledged, checkpoints of groups, heartbeats into both clusters: what
+`MirrorClient` and `RemoteClusterUtils` need. Nothing of the mirror itself depends on them.
+
+MirrorMaker 2 runs a heartbeat connector for every ordered pair of clusters, so that for a flow
+A->B both clusters have a `heartbeats` topic and that of A is copied to B as `A.heartbeats`; a
+link does the same for its pair.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .back_off import BackOff
+from .formats.mm2 import (
+    HEARTBEATS_TOPIC,
+    Checkpoint,
+    Heartbeat,
+    checkpoints_topic,
+    encode_checkpoint,
+    encode_heartbeat,
+    encode_offset_sync,
+    offset_syncs_topic,
+)
+from .group_sync import SyncedPosition
+from .link import LinkWorker
+
+RECORDS_PER_BATCH_MAX: Final = 5_000
+_TOLERATED: Final = frozenset(
+    {
+        ErrorCode.topic_already_exists,
+        ErrorCode.unsupported_version,
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+    }
+)
+"""Refusals after which the topic is taken to exist, as MirrorMaker 2 does."""
+
+Pair = tuple[bytes, bytes]
+
+logger = logging.getLogger(__name__)
+
+
+class Mm2Topics:
+    """The topics of one link, written by one worker; `run` until cancelled."""
+
+    def __init__(
+        self, link: LinkWorker, source: KafkaClient, sink: KafkaClient, target_alias: str
+    ) -> None:
+        settings = link.context.settings
+        self.failure: str | None = None
+        self._link = link
+        self._source_alias = settings.source_alias
+        self._target_alias = target_alias
+        self._source = CompactedTopics(source, settings.replication_factor)
+        self._sink = CompactedTopics(sink, settings.replication_factor)
+        if settings.mm2_topics == "source":
+            self._syncs = (self._source, offset_syncs_topic(target_alias))
+        else:
+            self._syncs = (self._sink, offset_syncs_topic(settings.source_alias))
+        self._last_heartbeat_ms: int | None = None
+        self._checkpoints: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+
+    async def run(self) -> None:
+        context = self._link.context
+        back_off = BackOff(
+            context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
+        )
+        while True:
+            try:
+                await self.write()
+            except KafkaError as error:
+                if self.failure is None:
+                    logger.warning("link %s: MM2 topics: %s", self._link.name, error)
+                self.failure = str(error)
+                await context.clock.sleep(back_off.next_ms())
+                continue
+            self.failure = None
+            back_off.reset()
+            await context.clock.sleep(context.limits.map_flush_ms)
+
+    async def write(self) -> None:
+        """Offset syncs since the last time, and a heartbeat if it is due. Raises KafkaError."""
+        await self.write_offset_syncs()
+        now_ms = self._link.context.clock.monotonic_ms()
+        due_ms = self._link.context.limits.heartbeat_topic_ms
+        if self._last_heartbeat_ms is None or now_ms - self._last_heartbeat_ms >= due_ms:
+            if self._is_first_worker():
+                await self._write_heartbeats()
+            self._last_heartbeat_ms = now_ms
+
+    async def write_offset_syncs(self) -> None:
+        """What was acknowledged since the last time. Raises KafkaError; then it is kept."""
+        topics, name = self._syncs
+        for flow in self._link.flows.values():
+            queue = flow.replicator.syncs if flow.replicator is not None else None
+            if queue is None:
+                continue
+            syncs = queue.take()
+            if not syncs:
+                continue
+            try:
+                await topics.append(name, map(encode_offset_sync, syncs), self._now_ms())
+            except KafkaError:
+                queue.put_back(syncs)
+                raise
+
+    async def checkpoint(self, positions: Sequence[SyncedPosition]) -> None:
+        """A checkpoint for each position that moved. Raises KafkaError."""
+        moved = []
+        for position in positions:
+            if position.target_offset is None:
+                continue
+            at = (position.group_id, position.target)
+            offsets = (position.source_offset, position.target_offset)
+            if self._checkpoints.get(at) != offsets:
+                moved.append((at, offsets, position.metadata))
+        records = [
+            encode_checkpoint(Checkpoint(group, *target, *offsets, metadata))
+            for (group, target), offsets, metadata in moved
+        ]
+        name = checkpoints_topic(self._source_alias)
+        await self._sink.append(name, records, self._now_ms())
+        self._checkpoints.update({at: offsets for at, offsets, _ in moved})
+
+    def _is_first_worker(self) -> bool:
+        """Whether this worker, among those of the link, is the one that sends heartbeats."""
+        known = self._link.known
+        return not known or min(known) in self._link.flows
+
+    async def _write_heartbeats(self) -> None:
+        now_ms = self._now_ms()
+        forth = Heartbeat(self._source_alias, self._target_alias, now_ms)
+        back = Heartbeat(self._target_alias, self._source_alias, now_ms)
+        await self._sink.append(HEARTBEATS_TOPIC, [encode_heartbeat(forth)], now_ms)
+        await self._source.append(HEARTBEATS_TOPIC, [encode_heartbeat(back)], now_ms)
+
+    def _now_ms(self) -> int:
+        return self._link.context.clock.now_ms()
+
+
+class CompactedTopics:
+    """Compacted topics of one partition in one cluster, made when first written to."""
+
+    def __init__(self, client: KafkaClient, replication_factor: int) -> None:
+        self._client = client
+        self._replication_factor = replication_factor
+        self._leaders: dict[str, int] = {}
+
+    async def append(self, name: str, pairs: Iterable[Pair], now_ms: int) -> None:
+        """Write records to partition 0; done when acknowledged. Raises KafkaError.
+
+        With no records the topic is made all the same: its readers ask for it.
+        """
+        if name not in self._leaders:
+            await self._ensure(name)
+        at = TopicPartition(name, 0)
+        records = [NewRecord(now_ms, key, value) for key, value in pairs]
+        try:
+            for start in range(0, len(records), RECORDS_PER_BATCH_MAX):
+                batch = encode_batch(records[start : start + RECORDS_PER_BATCH_MAX])
+                answer = (await self._client.produce(self._leaders[name], {at: batch}))[at]
+                if answer.error:
+                    raise KafkaError(answer.error, f"{at}: {answer.error_message or ''}")
+        except KafkaError:
+            self._leaders.pop(name, None)
+            raise
+
+    async def _ensure(self, name: str) -> None:
+        topic = (await self._client.metadata([name])).topics.get(name)
+        if topic is None or topic.error == ErrorCode.unknown_topic_or_partition:
+            new = NewTopic(
+                name=name,
+                partitions=1,
+                replication_factor=self._replication_factor,
+                configs={"cleanup.policy": "compact"},
+            )
+            error = (await self._client.create_topics([new])).get(name)
+            if error is not None and error.code not in _TOLERATED:
+                raise error
+            topic = (await self._client.metadata([name])).topics[name]
+        if topic.error:
+            raise KafkaError(topic.error, name)
+        if 0 not in topic.partitions or topic.partitions[0].leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, name)
+        self._leaders[name] = topic.partitions[0].leader

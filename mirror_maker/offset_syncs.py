@@ -1,0 +1,62 @@
+"""Which offset syncs MirrorMaker 2's readers are told, of what was acknowledged. Pure.
+
+MirrorMaker 2 writes a sync for the first record, after every gap or step back, each time the copy
+is `offset.lag.max` records further, and (since 3.7) the latest at every commit. The same is done
+here, a run at a time instead of a record at a time: the first offset of a run where something
+jumped, and the last one of what a flush covers. A reader of syncs uses the newest at or below the
+offset it translates, so syncs between those two would change nothing about them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from local_cluster.client.model import TopicPartition
+
+from .formats import Run
+from .formats.mm2 import OffsetSync
+
+SYNCS_PENDING_MAX: Final = 1_000
+"""Per flow, between two flushes; then the newest replaces the one before it."""
+
+
+class FlowSyncs:
+    """The syncs of one flow that wait for the next flush."""
+
+    def __init__(self, source: TopicPartition) -> None:
+        self._source = source
+        self._pending: list[OffsetSync] = []
+        self._next_upstream = -1
+        self._next_downstream = -1
+        self._last: OffsetSync | None = None
+
+    def append(self, run: Run) -> None:
+        """Take in an acknowledged run; runs come in the order of the source."""
+        if (run.source_offset, run.target_offset) != (self._next_upstream, self._next_downstream):
+            # First of all, or a gap on either side: whoever stands before it must know.
+            self._flush_last()
+            self._put(run.source_offset, run.target_offset)
+        self._next_upstream, self._next_downstream = run.source_next, run.target_next
+        last = OffsetSync(*self._source, run.source_next - 1, run.target_next - 1)
+        self._last = last if not self._pending or self._pending[-1] != last else None
+
+    def take(self) -> list[OffsetSync]:
+        """What to write now, in order."""
+        self._flush_last()
+        taken, self._pending = self._pending, []
+        return taken
+
+    def put_back(self, syncs: list[OffsetSync]) -> None:
+        """The write of `take` failed."""
+        self._pending[:0] = syncs
+        del self._pending[: max(0, len(self._pending) - SYNCS_PENDING_MAX)]
+
+    def _flush_last(self) -> None:
+        if self._last is not None:
+            self._put(self._last.upstream_offset, self._last.downstream_offset)
+            self._last = None
+
+    def _put(self, upstream: int, downstream: int) -> None:
+        if len(self._pending) >= SYNCS_PENDING_MAX:
+            self._pending.pop()
+        self._pending.append(OffsetSync(*self._source, upstream, downstream))

@@ -1,0 +1,91 @@
+"""What is committed for groups on the target, and what is only reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.model import TopicPartition
+from mirror_maker.formats import OffsetMap, Run
+from mirror_maker.group_sync import FlowMap, SyncedPosition, SyncState, decide, translate_positions
+
+SOURCE = TopicPartition("t", 0)
+TARGET = TopicPartition("a.t", 0)
+
+
+def flow_map() -> OffsetMap:
+    """Records 0..9 at 100..109, a hole at 10, records 11..19 at 110..118; copied up to 20."""
+    offset_map = OffsetMap(0, 100)
+    offset_map.append(Run(0, 100, 10))
+    offset_map.append(Run(11, 110, 9))
+    return offset_map
+
+
+def translated(offset: int, metadata: str = "") -> SyncedPosition:
+    positions = {SOURCE: CommittedOffset(offset, 5, metadata)}
+    found = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())})
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("source_offset", "target_offset", "state"),
+    [
+        (0, 100, SyncState.SYNCED),
+        (7, 107, SyncState.SYNCED),
+        (10, 110, SyncState.SYNCED),
+        (11, 110, SyncState.SYNCED),
+        (20, 119, SyncState.SYNCED),
+        (21, 119, SyncState.CLAMPED),
+        (5_000, 119, SyncState.CLAMPED),
+    ],
+)
+def test_translation(source_offset: int, target_offset: int, state: SyncState) -> None:
+    position = translated(source_offset)
+    assert (position.target_offset, position.state) == (target_offset, state)
+
+
+def test_a_lost_part_of_the_map_is_pending_and_not_committed() -> None:
+    offset_map = OffsetMap(0, 0)
+    offset_map.append(Run(0, 0, 5))
+    offset_map.skip_unknown(50, 60)
+    positions = {SOURCE: CommittedOffset(20, -1, "")}
+    (position,) = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, offset_map)})
+    assert (position.target_offset, position.state) == (None, SyncState.PENDING)
+    assert decide(position, None, "", rewind=True) == (position, None)
+
+
+def test_partitions_that_are_not_copied_here_are_left_out() -> None:
+    positions = {TopicPartition("other", 0): CommittedOffset(1, -1, "")}
+    assert translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())}) == []
+
+
+@pytest.mark.parametrize("state", ["", "Empty", "Dead"])
+def test_a_quiet_group_gets_its_position_with_metadata_and_no_epoch(state: str) -> None:
+    position, commit = decide(translated(7, "m"), None, state, rewind=False)
+    assert commit == CommittedOffset(107, -1, "m")
+    assert position.state is SyncState.SYNCED
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Unknown"],
+)
+def test_a_group_in_use_is_never_overwritten(state: str) -> None:
+    position, commit = decide(translated(7), CommittedOffset(3, -1, ""), state, rewind=True)
+    assert (position.state, commit) == (SyncState.ACTIVE, None)
+
+
+def test_never_back_without_the_flag() -> None:
+    there = CommittedOffset(115, -1, "")
+    position, commit = decide(translated(7), there, "Empty", rewind=False)
+    assert (position.state, commit) == (SyncState.AHEAD, None)
+    position, commit = decide(translated(7), there, "Empty", rewind=True)
+    assert (position.state, commit) == (SyncState.SYNCED, CommittedOffset(107, -1, ""))
+
+
+def test_what_is_there_already_is_not_written_again() -> None:
+    position, commit = decide(translated(7), CommittedOffset(107, 9, ""), "Empty", rewind=False)
+    assert (position.state, commit) == (SyncState.SYNCED, None)
+    clamped, commit = decide(translated(30), CommittedOffset(119, -1, ""), "", rewind=False)
+    assert (clamped.state, commit) == (SyncState.CLAMPED, None)

@@ -1,0 +1,78 @@
+"""MirrorMaker 2's offset syncs, told a run at a time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_cluster.client.model import TopicPartition
+from mirror_maker.formats import Run
+from mirror_maker.formats.mm2 import OffsetSync
+from mirror_maker.offset_syncs import SYNCS_PENDING_MAX, FlowSyncs
+
+AT = TopicPartition("t", 2)
+
+
+def sync(upstream: int, downstream: int) -> OffsetSync:
+    return OffsetSync("t", 2, upstream, downstream)
+
+
+def test_the_first_the_last_and_every_gap() -> None:
+    syncs = FlowSyncs(AT)
+    syncs.append(Run(10, 0, 5))
+    syncs.append(Run(15, 5, 5))
+    assert syncs.take() == [sync(10, 0), sync(19, 9)]
+    assert syncs.take() == []
+    syncs.append(Run(20, 10, 1))
+    assert syncs.take() == [sync(20, 10)]
+    syncs.append(Run(22, 11, 3))
+    assert syncs.take() == [sync(22, 11), sync(24, 13)]
+
+
+def test_what_was_not_written_comes_first_again() -> None:
+    syncs = FlowSyncs(AT)
+    syncs.append(Run(0, 0, 2))
+    taken = syncs.take()
+    syncs.append(Run(2, 2, 2))
+    syncs.put_back(taken)
+    assert syncs.take() == [sync(0, 0), sync(1, 1), sync(3, 3)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5), st.booleans()),
+        max_size=60,
+    )
+)
+def test_every_sync_is_true_and_gaps_are_told(steps: list[tuple[int, int, int, bool]]) -> None:
+    """Each sync names a copied record and its place, in order; after a flush the last is told."""
+    syncs = FlowSyncs(AT)
+    placed: dict[int, int] = {}
+    told: list[OffsetSync] = []
+    upstream = downstream = 0
+    for hole, foreign, count, flush in steps:
+        upstream += hole
+        downstream += foreign
+        syncs.append(Run(upstream, downstream, count))
+        placed |= {upstream + n: downstream + n for n in range(count)}
+        first_after_gap = sync(upstream, downstream) if hole or foreign or not told else None
+        upstream += count
+        downstream += count
+        if flush:
+            told += syncs.take()
+            assert told[-1] == sync(upstream - 1, downstream - 1)
+            assert first_after_gap is None or first_after_gap in told
+    told += syncs.take()
+    assert [each.upstream_offset for each in told] == sorted(
+        {each.upstream_offset for each in told}
+    )
+    assert all(placed[each.upstream_offset] == each.downstream_offset for each in told)
+
+
+def test_what_waits_is_bounded_and_ends_with_the_newest() -> None:
+    syncs = FlowSyncs(AT)
+    for n in range(3 * SYNCS_PENDING_MAX):
+        syncs.append(Run(2 * n, n, 1))
+    taken = syncs.take()
+    assert len(taken) <= SYNCS_PENDING_MAX
+    assert taken[-1] == sync(2 * (3 * SYNCS_PENDING_MAX - 1), 3 * SYNCS_PENDING_MAX - 1)
