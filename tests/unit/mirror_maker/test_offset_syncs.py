@@ -54,8 +54,9 @@ def test_every_sync_is_true_and_gaps_are_told(steps: list[tuple[int, int, int, b
         upstream += hole
         downstream += foreign
         syncs.append(Run(upstream, downstream, count))
+        is_first = not placed
         placed |= {upstream + n: downstream + n for n in range(count)}
-        first_after_gap = sync(upstream, downstream) if hole or foreign or not told else None
+        first_after_gap = sync(upstream, downstream) if hole or foreign or is_first else None
         upstream += count
         downstream += count
         if flush:
