@@ -16,6 +16,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from local_cluster.clock import Clock
@@ -27,11 +28,12 @@ from local_cluster.controller.coordination import (
     SessionState,
 )
 from local_cluster.controller.delta_json import decode_delta, encode_reply
-from local_cluster.controller.inter_broker import open_line
+from local_cluster.controller.inter_broker import open_broker_line
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import ClusterImage, difference
 from local_cluster.controller.publisher import Publisher
 from local_cluster.controller.term import Fenced, Term
+from local_cluster.network import OpenLine
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -53,7 +55,9 @@ class ClusterMember:
         bound_ports: Mapping[str, int],
         coordination: Coordination,
         new_topic_id: Callable[[], uuid.UUID],
+        open_line: OpenLine,
     ) -> None:
+        self._open_line = open_line
         self._active: ActiveController | None = None
         self.publisher: Publisher | None = None
         self._settings = settings
@@ -201,7 +205,7 @@ class ClusterMember:
             listener=self._settings.inter_broker_listener,
             apply_here=self._apply_here,
             acknowledged=self._acknowledged,
-            open_line=open_line,
+            open_line=partial(open_broker_line, open_line=self._open_line),
         )
         controller = ActiveController(
             self._coordination,

@@ -33,6 +33,7 @@ from local_cluster.controller.topic_requests import (
     topic_name_problem,
 )
 from local_cluster.controller.zk_shell import KazooCoordination
+from local_cluster.network import OpenLine, open_line
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -61,6 +62,7 @@ class ControlPlane:
         bound_ports: Mapping[str, int] | None = None,
         coordination: Coordination | None = None,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
+        open_line: OpenLine = open_line,
     ) -> None:
         """`bound_ports` gives the port of listeners whose settings leave it open.
 
@@ -84,8 +86,9 @@ class ControlPlane:
             bound_ports=dict(bound_ports or {}),
             coordination=self._coordination,
             new_topic_id=self._new_topic_id,
+            open_line=open_line,
         )
-        self._controller_line = ControllerLine(cache, settings.inter_broker_listener)
+        self._controller_line = ControllerLine(cache, settings.inter_broker_listener, open_line)
         self._work: set[asyncio.Task[Any]] = set()
         self._auto_creations: dict[str, asyncio.Task[KafkaError | None]] = {}
 

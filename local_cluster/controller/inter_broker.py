@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from local_cluster.client.connection import Connection, connect
+from local_cluster.client.connection import connect
 from local_cluster.controller.delta_json import decode_reply, encode_delta
 from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.controller.model import BrokerEndpoints, ClusterDelta
 from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.network import CLIENT_ID, Line, OpenLine
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-CLIENT_ID: Final = "heliograph-broker"
-CONNECT_TIMEOUT_MS: Final = 5_000
 PUSH_TIMEOUT_MS: Final = 30_000
 """A broker may have to open many logs before it answers."""
 
 
 class BrokerLine:
-    """A connection from the controller to one broker."""
+    """A line from the controller to one broker."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Line) -> None:
         self._connection = connection
 
     @property
@@ -44,16 +43,20 @@ class BrokerLine:
         self._connection.abort("publishing failed or ended")
 
 
-async def open_line(broker: BrokerEndpoints, listener: str) -> BrokerLine:
+async def open_broker_line(
+    broker: BrokerEndpoints, listener: str, *, open_line: OpenLine
+) -> BrokerLine:
     """Connect to a broker. Raises KafkaError."""
-    return BrokerLine(await _connect(broker, listener, CONNECT_TIMEOUT_MS))
+    return BrokerLine(await open_line(*_address(broker, listener)))
 
 
 async def create_topic_at(
     controller: BrokerEndpoints, listener: str, spec: TopicSpec, timeout_ms: int
 ) -> KafkaError | None:
     """What the controller says to CreateTopics. Raises KafkaError where it cannot be asked."""
-    connection = await _connect(controller, listener, timeout_ms)
+    connection = await connect(
+        *_address(controller, listener), client_id=CLIENT_ID, timeout_ms=timeout_ms
+    )
     fields = {
         "topics": [
             {
@@ -80,22 +83,22 @@ async def create_topic_at(
     return KafkaError(result.error_code, result.error_message or "")
 
 
-async def _connect(broker: BrokerEndpoints, listener: str, timeout_ms: int) -> Connection:
+def _address(broker: BrokerEndpoints, listener: str) -> tuple[str, int]:
     if listener not in broker.listeners:
         raise KafkaError(
             ErrorCode.listener_not_found, f"broker {broker.id} does not advertise {listener}"
         )
-    host, port = broker.listeners[listener]
-    return await connect(host, port, client_id=CLIENT_ID, timeout_ms=timeout_ms)
+    return broker.listeners[listener]
 
 
 class ControllerLine:
     """A broker's connection to whoever controls; made when it is needed, kept while it works."""
 
-    def __init__(self, cache: MetadataCache, listener: str) -> None:
+    def __init__(self, cache: MetadataCache, listener: str, open_line: OpenLine) -> None:
+        self._open_line = open_line
         self._cache = cache
         self._listener = listener
-        self._connection: Connection | None = None
+        self._connection: Line | None = None
         self._controller: BrokerEndpoints | None = None
         self._lock = asyncio.Lock()
 
@@ -108,9 +111,9 @@ class ControllerLine:
         request_timed_out.
         """
         async with self._lock:
-            connection = await self._open(timeout_ms)
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
+                    connection = await self._open()
                     return await connection.send(api, version, (body,))
             except TimeoutError:
                 self.close()
@@ -124,12 +127,12 @@ class ControllerLine:
         if connection is not None:
             connection.abort("no longer used")
 
-    async def _open(self, timeout_ms: int) -> Connection:
+    async def _open(self) -> Line:
         controller = self._cache.brokers.get(self._cache.controller_id)
         if controller is None:
             raise KafkaError(ErrorCode.not_controller, "no controller is known")
         if self._connection is None or self._connection.is_closed or self._controller != controller:
             self.close()
-            self._connection = await _connect(controller, self._listener, timeout_ms)
+            self._connection = await self._open_line(*_address(controller, self._listener))
             self._controller = controller
         return self._connection

@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
-from local_cluster.client.connection import Connection, connect
 from local_cluster.clock import Clock
 from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.log.tickets import Deletion
+from local_cluster.network import Line, OpenLine, open_line
 from local_cluster.replication.follower import Append, Retry, StartAnew, Truncate, Wait
 from local_cluster.replication.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
@@ -37,7 +37,6 @@ WAIT_MS_MAX: Final = 500
 """Kafka's default of replica.fetch.wait.max.ms."""
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
-CONNECT_TIMEOUT_MS: Final = 5_000
 ANSWER_TIMEOUT_MS: Final = 30_000
 GATHER_MS: Final = 2
 """How long partitions that are followed one after another are gathered before the next fetch."""
@@ -56,28 +55,6 @@ _ENDS_OF_EPOCH: Final = frozenset(
 """One of the two brokers has not heard of the new leader yet: said quietly."""
 
 
-class ReplicaLine(Protocol):
-    """A connection to a leader's broker."""
-
-    @property
-    def is_closed(self) -> bool: ...
-
-    def send(
-        self, api: ApiKey, version: int, body: tuple[bytes, ...]
-    ) -> Awaitable[tuple[memoryview, int]]: ...
-
-    def abort(self, reason: str) -> None: ...
-
-
-OpenReplicaLine = Callable[[str, int], Awaitable[ReplicaLine]]
-"""Connect to (host, port). Raises KafkaError."""
-
-
-async def open_replica_line(host: str, port: int) -> Connection:
-    """Connect to a leader's broker. Raises KafkaError."""
-    return await connect(host, port, client_id="heliograph-replica", timeout_ms=CONNECT_TIMEOUT_MS)
-
-
 class ReplicaFetchers:
     """Everything that this broker follows."""
 
@@ -88,7 +65,7 @@ class ReplicaFetchers:
         clock: Clock,
         *,
         after_cut: Callable[[Deletion], Awaitable[None]],
-        open_line: OpenReplicaLine = open_replica_line,
+        open_line: OpenLine = open_line,
     ) -> None:
         """`after_cut` removes what was cut off and makes the offset checkpoints durable."""
         self.settings = settings
@@ -137,7 +114,7 @@ class _Source:
         self._stalled: set[Partition] = set()
         """Fenced: the controller says something new first."""
         self._changed = asyncio.Event()
-        self._line: ReplicaLine | None = None
+        self._line: Line | None = None
         self._failing = False
         self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
 
@@ -315,7 +292,7 @@ class _Source:
 
     # -- the line ---------------------------------------------------------------------------
 
-    async def _open(self) -> ReplicaLine:
+    async def _open(self) -> Line:
         if self._line is not None and not self._line.is_closed:
             return self._line
         broker = self._owner.metadata.brokers.get(self._broker_id)
