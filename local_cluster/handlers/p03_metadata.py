@@ -2,8 +2,10 @@
 
 Version notes: v0 an empty list means all topics, from v1 null does and empty means none; v4 the
 auto-create flag; v5 offline replicas; v7 leader epochs; v8 authorized operations; v10 topic ids in
-the answer; v12 questions by topic id; v13 an error of the whole answer (KIP-1102), which is never
-set here: it asks clients to bootstrap anew.
+the answer; v12 questions by topic id, and where one topic has an id, those without one are left
+out; before v12 a null name or an id is INVALID_REQUEST for every topic, and the answer has no
+brokers; v13 an error of the whole answer (KIP-1102), which is never set here: it asks clients to
+bootstrap anew.
 
 A topic that is missing is created where the broker's auto.create.topics.enable and, from v4, the
 request allow it: by the controller, wherever it is. The answer waits for the new topic (at most a
@@ -14,6 +16,7 @@ lets the client ask again.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any, Final
 
 from local_cluster.controller.model import NO_LEADER, BrokerEndpoints, PartitionState, TopicState
@@ -26,6 +29,7 @@ from .authorized_operations import NOT_ASKED, cluster_operations, topic_operatio
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
+IDS_SINCE_VERSION: Final = 12
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
 """A broker that just registered has to hear from the controller before it can say anything."""
 
@@ -35,12 +39,36 @@ Fields = dict[str, Any]
 @handles(ApiKey.METADATA, min_version=0, max_version=13)
 def metadata(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Brokers, controller, and the topics that were asked for."""
+    if _is_malformed(context, request):
+        return _malformed(request)
     if not broker.metadata.brokers:
         return _answer_when_informed(broker, context, request)
     missing = _to_create(broker, context, request)
     if missing:
         return _answer_after_creating(broker, context, request, missing)
     return _answer(broker, context, request, {})
+
+
+def _is_malformed(context: RequestContext, request: Any) -> bool:
+    """Whether topics go by id in a version that has only names."""
+    return context.api_version < IDS_SINCE_VERSION and any(
+        topic.name is None or messages.get(topic, "topic_id", None) is not None
+        for topic in request.topics or ()
+    )
+
+
+def _malformed(request: Any) -> Fields:
+    """Kafka's answer to a request that it does not take: as many topics, nothing else."""
+    return {
+        "brokers": (),
+        "cluster_id": None,
+        "controller_id": NO_LEADER,
+        "topics": [
+            _refusal(ErrorCode.invalid_request, topic.name or "", topic.topic_id)
+            for topic in request.topics
+        ],
+        "cluster_authorized_operations": NOT_ASKED,
+    }
 
 
 async def _answer_when_informed(
@@ -120,31 +148,47 @@ def _topics(
             for _, topic in sorted(cache.topics.items())
             if broker.authorize(context, "DESCRIBE", "TOPIC", topic.name)
         ]
+    ids = dict.fromkeys(messages.get(topic, "topic_id", None) for topic in asked)
+    if any(ids):
+        return [_topic_by_id(broker, context, request, topic_id) for topic_id in ids if topic_id]
     answers = []
-    entries = [(topic.name, messages.get(topic, "topic_id", None)) for topic in asked]
-    for name, topic_id in dict.fromkeys(entries):
-        if name is None and context.api_version < 12:
-            answers.append(_refusal(ErrorCode.invalid_request, "", topic_id))
-        elif name is None:
-            found = None if topic_id is None else cache.topic_by_id(topic_id)
-            if found is None or not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
-                answers.append(_refusal(ErrorCode.unknown_topic_id, None, topic_id))
-            else:
-                answers.append(_topic(broker, context, request, found))
-        elif not broker.authorize(context, "DESCRIBE", "TOPIC", name):
+    wants_operations = messages.get(request, "include_topic_authorized_operations", False)
+    for name in dict.fromkeys(topic.name for topic in asked):
+        if name is None:
+            answers.append(_refusal(ErrorCode.unknown_topic_id, None, None))
+            continue
+        operations = topic_operations(broker, context, name) if wants_operations else NOT_ASKED
+        if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
             answers.append(_refusal(ErrorCode.topic_authorization_failed, name, None))
         elif name in cache.topics:
             answers.append(_topic(broker, context, request, cache.topics[name]))
         elif topic_name_problem(name) is not None:
-            answers.append(_refusal(ErrorCode.invalid_topic_exception, name, None))
+            answers.append(_refusal(ErrorCode.invalid_topic_exception, name, None, operations))
         else:
             code = refusals.get(name, ErrorCode.unknown_topic_or_partition)
-            answers.append(_refusal(code, name, None))
+            answers.append(_refusal(code, name, None, operations))
     return answers
 
 
-def _refusal(code: ErrorCode, name: str | None, topic_id: Any) -> Fields:
-    return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": ()}
+def _topic_by_id(
+    broker: BrokerServices, context: RequestContext, request: Any, topic_id: uuid.UUID
+) -> Fields:
+    found = broker.metadata.topic_by_id(topic_id)
+    if found is None or not broker.authorize(context, "DESCRIBE", "TOPIC", found.name):
+        return _refusal(ErrorCode.unknown_topic_id, None, topic_id)
+    return _topic(broker, context, request, found)
+
+
+def _refusal(
+    code: ErrorCode, name: str | None, topic_id: uuid.UUID | None, operations: int = NOT_ASKED
+) -> Fields:
+    return {
+        "error_code": code,
+        "name": name,
+        "topic_id": topic_id,
+        "partitions": (),
+        "topic_authorized_operations": operations,
+    }
 
 
 def _topic(

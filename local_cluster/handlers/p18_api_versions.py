@@ -24,6 +24,7 @@ from .services import BrokerServices
 
 VERSION_WITH_LEVEL_ZERO: Final = 4
 
+UNKNOWN_EPOCH: Final = -1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -38,14 +39,14 @@ def api_versions(broker: BrokerServices, context: RequestContext, request: Any) 
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         error = ErrorCode.invalid_request
+    if error == ErrorCode.invalid_request:
+        return {"error_code": error, "finalized_features_epoch": UNKNOWN_EPOCH}
     apis = advertised_apis()
     if error == ErrorCode.unsupported_version:
         apis = [api for api in apis if api.api_key == ApiKey.API_VERSIONS]
     return {
         "error_code": error,
-        "api_keys": []
-        if error == ErrorCode.invalid_request
-        else [
+        "api_keys": [
             {
                 "api_key": api.api_key,
                 "min_version": api.advertised_min_version,

@@ -89,6 +89,8 @@ def decode_request(version: int, frame: memoryview, position: int) -> FetchReque
             rack_id, position = read_string(frame, position, flexible=flexible)
         if version >= _REPLICA_STATE_SINCE:
             replica_id, replica_epoch = _read_replica_state(frame, position)
+        elif flexible:
+            skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise PeerError("Fetch request cut short") from error
     return FetchRequest(

@@ -75,8 +75,7 @@ def encode_response(api_key: int, version: int, values: Fields) -> bytes:
 def _decode(api_key: int, version: int, response: bool, frame: memoryview, position: int) -> Any:
     schema, _, reader, _ = _codec(api_key, version, response)
     # The native reader wants bytes; these messages are small, the big ones are by hand.
-    body = bytes(frame[position:])
-    shape.check(schema, body)
+    body = shape.check(schema, bytes(frame[position:]))
     try:
         message, _ = reader(body, 0)
     except Exception as error:  # kio raises several unrelated families on bad bytes

@@ -106,6 +106,8 @@ def decode_request(version: int, frame: memoryview, position: int) -> ProduceReq
                     position = skip_tagged_fields(frame, position)
             if flexible:
                 position = skip_tagged_fields(frame, position)
+        if flexible:
+            skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
         raise PeerError("Produce request cut short") from error
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)

@@ -4,7 +4,9 @@ kio's native reader reserves memory for an array before it has seen its elements
 thousand million in a frame of ten bytes ends the process. So lengths are checked first, by a walk
 over the same schema that allocates nothing (CVE-2022-34917 is this mistake in Kafka itself).
 
-`check(schema, buffer)` raises PeerError where a length runs past the end of the frame.
+`check(schema, buffer)` raises PeerError where a length runs past the end of the frame, or where
+null stands for an array that cannot be null. It also leaves out the tagged fields that the schema
+does not know, which kio refuses to read: a newer peer may send them (KIP-482).
 """
 
 from __future__ import annotations
@@ -13,13 +15,22 @@ import struct
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 from .errors import PeerError
-from .primitives import read_unsigned_varint
+from .primitives import read_unsigned_varint, write_unsigned_varint
 
-Walk = Callable[[bytes, int], int]
-"""Steps over one value: (buffer, position) -> position after it."""
+
+class Edit(NamedTuple):
+    """Bytes to put in place of others: a section of tagged fields without the unknown ones."""
+
+    start: int
+    end: int
+    replacement: bytes
+
+
+Walk = Callable[[bytes, int, list[Edit]], int]
+"""Steps over one value: (buffer, position, edits found) -> position after it."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -43,14 +54,28 @@ _FIXED_BYTES: Final = {
 }
 
 
-def check(schema: Any, buffer: bytes) -> None:
-    """Raise PeerError unless every length in `buffer`, read as `schema`, fits into it."""
+def check(schema: Any, buffer: bytes) -> bytes:
+    """The buffer without tagged fields that `schema` does not know.
+
+    Raises PeerError unless every length in it, read as `schema`, fits into it.
+    """
+    edits: list[Edit] = []
     try:
-        end = _entity(schema)(buffer, 0)
+        end = _entity(schema)(buffer, 0, edits)
     except (IndexError, struct.error) as error:
         raise PeerError(f"{schema.__name__} is cut short") from error
     if end > len(buffer):
         raise PeerError(f"{schema.__name__} runs {end - len(buffer)} bytes past its frame")
+    return _edited(buffer, 0, end, edits) if edits else buffer
+
+
+def _edited(buffer: bytes, start: int, end: int, edits: list[Edit]) -> bytes:
+    """The bytes from `start` to `end` after edits, which are in order and do not overlap."""
+    out = bytearray()
+    for edit in edits:
+        out += buffer[start : edit.start] + edit.replacement
+        start = edit.end
+    return bytes(out + buffer[start:end])
 
 
 @lru_cache(maxsize=2048)
@@ -75,9 +100,9 @@ def _entity(schema: Any) -> Walk:
     if len(steps) == 1 and not callable(steps[0]):
         return _as_walk(steps[0])
 
-    def walk(buffer: bytes, position: int) -> int:
+    def walk(buffer: bytes, position: int, edits: list[Edit]) -> int:
         for step in steps:
-            position = step(buffer, position) if callable(step) else position + step
+            position = step(buffer, position, edits) if callable(step) else position + step
         if position > len(buffer):
             raise PeerError("a length runs past the end of the frame")
         return position
@@ -88,14 +113,14 @@ def _entity(schema: Any) -> Walk:
 def _as_walk(step: int | Walk) -> Walk:
     if callable(step):
         return step
-    return lambda _, position: position + step
+    return lambda _buffer, position, _edits: position + step
 
 
 def _field(hint: Any, kafka_type: str, flexible: bool, tag: int | None) -> int | Walk:
     nested = nested_schema(hint)
     if is_array(hint):
         element = _entity(nested) if nested else _primitive(kafka_type, flexible)
-        return _array(element, flexible)
+        return _array(element, flexible, nullable=type(None) in get_args(hint))
     if nested:
         optional = tag is None and type(None) in get_args(hint)
         return _nullable(_entity(nested)) if optional else _entity(nested)
@@ -110,10 +135,10 @@ def _primitive(kafka_type: str, flexible: bool) -> int | Walk:
     return _legacy_string if kafka_type == "string" else _legacy_bytes
 
 
-def _array(element: int | Walk, flexible: bool) -> Walk:
+def _array(element: int | Walk, flexible: bool, *, nullable: bool) -> Walk:
     element_bytes_min = element if isinstance(element, int) else 1
 
-    def walk(buffer: bytes, position: int) -> int:
+    def walk(buffer: bytes, position: int, edits: list[Edit]) -> int:
         if flexible:
             count, position = read_unsigned_varint(buffer, position)
             count -= 1
@@ -122,50 +147,64 @@ def _array(element: int | Walk, flexible: bool) -> Walk:
             position += 4
         if count * element_bytes_min > len(buffer) - position:
             raise PeerError(f"array of {count} in {len(buffer) - position} bytes")
+        if count < (-1 if nullable else 0):
+            raise PeerError(f"array of {count}")
         if not callable(element):
             return position + max(count, 0) * element
         for _ in range(count):
-            position = element(buffer, position)
+            position = element(buffer, position, edits)
         return position
 
     return walk
 
 
 def _nullable(entity: Walk) -> Walk:
-    def walk(buffer: bytes, position: int) -> int:
+    def walk(buffer: bytes, position: int, edits: list[Edit]) -> int:
         is_null = buffer[position] >= 0x80
-        return position + 1 if is_null else entity(buffer, position + 1)
+        return position + 1 if is_null else entity(buffer, position + 1, edits)
 
     return walk
 
 
 def _tagged(known: dict[int, Walk]) -> Walk:
-    def walk(buffer: bytes, position: int) -> int:
+    def walk(buffer: bytes, position: int, edits: list[Edit]) -> int:
+        start = position
         count, position = read_unsigned_varint(buffer, position)
+        kept: list[bytes] = []
+        changed = False
         for _ in range(count):
             tag, position = read_unsigned_varint(buffer, position)
             size, position = read_unsigned_varint(buffer, position)
-            if size > len(buffer) - position:
+            end = position + size
+            if end > len(buffer):
                 raise PeerError("tagged field runs past the end of the frame")
             if tag in known:
-                known[tag](buffer, position)
-            position += size
+                inner: list[Edit] = []
+                known[tag](buffer, position, inner)
+                value = _edited(buffer, position, end, inner)
+                kept.append(write_unsigned_varint(tag) + write_unsigned_varint(len(value)) + value)
+                changed = changed or bool(inner)
+            else:
+                changed = True
+            position = end
+        if changed:
+            edits.append(Edit(start, position, write_unsigned_varint(len(kept)) + b"".join(kept)))
         return position
 
     return walk
 
 
-def _compact_bytes(buffer: bytes, position: int) -> int:
+def _compact_bytes(buffer: bytes, position: int, _: list[Edit]) -> int:
     size, position = read_unsigned_varint(buffer, position)
     return _past(buffer, position, size - 1)
 
 
-def _legacy_string(buffer: bytes, position: int) -> int:
+def _legacy_string(buffer: bytes, position: int, _: list[Edit]) -> int:
     (size,) = _INT16.unpack_from(buffer, position)
     return _past(buffer, position + 2, size)
 
 
-def _legacy_bytes(buffer: bytes, position: int) -> int:
+def _legacy_bytes(buffer: bytes, position: int, _: list[Edit]) -> int:
     (size,) = _INT32.unpack_from(buffer, position)
     return _past(buffer, position + 4, size)
 

@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kio.schema.types import BrokerId
-
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import encode_request_header, read_response_header
@@ -28,6 +26,9 @@ PROBE_CORRELATION_ID = 999_999
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
 MASKED_FIELDS = frozenset({"cluster_id", "log_dir", "total_bytes", "usable_bytes", "producer_id"})
+
+
+UNORDERED_FIELDS = frozenset({"topics", "responses", "results", "configs", "partitions"})
 
 
 @dataclass
@@ -154,20 +155,22 @@ def plain(value: Any, side: Side, name: str = "") -> Any:
     if isinstance(value, uuid.UUID):
         return next((f"id of {topic}" for topic, it in side.ids.items() if it == value), str(value))
     if isinstance(value, tuple):
-        return [plain(each, side, name) for each in value]
+        items = [plain(each, side, name) for each in value]
+        # Kafka gives these in the order of a hash table.
+        return sorted(items, key=repr) if name in UNORDERED_FIELDS else items
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, datetime.datetime | datetime.timedelta):
         return messages.ms(value)
-    if isinstance(value, int) and not isinstance(value, bool | BrokerId):
+    if isinstance(value, int) and not isinstance(value, bool | enum.Enum):
         if name == "port" and value == side.port:
             return "its port"
         if name == "session_id" and value > 0:
             return "a session"
+        if name == "base_offset" and value >= 0:
+            return "an offset"
     if name in MASKED_FIELDS and value not in (None, -1, ""):
         return f"its {name}"
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
-    if name in ("error_message", "message") and isinstance(value, str):
-        return value
     return value

@@ -1,0 +1,66 @@
+"""A case: requests on one connection, asked of both brokers; and what may differ in the answers."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .asking import Ask
+
+
+@dataclass(frozen=True)
+class Case:
+    """Requests that are sent one after the other on a connection of their own."""
+
+    name: str
+    asks: Sequence[Ask]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def case(name: str, *asks: Ask) -> Case:
+    return Case(name, asks)
+
+
+class Deviation(NamedTuple):
+    """What is known to differ, and why; `where` is a pattern of "case name: path in the answer"."""
+
+    where: str
+    why: str
+
+
+class Difference(NamedTuple):
+    """One field that is not the same."""
+
+    path: str
+    ours: Any
+    kafkas: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: ours {self.ours!r}, Kafka's {self.kafkas!r}"
+
+
+MISSING = "(missing)"
+
+
+def differences(ours: Any, kafkas: Any, path: str = "") -> Iterator[Difference]:
+    """Where two plain values are not the same, by path."""
+    if isinstance(ours, dict) and isinstance(kafkas, dict):
+        for name in sorted(ours.keys() | kafkas.keys()):
+            yield from differences(
+                ours.get(name, MISSING), kafkas.get(name, MISSING), f"{path}/{name}"
+            )
+    elif isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
+        for index, (one, other) in enumerate(zip(ours, kafkas, strict=True)):
+            yield from differences(one, other, f"{path}/{index}")
+    elif ours != kafkas:
+        yield Difference(path, ours, kafkas)
+
+
+def allowed(case_name: str, path: str, deviations: Sequence[Deviation]) -> Deviation | None:
+    """The documented deviation that covers a difference, if any."""
+    where = f"{case_name}: {path}"
+    return next((each for each in deviations if fnmatch.fnmatchcase(where, each.where)), None)
