@@ -3,13 +3,15 @@
 acks=0 has no answer, acks=1 is answered when the leader has written, acks=-1 when the high
 watermark passed. Sequences of idempotent producers (KIP-98, KIP-360) are checked by the log;
 a duplicate is answered with its original offsets. v8 carries per-record errors (KIP-467), v9 is
-flexible, v10 may name the new leader (KIP-951), v11 may be told TRANSACTION_ABORTABLE and v12 adds
-its partitions to the transaction (KIP-890), v13 names topics by id (KIP-516: UNKNOWN_TOPIC_ID where
-no topic has the id, or the replica here is of another one).
+flexible, v10 is told the leader where that is another broker (KIP-951), v11 may be told
+TRANSACTION_ABORTABLE and v12 adds its partitions to the transaction (KIP-890), v13 names topics by
+id (KIP-516: UNKNOWN_TOPIC_ID where no topic has the id, or the replica here is of another one).
 
 Deviations from Kafka: the records inside a batch are not opened (the header, its bounds and the
 CRC are checked), except on compacted topics and where the topic's `heliograph.record.check` is
-`full`; the hints of v10 (optional) are not given.
+`full`; two batches for one partition in one request are both appended and answered (Kafka drops
+the first); what is wrong is said in words where Kafka says it by the code alone. More in
+tests/compat/same_answers/deviations.py.
 
 The first batch of a transaction in a partition is a matter for the transaction's coordinator
 (joining.py). Where its answer has to be waited for, the batches wait in a copy of their own, and
@@ -34,10 +36,22 @@ from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .current_leader import current_leader, node_endpoints
 from .joining import Joining, Unjoined, begin, is_open, is_verifying, join, verify_here
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
+TELLS_NO_LOG_START: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.message_too_large,
+        ErrorCode.corrupt_message,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.transactional_id_authorization_failed,
+    }
+)
+"""Refusals that leave the log start offset out, as Kafka does."""
+ERRORS_SHOWN_MAX: Final = 3
 ACKS_NONE: Final = 0
 ACKS_ALL: Final = -1
 ZSTD_SINCE_VERSION: Final = 7
@@ -110,8 +124,8 @@ def _produce(
             raise KafkaError(ErrorCode.invalid_request, "a produce with acks=0 was refused")
         return None
     if not waiting:
-        return codec.encode_response(context.api_version, results)
-    return _answer_when_committed(context.api_version, results, waiting, request.timeout_ms)
+        return _encoded(broker, context, results)
+    return _answer_when_committed(broker, context, results, waiting, request.timeout_ms)
 
 
 def _append(
@@ -122,12 +136,13 @@ def _append(
     joined: Joined,
 ) -> tuple[codec.PartitionProduced, asyncio.Future[None] | None]:
     """Append one partition's batches; with the result what to wait for, if anything."""
+    partition = None
     try:
         if entry.topic == NO_TOPIC and entry.topic_id is not None:
             raise KafkaError(ErrorCode.unknown_topic_id)
         if not broker.authorize(context, "WRITE", "TOPIC", entry.topic):
             raise KafkaError(ErrorCode.topic_authorization_failed)
-        if entry.topic in INTERNAL_TOPICS:
+        if entry.topic in INTERNAL_TOPICS and entry.topic in broker.metadata.topics:
             raise KafkaError(ErrorCode.invalid_topic_exception, "the topic is internal")
         if entry.records is None or not len(entry.records):
             raise KafkaError(ErrorCode.invalid_record, "no records")
@@ -153,17 +168,12 @@ def _append(
         if config.is_compacted:
             bad = check_keys(entry.records, headers)
             if bad:
-                return _refused(
-                    entry,
-                    ErrorCode.invalid_record,
-                    "a record on a compacted topic needs a key",
-                    [(index, "the record has no key") for index in bad],
-                ), None
+                return _keyless(entry, partition, bad), None
         if request.acks == ACKS_ALL:
             partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
-        return _refused(entry, error.code, error.message or None), None
+        return _refusal(broker, entry, partition, error), None
     result = codec.PartitionProduced(
         entry.topic,
         entry.partition,
@@ -228,7 +238,9 @@ def _check_transaction(
 ) -> None:
     """Refuse a batch whose partition is not in its producer's transaction. Raises KafkaError."""
     producer_id = header.producer_id
-    if request.transactional_id is None or producer_id < 0:
+    if request.transactional_id is None:
+        raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+    if producer_id < 0:
         raise KafkaError(ErrorCode.invalid_txn_state, "the batch names no transactional producer")
     if joined is None or is_open(partition, producer_id, header.producer_epoch):
         return
@@ -268,7 +280,8 @@ def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
 
 
 async def _answer_when_committed(
-    version: int,
+    broker: BrokerServices,
+    context: RequestContext,
     results: list[codec.PartitionProduced],
     waiting: Sequence[tuple[int, asyncio.Future[None]]],
     timeout_ms: int,
@@ -281,13 +294,58 @@ async def _answer_when_committed(
         elif (error := future.exception()) is not None:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.unknown_server_error
             results[index] = _failed(results[index], code)
-    return codec.encode_response(version, results)
+            if code is ErrorCode.not_leader_or_follower:
+                leader = current_leader(broker, results[index].topic, results[index].partition)
+                results[index] = results[index]._replace(current_leader=leader)
+    return _encoded(broker, context, results)
+
+
+def _encoded(
+    broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduced]
+) -> bytes:
+    leaders = [result.current_leader for result in results if result.current_leader is not None]
+    endpoints = node_endpoints(broker, context, leaders) if leaders else ()
+    return codec.encode_response(context.api_version, results, node_endpoints=endpoints)
 
 
 def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: ErrorCode) -> bytes:
     return codec.encode_response(
         context.api_version, [_refused(entry, code) for entry in request.partitions]
     )
+
+
+def _refusal(
+    broker: BrokerServices,
+    entry: codec.PartitionRecords,
+    partition: Partition | None,
+    error: KafkaError,
+) -> codec.PartitionProduced:
+    refused = _refused(entry, error.code, error.message or None)
+    if error.code is ErrorCode.not_leader_or_follower:
+        leader = current_leader(broker, entry.topic, entry.partition)
+        return refused._replace(current_leader=leader)
+    if partition is not None and error.code not in TELLS_NO_LOG_START:
+        return refused._replace(log_start_offset=partition.log.log_start_offset)
+    return refused
+
+
+def _keyless(
+    entry: codec.PartitionRecords, partition: Partition, bad: Sequence[int]
+) -> codec.PartitionProduced:
+    text = (
+        "Compacted topic cannot accept message without key in topic partition "
+        f"{partition.topic}-{partition.partition}"
+    )
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{text}')" for index in bad[:ERRORS_SHOWN_MAX]
+    )
+    return _refused(
+        entry,
+        ErrorCode.invalid_record,
+        f"One or more records have been rejected due to {len(bad)} record errors in total, and "
+        f"only showing the first three errors at most: [{shown}]",
+        [(index, text) for index in bad],
+    )._replace(log_start_offset=partition.log.log_start_offset)
 
 
 def _refused(

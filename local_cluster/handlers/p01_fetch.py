@@ -38,12 +38,22 @@ from .services import BrokerServices
 BYTES_MAX: Final = 55 * 1024 * 1024
 """Kafka's default of fetch.max.bytes on the broker."""
 WAIT_MS_MAX: Final = 5 * 60 * 1000
+ISOLATION_LEVELS: Final = (0, codec.READ_COMMITTED)
+NOT_FOUND: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    }
+)
 
 
 @handles(ApiKey.FETCH, min_version=4, max_version=18, raw=True)
 def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     """Read what is there; wait for more where the client wants to."""
     request = codec.decode_request(context.api_version, body, 0)
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _unknown_isolation(context, request)
     if request.replica_id >= 0:
         return replica_fetch(broker, context, request)
     try:
@@ -61,6 +71,16 @@ def fetch(broker: BrokerServices, context: RequestContext, body: Any) -> Reply:
     if attempt.read() or request.wait_ms_max <= 0:
         return attempt.answer()
     return attempt.wait()
+
+
+def _unknown_isolation(context: RequestContext, request: codec.FetchRequest) -> Reply:
+    """What Kafka says to it, an exception inside: of every partition, from v13 of the whole."""
+    code = ErrorCode.unknown_server_error
+    asked = request.partitions if context.api_version < codec.TOPIC_IDS_SINCE else ()
+    refused = [codec.PartitionFetched(e.topic, e.partition, code, -1, -1, -1, ()) for e in asked]
+    return codec.encode_response(
+        context.api_version, refused, error_code=code, session_id=request.session_id
+    )
 
 
 class _Fetch:
@@ -106,7 +126,11 @@ class _Fetch:
         error_code, session_id, told = self._session.answer(
             self._results, self._broker.clock.monotonic_ms()
         )
-        leaders = [entry.current_leader for entry in told if entry.current_leader is not None]
+        leaders = [
+            entry.current_leader
+            for entry in told
+            if entry.current_leader is not None and self._request.replica_id < 0
+        ]
         return codec.encode_response(
             self._context.api_version,
             told,
@@ -191,8 +215,10 @@ class _Fetch:
         return topic.name
 
     def _error(self, entry: codec.FetchPartition, code: ErrorCode) -> codec.PartitionFetched:
+        # Kafka's list is null only where the partition was found.
+        aborted = () if code in NOT_FOUND else None
         refused = codec.PartitionFetched(
-            entry.topic, entry.partition, code, topic_id=entry.topic_id
+            entry.topic, entry.partition, code, -1, -1, -1, aborted, topic_id=entry.topic_id
         )
         if code not in NAMES_LEADER or self._context.api_version < codec.NODE_ENDPOINTS_SINCE:
             return refused

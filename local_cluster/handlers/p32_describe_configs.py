@@ -20,6 +20,9 @@ from .services import BrokerServices
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")
 
 Fields = dict[str, Any]

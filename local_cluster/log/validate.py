@@ -164,8 +164,9 @@ def _check_batch(
         raise _wrong_magic(magic)
     size_bytes = batch_length + h.LOG_OVERHEAD_BYTES
     if size_bytes < h.HEADER_BYTES or position + size_bytes > end:
+        # Kafka does not see a batch that is cut short: there is none in the request.
         raise KafkaError(
-            ErrorCode.corrupt_message,
+            ErrorCode.corrupt_message if size_bytes < h.HEADER_BYTES else ErrorCode.invalid_record,
             f"the batch claims {size_bytes} bytes, {end - position} are there",
         )
     if size_bytes > message_bytes_max:
@@ -217,7 +218,7 @@ def _check_timestamps(
 
 def _no_header(size_bytes: int) -> KafkaError:
     if size_bytes:
-        return KafkaError(ErrorCode.corrupt_message, f"{size_bytes} bytes are no record batch")
+        return KafkaError(ErrorCode.invalid_record, f"{size_bytes} bytes are no record batch")
     return KafkaError(ErrorCode.invalid_record, "there is no record batch")
 
 

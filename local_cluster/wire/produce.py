@@ -1,7 +1,7 @@
 """Produce v3-v13 by hand, both sides: the records stay where they lie in the frame.
 
 Schema: ProduceRequest.json and ProduceResponse.json of Apache Kafka (KIP-98, KIP-360, KIP-467,
-KIP-482, KIP-516, KIP-951: its tagged fields are skipped and never written). Topics go by name up
+KIP-482, KIP-516, KIP-951: where a leader is reached is written and not read). Topics go by name up
 to v12 and by id from v13 on: what the version does not have is "" or None here.
 """
 
@@ -12,10 +12,18 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from .current_leader import (
+    CurrentLeader,
+    NodeEndpoint,
+    decode_current_leader,
+    encode_current_leader,
+    encode_node_endpoints,
+)
 from .errors import PeerError
 from .primitives import (
     read_array_length,
     read_string,
+    read_tagged_fields,
     read_unsigned_varint,
     skip_tagged_fields,
     write_array_length,
@@ -24,6 +32,8 @@ from .primitives import (
 )
 from .topics import read_topic, runs_by_topic, write_topic
 
+CURRENT_LEADER_SINCE: Final = 10
+CURRENT_LEADER_TAG: Final = 0
 TOPIC_IDS_SINCE: Final = 13
 
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
@@ -63,6 +73,8 @@ class PartitionProduced(NamedTuple):
     record_errors: Sequence[tuple[int, str | None]] = ()
     error_message: str | None = None
     topic_id: uuid.UUID | None = None
+    current_leader: CurrentLeader | None = None
+    """Who leads instead (KIP-951); v10 and later."""
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
@@ -146,7 +158,12 @@ def encode_request(version: int, request: ProduceRequest) -> list[bytes | memory
     return parts
 
 
-def encode_response(version: int, partitions: Sequence[PartitionProduced]) -> bytes:
+def encode_response(
+    version: int,
+    partitions: Sequence[PartitionProduced],
+    *,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
     """The response body; partitions of one topic must be adjacent."""
     flexible = version >= 9
     groups = runs_by_topic(partitions)
@@ -167,12 +184,17 @@ def encode_response(version: int, partitions: Sequence[PartitionProduced]) -> by
                     if flexible:
                         out += b"\0"
                 out += write_string(entry.error_message, flexible=flexible)
-            if flexible:
+            if version >= CURRENT_LEADER_SINCE and entry.current_leader is not None:
+                leader = encode_current_leader(entry.current_leader)
+                out += bytes((1, CURRENT_LEADER_TAG, len(leader))) + leader
+            elif flexible:
                 out += b"\0"
         if flexible:
             out += b"\0"
     out += b"\0\0\0\0"  # throttle_time_ms
-    if flexible:
+    if version >= CURRENT_LEADER_SINCE:
+        out += encode_node_endpoints(node_endpoints)
+    elif flexible:
         out += b"\0"
     return bytes(out)
 
@@ -214,8 +236,11 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
                         if flexible:
                             position = skip_tagged_fields(frame, position)
                     message, position = read_string(frame, position, flexible=flexible)
+                leader: CurrentLeader | None = None
                 if flexible:
-                    position = skip_tagged_fields(frame, position)
+                    tags, position = read_tagged_fields(frame, position)
+                    if CURRENT_LEADER_TAG in tags:
+                        leader = decode_current_leader(tags[CURRENT_LEADER_TAG])
                 partitions.append(
                     PartitionProduced(
                         topic,
@@ -227,6 +252,7 @@ def decode_response(version: int, frame: memoryview, position: int) -> list[Part
                         tuple(record_errors),
                         message,
                         topic_id,
+                        leader,
                     )
                 )
             if flexible:

@@ -33,7 +33,8 @@ pytestmark = [
 
 CONFIG = {"auto.create.topics.enable": "false"}
 TOPICS = [
-    NewTopic(name="t", partitions=2),
+    # Its records are old, and stay.
+    NewTopic(name="t", partitions=2, configs={"retention.ms": "-1"}),
     NewTopic(name="empty", partitions=1),
     NewTopic(name="good", partitions=4),
     NewTopic(name="written", partitions=1),
@@ -109,19 +110,7 @@ async def is_led(client: KafkaClient) -> bool:
 CASES: list[Case] = [
     *cases_frames.unserved(),
     *cases_frames.broken_bodies(frozenset()),
-    *cases_data.metadata_cases(),
     *cases_data.api_versions_cases(),
-    *cases_data.produce_cases((3, 7, 8, 9, 10, 11)),
-    *cases_data.fetch_cases((4, 6, 7, 9, 11, 12, 13, 15, 16, 18)),
-    *cases_data.list_offsets_cases(),
-    *cases_data.epoch_cases(),
-    *cases_admin.create_topics_cases(),
-    *cases_admin.delete_topics_cases(),
-    *cases_admin.create_partitions_cases(),
-    *cases_admin.delete_records_cases(),
-    *cases_admin.describe_configs_cases(),
-    *cases_admin.alter_configs_cases(),
-    *cases_admin.cluster_cases(),
     *cases_admin.security_cases(),
     *cases_admin.quota_cases(),
 ]

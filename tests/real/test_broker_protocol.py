@@ -169,7 +169,7 @@ def broken_crc() -> bytearray:
     [
         (broken_crc(), ErrorCode.corrupt_message),
         (batch(b"x" * 2_000_000), ErrorCode.message_too_large),
-        (batch(b"a")[:40], ErrorCode.corrupt_message),
+        (batch(b"a")[:40], ErrorCode.invalid_record),
         (batch(b"a", attributes=0x20), ErrorCode.invalid_record),
     ],
     ids=["crc", "too large", "cut short", "control"],

@@ -28,7 +28,9 @@ SILENCE = "no answer"
 MASKED_FIELDS = frozenset({"cluster_id", "log_dir", "total_bytes", "usable_bytes", "producer_id"})
 
 
-UNORDERED_FIELDS = frozenset({"topics", "responses", "results", "configs", "partitions"})
+UNORDERED_FIELDS = frozenset(
+    {"topics", "responses", "results", "configs", "partitions", "config_resources"}
+)
 
 
 @dataclass

@@ -80,6 +80,7 @@ def test_produce_response(line: Golden) -> None:
                 for error in entry.get("recordErrors", ())
             ),
             error_message=entry.get("errorMessage"),
+            current_leader=leader_of(entry),
         )
         for topic in line.body["responses"]
         for entry in topic["partitionResponses"]

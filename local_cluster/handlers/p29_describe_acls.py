@@ -1,0 +1,31 @@
+"""DescribeAcls v1-v3 (KIP-140): SECURITY_DISABLED, as Kafka without an authorizer.
+
+v1 has pattern types (KIP-290), v2 is flexible, v3 knows user resources (KIP-48). The filter is not
+looked at, as in Kafka: there is nothing to look for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.DESCRIBE_ACLS, min_version=1, max_version=3)
+def describe_acls(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Nobody is asked for his permissions."""
+    if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
+        return {
+            "error_code": ErrorCode.cluster_authorization_failed,
+            "error_message": None,
+            "resources": (),
+        }
+    return {
+        "error_code": ErrorCode.security_disabled,
+        "error_message": "No Authorizer is configured on the broker",
+        "resources": (),
+    }
