@@ -126,11 +126,7 @@ class _Fetch:
         error_code, session_id, told = self._session.answer(
             self._results, self._broker.clock.monotonic_ms()
         )
-        leaders = [
-            entry.current_leader
-            for entry in told
-            if entry.current_leader is not None and self._request.replica_id < 0
-        ]
+        leaders = [entry.current_leader for entry in told if entry.current_leader is not None]
         return codec.encode_response(
             self._context.api_version,
             told,
