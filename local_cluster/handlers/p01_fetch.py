@@ -142,6 +142,9 @@ class _Fetch:
         watched = list(self._watched)
         for partition in watched:
             partition.watch(moved.set)
+        # This runs after others had their turn: what moved since the first read woke nobody.
+        if self.read():
+            moved.set()
         deadline = loop.time() + min(self._request.wait_ms_max, WAIT_MS_MAX) / 1000
         try:
             while True:

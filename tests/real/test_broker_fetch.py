@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.wire import fetch
+from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
@@ -48,7 +49,7 @@ async def peer(broker: BrokerProcess) -> AsyncIterator[Peer]:
     writer.close()
 
 
-async def produce(client: KafkaClient, topic: str, partition: int, value: bytes) -> None:
+async def append(client: KafkaClient, topic: str, partition: int, value: bytes) -> None:
     at = TopicPartition(topic, partition)
     answer = await client.produce(NODE, {at: encode_batch([NewRecord(1000, b"k", value)])})
     assert answer[at].error == ErrorCode.none
@@ -112,7 +113,7 @@ async def test_a_session_tells_only_news(client: KafkaClient, peer: Peer, versio
     assert session > 0
     assert set(names(entries, told)) == set(entries)
     assert await ask(peer, version, [], session=(session, 1)) == (0, session, [])
-    await produce(client, "b", 1, b"v")
+    await append(client, "b", 1, b"v")
     waiting = asyncio.create_task(ask(peer, version, [], session=(session, 2), wait_ms=20_000))
     _, _, told = await waiting
     ((name, size),) = names(entries, told).items()
@@ -122,7 +123,7 @@ async def test_a_session_tells_only_news(client: KafkaClient, peer: Peer, versio
     later = asyncio.create_task(ask(peer, version, [moved], session=(session, 3), wait_ms=20_000))
     await asyncio.sleep(0.1)
     assert not later.done(), "what was read is not told again"
-    await produce(client, "a", 0, b"v")
+    await append(client, "a", 0, b"v")
     _, _, told = await later
     assert set(names(entries, told)) == {("a", 0)}
     gone = entries["a", 0]
@@ -149,7 +150,7 @@ async def test_a_session_keeps_to_names_or_ids(client: KafkaClient, peer: Peer) 
 @pytest.mark.parametrize("version", ID_VERSIONS)
 async def test_unknown_topic_ids(client: KafkaClient, peer: Peer, version: int) -> None:
     entries = await asked(client, version)
-    await produce(client, "a", 0, b"v")
+    await append(client, "a", 0, b"v")
     for topic_id in (uuid.uuid4(), None):
         stranger = entries["a", 0]._replace(topic_id=topic_id)
         _, _, told = await ask(peer, version, [entries["a", 0], stranger])
@@ -176,4 +177,28 @@ async def test_without_slots_there_are_no_sessions(zookeeper: str, tmp_path: Pat
             Peer(reader, writer), 17, list(entries.values()), session=(0, 0)
         )
         assert (session, len(told)) == (0, 4)
+        writer.close()
+
+
+async def test_a_fetch_that_waits_sees_what_is_appended_right_behind_it(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    async with running_broker(zookeeper, tmp_path, flush="page_cache") as broker:
+        async with KafkaClient(broker.bootstrap) as client:
+            await client.create_topics([NewTopic(name="a", partitions=1)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        peer = Peer(reader, writer)
+        wanted = fetch.FetchPartition("a", 0, -1, 0, -1, -1, 1 << 20)
+        request = fetch.FetchRequest(-1, 300_000, 1, 1 << 20, 0, 0, -1, [wanted], (), "")
+        batch = memoryview(encode_batch([NewRecord(int(time.time() * 1000), b"k", b"v")]))
+        appended = produce.ProduceRequest(
+            None, -1, 1_000, [produce.PartitionRecords("a", 0, batch)]
+        )
+        # Both are dispatched before anything that the Fetch left to do later.
+        peer.send(ApiKey.FETCH, 12, fetch.encode_request(12, request))
+        peer.send(ApiKey.PRODUCE, 11, b"".join(produce.encode_request(11, appended)))
+        async with asyncio.timeout(60):
+            _, _, (told,) = fetch.decode_response(12, await peer.receive(), 5)
+        assert told.error_code == ErrorCode.none
+        assert fetch.records_size_bytes(told.records) == len(batch)
         writer.close()
