@@ -58,8 +58,8 @@ class BrokerProcess:
     def log_text(self) -> str:
         return (self.directory / "broker.log").read_text(errors="replace")
 
-    async def start(self) -> None:
-        """Start and wait until the ready file names this process."""
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start, and don't wait."""
         settings = self.directory / "settings.json"
         settings.write_bytes(dump_settings(self._with_port()))
         with (self.directory / "broker.log").open("ab") as log:
@@ -70,6 +70,11 @@ class BrokerProcess:
                 env=os.environ | self.environment,
                 cwd=Path(__file__).parent.parent,
             )
+        return self.process
+
+    async def start(self) -> None:
+        """Start and wait until the ready file names this process."""
+        self.process = self.spawn()
         ready = Path(self.settings.ready_file)
         async with asyncio.timeout(START_SECONDS_MAX):
             while True:

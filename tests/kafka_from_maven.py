@@ -80,6 +80,12 @@ def java_command(program: str, *, heap: Sequence[str] = TOOL_HEAP) -> list[str]:
     return ["java", *heap, *LOG_WARNINGS, "-cp", f"{kafka_jars()}/*", program]
 
 
+def new_cluster_id() -> str:
+    """An id for `KafkaProcess.cluster_id`."""
+    # A letter first: the tool would take a leading "-" for an option.
+    return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+
+
 @dataclass
 class KafkaProcess:
     """One Kafka in KRaft mode, broker and controller in one."""
@@ -88,35 +94,49 @@ class KafkaProcess:
     port: int
     controller_port: int
     config: Mapping[str, str]
+    java_options: Sequence[str] = HEAP
+    cluster_id: str = ""
+    """Brokers of one cluster are formatted with the same; "" makes a new one."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def start(self) -> None:
-        """Start and wait until it answers; on the data of an earlier start, if any."""
-        properties = self.directory / "server.properties"
-        if not properties.exists():
-            properties.write_text(self._properties())
-            # A letter first: the tool would take a leading "-" for an option.
-            cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-            formatted = await asyncio.to_thread(
-                subprocess.run,
-                [*java_command("kafka.tools.StorageTool"), "format", "-t", cluster_id, "-c",
-                 str(properties)],
-                check=False,
-                capture_output=True,
-                text=True,
-            )  # fmt: skip
-            if formatted.returncode:
-                raise RuntimeError(f"not formatted: {formatted.stdout}{formatted.stderr}")
+    async def format(self) -> None:
+        """Make the directory a log directory of a new cluster, unless it is one already."""
+        properties = self._properties_file
+        if properties.exists():
+            return
+        properties.write_text(self._properties())
+        formatted = await asyncio.to_thread(
+            subprocess.run,
+            [*java_command("kafka.tools.StorageTool"), "format", "-t",
+             self.cluster_id or new_cluster_id(), "-c", str(properties)],
+            check=False,
+            capture_output=True,
+            text=True,
+        )  # fmt: skip
+        if formatted.returncode:
+            raise RuntimeError(f"not formatted: {formatted.stdout}{formatted.stderr}")
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the formatted broker, and don't wait."""
         with (self.directory / "kafka.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*java_command("kafka.Kafka", heap=HEAP), str(properties)],
+                [
+                    *java_command("kafka.Kafka", heap=self.java_options),
+                    str(self._properties_file),
+                ],
                 stdout=log,
                 stderr=log,
             )
+        return self.process
+
+    async def start(self) -> None:
+        """Start and wait until it answers; on the data of an earlier start, if any."""
+        await self.format()
+        self.process = self.spawn()
         async with asyncio.timeout(START_SECONDS_MAX):
             while not await self._answers():
                 if self.process.poll() is not None:
@@ -135,6 +155,10 @@ class KafkaProcess:
             async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
                 return bool((await client.metadata([])).brokers)
         return False
+
+    @property
+    def _properties_file(self) -> Path:
+        return self.directory / "server.properties"
 
     def _properties(self) -> str:
         values = {

@@ -1,0 +1,36 @@
+"""What all works of one run share."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.model import Scale
+
+
+class Bench:
+    """Sizes, files and names of one run."""
+
+    def __init__(self, scale: Scale, directory: Path, payload: Path) -> None:
+        self.scale = scale
+        self.directory = directory
+        self.payload = payload
+        """A file of records for the Java producer."""
+        self._names = itertools.count(1)
+
+    def new_name(self, name: str) -> str:
+        """A topic or group that was not used before."""
+        return f"{name}-{next(self._names)}"
+
+
+def progress() -> Callable[[str], None]:
+    """Says what goes on, on the error stream, with the seconds since the start."""
+    start = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - start:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+    return say

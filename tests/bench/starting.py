@@ -1,0 +1,144 @@
+"""Starts the systems of a bench, and measures how long that takes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from local_cluster.settings import BrokerSettings, FlushMode, Listener
+from tests.bench.model import KAFKA, OURS, OURS_FSYNC
+from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
+from tests.cluster import BrokerProcess
+from tests.kafka_from_maven import KafkaProcess, new_cluster_id
+from topology.zookeeper import EmbeddedZooKeeper
+
+SESSION_TIMEOUT_MS: Final = 9_000
+"""Of our brokers with ZooKeeper; the default of Kafka's broker.session.timeout.ms."""
+
+
+@dataclass(frozen=True)
+class RunningZooKeeper:
+    """A ZooKeeper of the bench's own."""
+
+    connect: str
+    pid: int
+
+
+@asynccontextmanager
+async def running_zookeeper(directory: Path) -> AsyncIterator[RunningZooKeeper]:
+    """ZooKeeper as `heliograph up` starts it, fsync included."""
+    directory.mkdir(parents=True)
+    (port,) = free_ports(1)
+    server = EmbeddedZooKeeper(directory=directory, data_directory=directory / "data", port=port)
+    for path, text in server.files.items():
+        path.write_text(text)
+    process = await asyncio.create_subprocess_exec(
+        *server.argv, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield RunningZooKeeper(server.connect, process.pid)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def running_ours(
+    directory: Path,
+    zookeeper: RunningZooKeeper,
+    *,
+    flush: FlushMode,
+    brokers: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> AsyncIterator[tuple[System, float]]:
+    """Our brokers, and how many seconds they took until the last one was ready."""
+    chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
+    processes = []
+    for broker_id, port in enumerate(free_ports(brokers), 1):
+        home = directory / f"broker-{broker_id}"
+        home.mkdir(parents=True)
+        settings = BrokerSettings(
+            cluster="bench",
+            broker_id=broker_id,
+            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=port),),
+            inter_broker_listener="PLAINTEXT",
+            zookeeper_connect=chroot,
+            zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
+            log_dir=str(home / "log"),
+            ready_file=str(home / "ready.json"),
+            flush=flush,
+            config={**SETTINGS, **(config or {})},
+        )
+        processes.append(BrokerProcess(settings, home, port=port))
+    try:
+        start = time.perf_counter()
+        pids = [process.spawn().pid for process in processes]
+        seconds = max([await seconds_until_ready(each.port, start) for each in processes])
+        yield (
+            System(
+                OURS if flush == "page_cache" else OURS_FSYNC,
+                [each.port for each in processes],
+                pids,
+                [zookeeper.pid],
+                [each.log_dir for each in processes],
+                replicas=brokers,
+            ),
+            seconds,
+        )
+    finally:
+        for process in processes:
+            if process.process is not None and process.process.poll() is None:
+                await process.kill()
+
+
+@asynccontextmanager
+async def running_kafka(
+    directory: Path, *, brokers: int = 1, config: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[System, float]]:
+    """Kafka's brokers (KRaft, broker and controller in one), and their seconds until ready."""
+    ports, controller_ports = free_ports(brokers), free_ports(brokers)
+    voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(controller_ports, 1))
+    cluster_id = new_cluster_id()
+    processes = []
+    for node_id, (port, controller_port) in enumerate(zip(ports, controller_ports, strict=True), 1):
+        home = directory / f"broker-{node_id}"
+        home.mkdir(parents=True)
+        given = {
+            **SETTINGS,
+            "node.id": str(node_id),
+            "controller.quorum.voters": voters,
+            **(config or {}),
+        }
+        processes.append(
+            KafkaProcess(home, port, controller_port, given, KAFKA_JAVA_OPTIONS, cluster_id)
+        )
+    try:
+        for process in processes:
+            await process.format()
+        start = time.perf_counter()
+        pids = [process.spawn().pid for process in processes]
+        seconds = max([await seconds_until_ready(each.port, start) for each in processes])
+        data = [each.directory / "data" for each in processes]
+        yield System(KAFKA, ports, pids, [], data, replicas=brokers), seconds
+    finally:
+        for process in processes:
+            await process.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        ports: list[int] = []
+        for _ in range(count):
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+        return ports

@@ -1,0 +1,191 @@
+"""Medians, ratios, verdicts, and the tables as Markdown. Pure.
+
+A figure that misses its bound by less than the repeats differ among themselves is called "even":
+the bound may or may not be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final, Literal
+
+from tests.bench.model import (
+    CPU_FETCH,
+    CPU_PRODUCE,
+    FIGURES,
+    KAFKA,
+    OURS,
+    OURS_FSYNC,
+    Row,
+    Sample,
+    Side,
+    Wanted,
+)
+
+Verdict = Literal["yes", "no", "even", ""]
+
+FLAT_RATIO_MAX: Final = 1.3
+"""A curve is flat where its last point costs at most so many times its first."""
+BAR_CHARACTERS_MAX: Final = 30
+_WANTED_OF: Final = {"ratio": "", "absolute": " (ours)", "share": " of page cache"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure of one row."""
+
+    row: str
+    title: str
+    figure: str
+    values: Mapping[Side, float]
+    """Medians."""
+    ratio: float | None
+    """Ours through Kafka's."""
+    wanted: Wanted | None
+    verdict: Verdict
+
+
+def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
+    """What the table shows, row by row; rows without samples are left out."""
+    for row in rows:
+        repeats = _repeats(row.name, samples)
+        for figure in FIGURES:
+            values = {
+                side: median(each[figure]) for side, each in repeats.items() if figure in each
+            }
+            if not values:
+                continue
+            wanted = row.wanted.get(figure)
+            yield Line(
+                row.name,
+                row.title,
+                figure,
+                values,
+                _quotient(values, OURS, KAFKA),
+                wanted,
+                _verdict(wanted, figure, repeats),
+            )
+
+
+def _repeats(row: str, samples: Iterable[Sample]) -> dict[Side, dict[str, list[float]]]:
+    repeats: dict[Side, dict[str, list[float]]] = {}
+    for sample in samples:
+        if sample.work == row:
+            of_side = repeats.setdefault(sample.side, {})
+            for figure, value in sample.figures.items():
+                of_side.setdefault(figure, []).append(value)
+    return repeats
+
+
+def _quotient(values: Mapping[Side, float], above: Side, below: Side) -> float | None:
+    if above not in values or not values.get(below):
+        return None
+    return values[above] / values[below]
+
+
+def _verdict(
+    wanted: Wanted | None, figure: str, repeats: Mapping[Side, Mapping[str, list[float]]]
+) -> Verdict:
+    if wanted is None:
+        return ""
+    above, below = {
+        "ratio": (OURS, KAFKA),
+        "absolute": (OURS, None),
+        "share": (OURS_FSYNC, OURS),
+    }[wanted.of]
+    ours = repeats.get(above, {}).get(figure)
+    theirs = repeats.get(below, {}).get(figure) if below is not None else [1.0]
+    if not ours or not theirs:
+        return ""
+    higher = FIGURES[figure].higher_is_better
+    reached = median(ours) >= wanted.limit * median(theirs)
+    best = max(ours) >= wanted.limit * min(theirs)
+    if not higher:
+        reached = median(ours) <= wanted.limit * median(theirs)
+        best = min(ours) <= wanted.limit * max(theirs)
+    return "yes" if reached else "even" if best else "no"
+
+
+def markdown_table(lines: Iterable[Line]) -> str:
+    """A line per figure; the row's title stands at its first figure."""
+    out = [
+        "| work | figure | Kafka | ours | ours : Kafka | wanted | reached | ours, fsync |",
+        "|---|---|---:|---:|---:|---|---|---:|",
+    ]
+    titled = ""
+    for line in lines:
+        title = "" if line.row == titled else line.title
+        titled = line.row
+        cells = (
+            title,
+            FIGURES[line.figure].title,
+            _number(line, KAFKA),
+            _number(line, OURS),
+            "" if line.ratio is None else f"{line.ratio:.2f}",
+            _wanted(line),
+            line.verdict if line.verdict != "no" else "**no**",
+            _number(line, OURS_FSYNC),
+        )
+        out.append(f"| {' | '.join(cells)} |")
+    return "\n".join(out)
+
+
+def _number(line: Line, side: Side) -> str:
+    value = line.values.get(side)
+    return "" if value is None else f"{value:,.{FIGURES[line.figure].digits}f}"
+
+
+def _wanted(line: Line) -> str:
+    if line.wanted is None:
+        return ""
+    sign = ">=" if FIGURES[line.figure].higher_is_better else "<="
+    return f"{sign} {line.wanted.limit:g}{_WANTED_OF[line.wanted.of]}"
+
+
+def markdown_curve(curve: str, rows: Sequence[Row], samples: Sequence[Sample]) -> str:
+    """Cost per request over the points of a curve, with bars; "" where none was measured."""
+    points = {row.point: _repeats(row.name, samples) for row in rows if row.curve == curve}
+    points = {point: repeats for point, repeats in points.items() if repeats}
+    if not points:
+        return ""
+    out = [
+        f"| {curve} | request | Kafka, CPU-us | ours, CPU-us | ours : Kafka | Kafka # ours = |",
+        "|---:|---|---:|---:|---:|---|",
+    ]
+    notes: list[str] = []
+    for figure, request in ((CPU_PRODUCE, "produce"), (CPU_FETCH, "fetch")):
+        costs = {
+            point: {side: median(each[figure]) for side, each in repeats.items()}
+            for point, repeats in points.items()
+        }
+        most = max(max(each.values()) for each in costs.values())
+        for point, each in costs.items():
+            kafka, ours = each.get(KAFKA, 0.0), each.get(OURS, 0.0)
+            ratio = f"{ours / kafka:.2f}" if kafka else ""
+            bars = f"`{_bar('#', kafka, most)}` `{_bar('=', ours, most)}`"
+            out.append(f"| {point:,} | {request} | {kafka:.1f} | {ours:.1f} | {ratio} | {bars} |")
+        notes += _flatness(request, curve, costs)
+    return "\n".join([*out, "", *notes])
+
+
+def _bar(character: str, value: float, most: float) -> str:
+    return character * max(1, round(value / most * BAR_CHARACTERS_MAX))
+
+
+def _flatness(request: str, curve: str, costs: Mapping[int, Mapping[Side, float]]) -> Iterator[str]:
+    """Whether ours costs at the last point what it costs at the first, and Kafka's beside it."""
+    first, last = min(costs), max(costs)
+    rises = {
+        side: costs[last][side] / costs[first][side]
+        for side in (KAFKA, OURS)
+        if costs[first].get(side) and side in costs[last]
+    }
+    if OURS in rises:
+        said = ", ".join(f"{side} {rise:.2f}" for side, rise in rises.items())
+        flat = "yes" if rises[OURS] <= FLAT_RATIO_MAX else "**no**"
+        yield (
+            f"- {request}, cost at {last:,} {curve} through cost at {first:,}: {said}; "
+            f"flat (ours <= {FLAT_RATIO_MAX:g}): {flat}"
+        )
