@@ -22,6 +22,7 @@ from local_cluster.wire.errors import ErrorCode
 PRODUCE_VERSION: Final = 11
 FETCH_VERSION: Final = 12
 OFFSET_COMMIT_VERSION: Final = 8
+FIND_COORDINATOR_VERSION: Final = 3
 METADATA_VERSION: Final = 12
 CLIENT_ID: Final = "bench"
 RECORD_BYTES: Final = 1_000
@@ -116,6 +117,13 @@ def offset_commit_frame(group: str, topic: str, offsets: Mapping[int, int]) -> b
     }
     body = messages.encode_request(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, fields)
     return _frame(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, body)
+
+
+def find_coordinator_frame(group: str) -> bytes:
+    """FindCoordinator: the first one has the broker make __consumer_offsets."""
+    fields = {"key": group, "key_type": 0}
+    api, version = ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION
+    return _frame(api, version, messages.encode_request(api, version, fields))
 
 
 def api_versions_frame() -> bytes:

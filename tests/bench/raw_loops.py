@@ -127,11 +127,14 @@ def commit_at_pace(
     return count
 
 
-def commit_until_taken(connections: Sequence[RawConnection], frames: Sequence[bytes]) -> None:
-    """One commit on each connection, again until accepted: a coordinator may have to load."""
+def commit_until_taken(
+    connections: Sequence[RawConnection], groups: Sequence[str], frames: Sequence[bytes]
+) -> None:
+    """One commit of each group, again until accepted: its coordinator may have to load."""
     deadline = time.monotonic() + COORDINATOR_SECONDS_MAX
-    for connection, frame in zip(connections, frames, strict=True):
+    for connection, group, frame in zip(connections, groups, frames, strict=True):
         while True:
+            connection.call(raw_frames.find_coordinator_frame(group))
             try:
                 raw_frames.check_committed(connection.call(frame))
             except RuntimeError:

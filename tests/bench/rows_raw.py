@@ -141,13 +141,11 @@ async def _commits(bench: Bench, system: System) -> Figures:
     topic, _ = await filled_topic(bench, system)
     run = bench.new_name("commits")
     offsets = dict.fromkeys(range(COMMITTED_PARTITIONS), 1_000)
-    frames = [
-        raw_frames.offset_commit_frame(f"{run}-{group}", topic, offsets)
-        for group in range(COMMIT_GROUPS)
-    ]
+    groups = [f"{run}-{number}" for number in range(COMMIT_GROUPS)]
+    frames = [raw_frames.offset_commit_frame(group, topic, offsets) for group in groups]
     with system.connected(COMMIT_GROUPS) as connections:
         # The first commit of all makes __consumer_offsets.
-        raw_loops.commit_until_taken(connections, frames)
+        raw_loops.commit_until_taken(connections, groups, frames)
         with system.cost() as cost:
             count = raw_loops.commit_at_pace(connections, frames, COMMITS_PER_SECOND, seconds)
     return {
