@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench lock clean
+.PHONY: demo test lint types unit compat bench-broker lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -26,8 +26,8 @@ lint: $(STAMP)  ## ruff
 types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy local_cluster mirror_maker aggregator spark_global topology tests
 
-bench: $(STAMP)  ## our broker and Apache Kafka side by side
-	$(BIN)/python -m tests.bench.broker $(BENCH_OPTIONS)
+bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25 minutes
+	$(BIN)/python -m tests.bench.bench_broker $(BENCH_OPTIONS)
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \

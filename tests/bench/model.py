@@ -6,7 +6,7 @@ judged is their median.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -88,7 +88,7 @@ class Row:
 
     name: str
     title: str
-    wanted: Mapping[str, Wanted] = field(default_factory=dict)
+    wanted: Mapping[str, Sequence[Wanted]] = field(default_factory=dict)
     curve: str = ""
     """The curve that this is a point of, or "" for a row of the table."""
     point: int = 0

@@ -78,7 +78,7 @@ def _dirty(partitions: int) -> Work:
         name=f"dirty-{partitions}",
         title=f"{PRODUCERS} raw producers, 1 MiB requests over {partitions} partitions",
         measure=measure,
-        wanted={MB_PER_SECOND: Wanted(FSYNC_SHARE_MIN, "share")},
+        wanted={MB_PER_SECOND: [Wanted(1.0), Wanted(FSYNC_SHARE_MIN, "share")]},
     )
 
 

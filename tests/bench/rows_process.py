@@ -30,12 +30,12 @@ IDLE_MEMORY_RATIO_MAX: Final = 0.25
 START: Final = Row(
     name="start",
     title="Start on an empty log directory until ApiVersions and Metadata are answered",
-    wanted={READY_SECONDS: Wanted(READY_SECONDS_WANTED, "absolute")},
+    wanted={READY_SECONDS: [Wanted(READY_SECONDS_WANTED, "absolute")]},
 )
 IDLE: Final = Row(
     name="idle",
     title="Idle, no topics",
-    wanted={MEMORY_MB: Wanted(IDLE_MEMORY_RATIO_MAX)},
+    wanted={MEMORY_MB: [Wanted(IDLE_MEMORY_RATIO_MAX)]},
 )
 
 

@@ -47,7 +47,7 @@ def works() -> list[Work]:
             name="raw-single",
             title=f"{raw}, one per request",
             measure=_single,
-            wanted={CPU_PER_REQUESTS: Wanted(0.6), REQUESTS_PER_SECOND: Wanted(1.0)},
+            wanted={CPU_PER_REQUESTS: [Wanted(0.6)], REQUESTS_PER_SECOND: [Wanted(1.0)]},
         ),
         _fetch("raw-fetch-1m", "Raw fetch, warm, 1 MiB per partition", 1 << 20),
         _fetch("raw-fetch-4m", "Raw fetch, warm, 4 MiB per partition", 4 << 20),
@@ -55,13 +55,13 @@ def works() -> list[Work]:
             name="raw-latency",
             title="Raw end to end, 100 B records, a Fetch waits",
             measure=_latency,
-            wanted={P50_MS: Wanted(1.0), P99_MS: Wanted(1.0)},
+            wanted={P50_MS: [Wanted(1.0)], P99_MS: [Wanted(1.0)]},
         ),
         Work(
             name="commits",
             title=f"{COMMITS_PER_SECOND:,} OffsetCommits/s of {COMMIT_GROUPS} groups",
             measure=_commits,
-            wanted={CPU_PER_REQUESTS: Wanted(1.0)},
+            wanted={CPU_PER_REQUESTS: [Wanted(1.0)]},
         ),
     ]
 
@@ -81,7 +81,7 @@ def _produce(name: str, title: str, batch_bytes: int, codec: int, cpu_ratio_max:
             MB_PER_SECOND: count * record_bytes / cost.seconds / 1e6,
         }
 
-    wanted = {CPU_PER_GB: Wanted(cpu_ratio_max), MB_PER_SECOND: Wanted(1.0)}
+    wanted = {CPU_PER_GB: [Wanted(cpu_ratio_max)], MB_PER_SECOND: [Wanted(1.0)]}
     return Work(name=name, title=title, measure=measure, wanted=wanted)
 
 
@@ -119,7 +119,7 @@ def _fetch(name: str, title: str, partition_bytes_max: int) -> Work:
             MB_PER_SECOND: byte_count / cost.seconds / 1e6,
         }
 
-    wanted = {CPU_PER_GB: Wanted(1.0), MB_PER_SECOND: Wanted(1.0)}
+    wanted = {CPU_PER_GB: [Wanted(1.0)], MB_PER_SECOND: [Wanted(1.0)]}
     return Work(name=name, title=title, measure=measure, wanted=wanted, sides=(KAFKA, OURS))
 
 

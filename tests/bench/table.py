@@ -24,7 +24,7 @@ from tests.bench.model import (
     Wanted,
 )
 
-Verdict = Literal["yes", "no", "even", ""]
+Verdict = Literal["yes", "no", "even", "not measured"]
 
 FLAT_RATIO_MAX: Final = 1.3
 """A curve is flat where its last point costs at most so many times its first."""
@@ -43,8 +43,9 @@ class Line:
     """Medians."""
     ratio: float | None
     """Ours through Kafka's."""
-    wanted: Wanted | None
-    verdict: Verdict
+    wanted: Sequence[Wanted]
+    verdicts: Sequence[Verdict]
+    """As many."""
 
 
 def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
@@ -57,7 +58,7 @@ def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
             }
             if not values:
                 continue
-            wanted = row.wanted.get(figure)
+            wanted = row.wanted.get(figure, ())
             yield Line(
                 row.name,
                 row.title,
@@ -65,7 +66,7 @@ def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
                 values,
                 _quotient(values, OURS, KAFKA),
                 wanted,
-                _verdict(wanted, figure, repeats),
+                [_verdict(each, figure, repeats) for each in wanted],
             )
 
 
@@ -86,10 +87,8 @@ def _quotient(values: Mapping[Side, float], above: Side, below: Side) -> float |
 
 
 def _verdict(
-    wanted: Wanted | None, figure: str, repeats: Mapping[Side, Mapping[str, list[float]]]
+    wanted: Wanted, figure: str, repeats: Mapping[Side, Mapping[str, list[float]]]
 ) -> Verdict:
-    if wanted is None:
-        return ""
     above, below = {
         "ratio": (OURS, KAFKA),
         "absolute": (OURS, None),
@@ -98,7 +97,7 @@ def _verdict(
     ours = repeats.get(above, {}).get(figure)
     theirs = repeats.get(below, {}).get(figure) if below is not None else [1.0]
     if not ours or not theirs:
-        return ""
+        return "not measured"
     higher = FIGURES[figure].higher_is_better
     reached = median(ours) >= wanted.limit * median(theirs)
     best = max(ours) >= wanted.limit * min(theirs)
@@ -125,7 +124,7 @@ def markdown_table(lines: Iterable[Line]) -> str:
             _number(line, OURS),
             "" if line.ratio is None else f"{line.ratio:.2f}",
             _wanted(line),
-            line.verdict if line.verdict != "no" else "**no**",
+            ", ".join("**no**" if each == "no" else each for each in line.verdicts),
             _number(line, OURS_FSYNC),
         )
         out.append(f"| {' | '.join(cells)} |")
@@ -138,10 +137,8 @@ def _number(line: Line, side: Side) -> str:
 
 
 def _wanted(line: Line) -> str:
-    if line.wanted is None:
-        return ""
     sign = ">=" if FIGURES[line.figure].higher_is_better else "<="
-    return f"{sign} {line.wanted.limit:g}{_WANTED_OF[line.wanted.of]}"
+    return ", ".join(f"{sign} {each.limit:g}{_WANTED_OF[each.of]}" for each in line.wanted)
 
 
 def markdown_curve(curve: str, rows: Sequence[Row], samples: Sequence[Sample]) -> str:
@@ -157,9 +154,12 @@ def markdown_curve(curve: str, rows: Sequence[Row], samples: Sequence[Sample]) -
     notes: list[str] = []
     for figure, request in ((CPU_PRODUCE, "produce"), (CPU_FETCH, "fetch")):
         costs = {
-            point: {side: median(each[figure]) for side, each in repeats.items()}
+            point: {side: median(each[figure]) for side, each in repeats.items() if figure in each}
             for point, repeats in points.items()
+            if any(figure in each for each in repeats.values())
         }
+        if not costs:
+            continue
         most = max(max(each.values()) for each in costs.values())
         for point, each in costs.items():
             kafka, ours = each.get(KAFKA, 0.0), each.get(OURS, 0.0)

@@ -1,0 +1,39 @@
+"""The side-by-side bench runs from end to end, with tiny sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kafka_from_maven import kafka_jars
+
+pytestmark = [pytest.mark.real, pytest.mark.oracle]
+
+RUN_SECONDS_MAX = 170.0
+ROWS = "start,java-produce-256k-lz4,java-consume,raw-single,commits,cold-cold"
+
+
+def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
+    kafka_jars()  # skips where they cannot be had
+    found = tmp_path / "bench.json"
+    command = [sys.executable, "-m", "tests.bench.bench_broker", "--quick", "--rows", ROWS]
+    done = subprocess.run(
+        [*command, "--json", str(found), "--directory", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report = json.loads(found.read_text())
+    measured = {(line["row"], side) for line in report["lines"] for side in line["values"]}
+    for row in ROWS.split(","):
+        assert {(row, "kafka"), (row, "ours")} <= measured
+    assert report["settings"]["Kafka"].startswith("4.3.0")
+    assert "| ConsumerPerformance, warm" in done.stdout
+    counted = [line for line in report["lines"] if not line["figure"].endswith("_ms")]
+    assert all(value > 0 for line in counted for value in line["values"].values())
