@@ -31,6 +31,7 @@ from local_cluster.controller.coordination import (
     CoordinationUnavailable,
     Delete,
 )
+from local_cluster.controller.elections import UNCLEAN_CONFIG, election_problem
 from local_cluster.controller.isr_requests import (
     IsrProposal,
     IsrResult,
@@ -73,7 +74,10 @@ class ActiveController:
         new_uuid: Callable[[], uuid.UUID],
     ) -> None:
         self.term = term
-        self.state = ClusterState()
+        self.state = ClusterState(
+            keeps_tails=settings.flush == "fsync",
+            unclean_default=settings.config_bool(UNCLEAN_CONFIG, False),
+        )
         self.is_loaded = False
         """Before that it knows nothing, and must not answer as if nothing existed."""
         self.sequence = 0
@@ -83,7 +87,9 @@ class ActiveController:
         self._publish = publish
         self._fenced = fenced
         self._new_uuid = new_uuid
-        self._reader = ClusterReader(coordination, term, new_uuid)
+        self._reader = ClusterReader(
+            coordination, term, new_uuid, keeps_tails=self.state.keeps_tails
+        )
         self._writer = StateWriter(coordination, term)
         self._eraser = TopicEraser(coordination, term)
         self._admin = TopicAdmin(coordination, settings, term, self, new_uuid)
@@ -154,6 +160,25 @@ class ActiveController:
         async with self._lock:
             with self._as_kafka_errors():
                 return await self._admin.create_partitions(specs, validate_only)
+
+    async def relieve(self, broker_id: int, broker_epoch: int) -> None:
+        """Let others lead what a broker that shuts down leads. Raises KafkaError."""
+        async with self._lock:
+            with self._as_kafka_errors():
+                check_proposer(self.state, broker_id, broker_epoch)
+                log.info("broker %d shuts down and is relieved", broker_id)
+                await self.apply(fsm.BrokerLeaving(broker_id))
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition], unclean: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect as asked; one result per partition. Raises KafkaError for all of them."""
+        async with self._lock:
+            with self._as_kafka_errors():
+                errors = {key: election_problem(self.state, key, unclean) for key in partitions}
+                wanted = tuple(key for key, error in errors.items() if error is None)
+                await self.apply(fsm.ElectionsWanted(wanted, unclean))
+                return errors
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
@@ -229,6 +254,7 @@ class ActiveController:
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
         await self.apply(loaded)
+        await self._see_preferred_election()
         self.is_loaded = True
 
     async def _catch_up(self) -> None:
@@ -245,6 +271,8 @@ class ActiveController:
             await self._see_configs()
         if znodes.ISR_CHANGE_NOTIFICATION in paths:
             await self._see_isr_changes()
+        if znodes.PREFERRED_ELECTION in paths:
+            await self._see_preferred_election()
         if znodes.DELETE_TOPICS in paths:
             await self.apply(fsm.DeletionsMarked(await self._reader.marked()))
         for broker_id in {broker_id for broker_id, _ in deleted}:
@@ -283,10 +311,24 @@ class ActiveController:
         changed: set[TopicPartition] = set()
         for payload in await self._drain(znodes.ISR_CHANGE_NOTIFICATION):
             try:
-                changed |= znodes.decode_isr_change(payload)
+                changed |= znodes.decode_partitions(payload)
             except (ValueError, KeyError, TypeError) as error:
                 log.error("an ISR change notification is unreadable: %s", error)
         await self.apply(await self._read_states(changed))
+
+    async def _see_preferred_election(self) -> None:
+        """What kafka-preferred-replica-election of old tools asks for."""
+        znode = await self._coordination.read(znodes.PREFERRED_ELECTION, watch=True)
+        if znode is None:
+            return
+        try:
+            wanted = znodes.decode_partitions(znode.payload)
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("%s is unreadable: %s", znodes.PREFERRED_ELECTION, error)
+            wanted = set()
+        await self.apply(fsm.ElectionsWanted(tuple(sorted(wanted))))
+        with contextlib.suppress(CommitConflict):
+            await self.term.commit(self._coordination, (Delete(znodes.PREFERRED_ELECTION),))
 
     async def _read_states(self, keys: Iterable[TopicPartition]) -> fsm.StatesRead:
         known = {

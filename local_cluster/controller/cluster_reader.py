@@ -49,9 +49,13 @@ class ClusterReader:
         coordination: Coordination,
         term: Term,
         new_uuid: Callable[[], uuid.UUID],
+        *,
+        keeps_tails: bool = True,
     ) -> None:
+        """`keeps_tails`: what an in-sync replica has survives any crash of its broker."""
         self._coordination = coordination
         self._term = term
+        self._keeps_tails = keeps_tails
         self._new_uuid = new_uuid
 
     async def everything(self) -> Loaded:
@@ -63,6 +67,7 @@ class ClusterReader:
         keys = [(name, partition) for name, topic in seen.items() for partition in topic.replicas]
         states = await self.states({key: seen[key[0]].replicas[key[1]] for key in keys})
         outlived = set()
+        forgetful = set()
         topics = {}
         for name, topic in seen.items():
             partitions = {}
@@ -72,8 +77,14 @@ class ClusterReader:
                 leader = brokers.get(read.state.leader) if read else None
                 if read and leader and leader.broker_epoch > read.modified_zxid:
                     outlived.add((name, partition))
+                if read and not self._keeps_tails:
+                    forgetful |= {
+                        ((name, partition), replica)
+                        for replica in read.state.isr
+                        if replica in brokers and brokers[replica].broker_epoch > read.modified_zxid
+                    }
             topics[name] = TopicState(name, topic.topic_id, partitions, dict(topic.configs))
-        return Loaded(brokers, topics, marked, frozenset(outlived))
+        return Loaded(brokers, topics, marked, frozenset(outlived), frozenset(forgetful))
 
     async def brokers(self) -> dict[int, BrokerEndpoints]:
         """All registrations; watches their list and each of them."""

@@ -32,6 +32,13 @@ class ClusterState:
     here until a new state is written: a write that is overtaken must not make it forgotten."""
     leaving: frozenset[int] = frozenset()
     """Brokers that shut down: alive, but to lead nothing that another can lead."""
+    forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
+    """In-sync replicas whose broker was started again since the state was written, and may have
+    lost what it had not flushed; kept as `outlived` is."""
+    keeps_tails: bool = True
+    """Whether what a replica reported survives any crash of its broker (`flush: fsync`)."""
+    unclean_default: bool = False
+    """unclean.leader.election.enable where the topic says nothing."""
 
 
 # -- events --------------------------------------------------------------------------------------
@@ -56,6 +63,8 @@ class Loaded:
     """Names under /admin/delete_topics."""
     outlived: frozenset[TopicPartition] = frozenset()
     """Partitions whose leader registered anew after the state was written."""
+    forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
+    """In-sync replicas that did, where that matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,21 @@ class StatesRead:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLeaving:
+    """A broker is about to shut down and asks to be relieved."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionsWanted:
+    """Somebody asks for elections of the preferred leaders, or of any live replica."""
+
+    partitions: tuple[TopicPartition, ...]
+    unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionsMarked:
     """Names under /admin/delete_topics."""
 
@@ -123,6 +147,8 @@ Event = (
     | ConfigsSeen
     | StatesWritten
     | StatesRead
+    | BrokerLeaving
+    | ElectionsWanted
     | DeletionsMarked
     | ReplicasDeleted
     | TopicErased

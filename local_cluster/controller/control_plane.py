@@ -21,6 +21,7 @@ from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
 from local_cluster.controller.config_writer import ConfigPlan, write_topic_configs
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
+from local_cluster.controller.delta_json import decode_reply, encode_hand_over
 from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
 from local_cluster.controller.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
@@ -45,6 +46,7 @@ PUBLISH_WAIT_MS_MAX: Final = 1_000
 """How long an answer waits until the other brokers know of what was created."""
 AUTO_CREATE_TIMEOUT_MS: Final = 5_000
 CONTROLLER_CALL_MS_MAX: Final = 10_000
+HAND_OVER_RETRY_MS: Final = 200
 
 Result = TypeVar("Result")
 
@@ -222,6 +224,61 @@ class ControlPlane:
             self._auto_creations[name] = creation
             creation.add_done_callback(lambda _: self._auto_creations.pop(name))
         return await asyncio.shield(creation)
+
+    async def relieve(self, broker_id: int, broker_epoch: int) -> None:
+        """As the controller: let others lead what a broker that shuts down leads.
+
+        Raises KafkaError: not_controller, stale_broker_epoch, request_timed_out.
+        """
+        controller = self._require_controller()
+        await self._finish(controller.relieve(broker_id, broker_epoch), CONTROLLER_CALL_MS_MAX)
+        await self._published(controller)
+
+    async def hand_over(self, timeout_ms: int) -> bool:
+        """Before this broker stops: whether it leads nothing now that another could lead."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        left_ms = timeout_ms
+        while left_ms > 0:
+            try:
+                await self._ask_to_be_relieved(left_ms)
+                return await self._member.wait_until(
+                    self._leads_nothing, deadline_ms - self._clock.monotonic_ms()
+                )
+            except KafkaError as error:
+                log.info("the controller does not relieve this broker yet: %s", error)
+            # Most likely the controller is stopping as well, and another is being elected.
+            await asyncio.sleep(HAND_OVER_RETRY_MS / 1000)
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+        return False
+
+    async def _ask_to_be_relieved(self, timeout_ms: int) -> None:
+        broker_id, broker_epoch = self._settings.broker_id, self._cache.broker_epoch
+        if self._member.controller is not None:
+            await self.relieve(broker_id, broker_epoch)
+            return
+        frame, position = await self._controller_line.call(
+            ApiKey.HAND_OVER, 0, encode_hand_over(broker_id, broker_epoch), timeout_ms
+        )
+        code, message = decode_reply(bytes(frame[position:]))
+        if code != ErrorCode.none:
+            raise KafkaError(code, message)
+
+    def _leads_nothing(self) -> bool:
+        broker_id = self._settings.broker_id
+        return not any(
+            state.leader == broker_id and len(state.isr) > 1
+            for topic in self._cache.topics.values()
+            for state in topic.partitions.values()
+        )
+
+    async def elect_leaders(
+        self, partitions: Sequence[tuple[str, int]], *, unclean: bool, timeout_ms: int
+    ) -> dict[tuple[str, int], KafkaError | None]:
+        """Elections that somebody asks for; one result per partition. Raises KafkaError."""
+        controller = self._require_controller()
+        results = await self._finish(controller.elect_leaders(partitions, unclean), timeout_ms)
+        await self._published(controller)
+        return results
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]

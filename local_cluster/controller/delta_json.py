@@ -1,4 +1,4 @@
-"""Bytes of the private CLUSTER_DELTA call: a version byte, then JSON.
+"""Bytes of the private calls between brokers: a version byte, then JSON.
 
 Guarantees: a body of another version, or one that is not a delta, raises ValueError and is never
 half read. The reply is the version byte and {"error_code", "error_message"}.
@@ -65,6 +65,20 @@ def decode_delta(payload: bytes) -> ClusterDelta:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a cluster delta: {error!r}") from error
+
+
+def encode_hand_over(broker_id: int, broker_epoch: int) -> bytes:
+    """The body of the private HAND_OVER call; its reply is that of a delta."""
+    return _encode({"broker_id": broker_id, "broker_epoch": broker_epoch})
+
+
+def decode_hand_over(payload: bytes) -> tuple[int, int]:
+    """(broker id, broker epoch). Raises ValueError."""
+    body = _decode(payload)
+    try:
+        return int(body["broker_id"]), int(body["broker_epoch"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a hand-over: {error!r}") from error
 
 
 def encode_reply(code: ErrorCode, message: str = "") -> bytes:

@@ -7,6 +7,8 @@
     ConfigsSeen       replace a topic's configs
     StatesWritten     adopt leaders that are now in ZooKeeper
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
+    BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
+    ElectionsWanted   give partitions to their preferred replica, or (unclean) to any live one
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
     TopicErased       forget the deletion
@@ -14,10 +16,12 @@
 Guarantees: a leader changes only through a `WriteState` that names the znode version it was
 decided on, and is adopted only by `StatesWritten`; every change of leader or ISR raises the leader
 epoch by one; the last in-sync replica is never removed from the ISR; a leader is always alive and
-in the ISR it was elected from; a broker that registered anew leads only under a new epoch; a topic
-is erased only after every broker that held a replica said so.
+in the ISR it was elected from, unless the topic allows an unclean election; a broker that
+registered anew leads only under a new epoch; a topic is erased only after every broker that held a
+replica said so.
 
-Not here: ZooKeeper (active_controller.py), telling the brokers (publisher.py), placement.
+Not here: who is elected (elections.py), ISR changes that leaders ask for (isr_requests.py),
+ZooKeeper (active_controller.py), telling the brokers (publisher.py), placement.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from local_cluster.controller.cluster_state import (
+    BrokerLeaving,
     BrokersSeen,
     ClearMark,
     ClusterState,
@@ -34,6 +39,7 @@ from local_cluster.controller.cluster_state import (
     Deletion,
     DeletionsMarked,
     Effect,
+    ElectionsWanted,
     EraseTopic,
     Event,
     Loaded,
@@ -47,6 +53,7 @@ from local_cluster.controller.cluster_state import (
     TopicsSeen,
     WriteState,
 )
+from local_cluster.controller.elections import UNCLEAN_CONFIG, decide_leader, decide_preferred
 from local_cluster.controller.model import (
     NO_EPOCH,
     NO_LEADER,
@@ -57,6 +64,7 @@ from local_cluster.controller.model import (
 )
 
 __all__ = [
+    "BrokerLeaving",
     "BrokersSeen",
     "ClearMark",
     "ClusterState",
@@ -64,6 +72,7 @@ __all__ = [
     "Deletion",
     "DeletionsMarked",
     "Effect",
+    "ElectionsWanted",
     "EraseTopic",
     "Event",
     "Loaded",
@@ -76,7 +85,6 @@ __all__ = [
     "TopicPartition",
     "TopicsSeen",
     "WriteState",
-    "decide_leader",
     "new_partition",
     "step",
 ]
@@ -96,13 +104,25 @@ def step(state: ClusterState, event: Event) -> Step:
             if topic is None:
                 return Step(state)
             changed = replace(topic, configs=dict(configs))
-            return Step(replace(state, topics={**state.topics, name: changed}))
+            after = replace(state, topics={**state.topics, name: changed})
+            return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
         case StatesWritten(states):
             adopted = _adopt(state, states)
-            return Step(replace(adopted, outlived=adopted.outlived - states.keys()))
+            forgetful = {each for each in adopted.forgetful if each[0] not in states}
+            return Step(
+                replace(
+                    adopted,
+                    outlived=adopted.outlived - states.keys(),
+                    forgetful=frozenset(forgetful),
+                )
+            )
         case StatesRead(states):
             adopted = _adopt(state, states)
             return Step(adopted, _elect(adopted, states))
+        case BrokerLeaving(broker_id):
+            return _leave(state, broker_id)
+        case ElectionsWanted(partitions, unclean):
+            return Step(state, _elect_wanted(state, partitions, unclean))
         case DeletionsMarked(names):
             return _mark(state, names)
         case ReplicasDeleted(broker_id, topic_ids):
@@ -112,42 +132,22 @@ def step(state: ClusterState, event: Event) -> Step:
             return Step(replace(state, deletions=deletions))
 
 
-def decide_leader(
-    state: PartitionState, live: Collection[int], bounced: Collection[int] = ()
-) -> PartitionState | None:
-    """The state to write, None where the present one is well.
-
-    `bounced` are live brokers that registered anew: what they led, they lead no longer.
-    """
-    alive = tuple(replica for replica in state.replicas if replica in live)
-    if state.zk_version == UNWRITTEN:
-        if not alive:
-            return None
-        return state._replace(leader=alive[0], leader_epoch=state.leader_epoch + 1, isr=alive)
-    in_sync = tuple(replica for replica in state.isr if replica in live)
-    # With nobody of the ISR alive it stays as it was: its members alone may lead later.
-    isr = in_sync or state.isr
-    keeps = state.leader in alive and state.leader in in_sync and state.leader not in bounced
-    leader = state.leader if keeps else next((r for r in alive if r in in_sync), NO_LEADER)
-    if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
-        return None
-    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)
-
-
 def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
     """A partition that has no state in ZooKeeper yet."""
     return PartitionState(partition, tuple(replicas), NO_LEADER, NO_EPOCH, (), UNWRITTEN)
 
 
 def _load(state: ClusterState, event: Loaded) -> Step:
-    outlived = event.outlived | _led_by(event.topics, _bounced(state.brokers, event.brokers))
-    # Who has deleted its replicas is asked again: a delete record may be told twice.
-    loaded = ClusterState(
-        event.brokers,
-        event.topics,
-        {},
-        outlived | state.outlived,
-        state.leaving & event.brokers.keys(),
+    bounced = _bounced(state.brokers, event.brokers)
+    loaded = replace(
+        state,
+        brokers=event.brokers,
+        topics=event.topics,
+        # Who has deleted its replicas is asked again: a delete record may be told twice.
+        deletions={},
+        outlived=event.outlived | _led_by(event.topics, bounced) | state.outlived,
+        forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
+        leaving=state.leaving & event.brokers.keys() - bounced,
     )
     marked = _mark(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
@@ -156,18 +156,51 @@ def _load(state: ClusterState, event: Loaded) -> Step:
 
 def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) -> Step:
     bounced = _bounced(state.brokers, brokers)
+    came = bounced | (brokers.keys() - state.brokers.keys())
     touched = bounced | (state.brokers.keys() ^ brokers.keys())
-    outlived = state.outlived | _led_by(state.topics, bounced)
-    seen = replace(state, brokers=dict(brokers), outlived=outlived)
+    seen = replace(
+        state,
+        brokers=dict(brokers),
+        outlived=state.outlived | _led_by(state.topics, bounced),
+        forgetful=state.forgetful | _forgetful(state, state.topics, came),
+        leaving=state.leaving & brokers.keys() - bounced,
+    )
     if not touched:
         return Step(seen)
-    partitions = [
+    return Step(seen, _elect(seen, _of_brokers(seen, touched)))
+
+
+def _leave(state: ClusterState, broker_id: int) -> Step:
+    if broker_id not in state.brokers:
+        return Step(state)
+    left = replace(state, leaving=state.leaving | {broker_id})
+    return Step(left, _elect(left, _of_brokers(left, {broker_id})))
+
+
+def _of_brokers(state: ClusterState, brokers: Collection[int]) -> list[TopicPartition]:
+    """Partitions that one of the brokers leads or holds."""
+    ids = frozenset(brokers)
+    return [
         (topic.name, partition.partition)
         for topic in state.topics.values()
         for partition in topic.partitions.values()
-        if partition.leader in touched or not touched.isdisjoint(partition.replicas)
+        if partition.leader in ids or not ids.isdisjoint(partition.replicas)
     ]
-    return Step(seen, _elect(seen, partitions))
+
+
+def _forgetful(
+    state: ClusterState, topics: Mapping[str, TopicState], brokers: Collection[int]
+) -> frozenset[tuple[TopicPartition, int]]:
+    """Where brokers that were started again are in sync, if they may have lost a tail by it."""
+    if state.keeps_tails or not brokers:
+        return frozenset()
+    return frozenset(
+        ((topic.name, partition.partition), broker_id)
+        for topic in topics.values()
+        for partition in topic.partitions.values()
+        for broker_id in partition.isr
+        if broker_id in brokers
+    )
 
 
 def _bounced(
@@ -250,10 +283,41 @@ def _elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[W
     for name, index in partitions:
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None:
+            continue
+        decided = decide_leader(
+            partition,
+            state.brokers.keys(),
+            (partition.leader,) if (name, index) in state.outlived else (),
+            leaving=state.leaving,
+            forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
+            unclean=_allows_unclean(state, topic),
+        )
+        if decided is not None:
+            writes.append(WriteState(name, decided))
+    return tuple(writes)
+
+
+def _allows_unclean(state: ClusterState, topic: TopicState) -> bool:
+    value = topic.configs.get(UNCLEAN_CONFIG)
+    return state.unclean_default if value is None else value.lower() == "true"
+
+
+def _elect_wanted(
+    state: ClusterState, partitions: Iterable[TopicPartition], unclean: bool
+) -> tuple[WriteState, ...]:
+    """Writes for partitions that somebody asked an election for."""
+    writes = []
+    for name, index in partitions:
+        topic = state.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
             continue
-        former = (partition.leader,) if (name, index) in state.outlived else ()
-        decided = decide_leader(partition, state.brokers.keys(), former)
+        live = state.brokers.keys()
+        if unclean:
+            decided = decide_leader(partition, live, leaving=state.leaving, unclean=True)
+        else:
+            decided = decide_preferred(partition, live, state.leaving)
         if decided is not None:
             writes.append(WriteState(name, decided))
     return tuple(writes)
@@ -274,7 +338,13 @@ def _mark(state: ClusterState, names: Collection[str]) -> Step:
         deletions[name] = Deletion(topic, holders)
         if not holders:
             effects.append(EraseTopic(name))
-    after = replace(state, topics=topics, deletions=deletions, outlived=_of(topics, state.outlived))
+    after = replace(
+        state,
+        topics=topics,
+        deletions=deletions,
+        outlived=_of(topics, state.outlived),
+        forgetful=frozenset(each for each in state.forgetful if each[0][0] in topics),
+    )
     return Step(after, tuple(effects))
 
 

@@ -29,6 +29,7 @@ DELETE_TOPICS: Final = "/admin/delete_topics"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
+PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
 PERSISTENT_PATHS: Final = (
@@ -261,8 +262,8 @@ def decode_config_change(payload: bytes) -> tuple[str, str] | None:
     return None if "/" in name else (entity_type, name)
 
 
-def decode_isr_change(payload: bytes) -> set[tuple[str, int]]:
-    """Partitions whose ISR a leader changed."""
+def decode_partitions(payload: bytes) -> set[tuple[str, int]]:
+    """What an ISR change notification or a preferred replica election names."""
     return {
         (_string(entry, "topic"), _integer(entry, "partition"))
         for entry in _decode(payload)["partitions"]

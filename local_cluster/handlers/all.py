@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     cluster_delta,
+    hand_over,
     p00_produce,
     p01_fetch,
     p02_list_offsets,
@@ -36,6 +37,7 @@ from . import (
     p35_describe_log_dirs,
     p37_create_partitions,
     p42_delete_groups,
+    p43_elect_leaders,
     p44_incremental_alter_configs,
     p46_list_partition_reassignments,
     p47_offset_delete,
@@ -52,6 +54,7 @@ from . import (
 
 __all__ = [
     "cluster_delta",
+    "hand_over",
     "p00_produce",
     "p01_fetch",
     "p02_list_offsets",
@@ -84,6 +87,7 @@ __all__ = [
     "p35_describe_log_dirs",
     "p37_create_partitions",
     "p42_delete_groups",
+    "p43_elect_leaders",
     "p44_incremental_alter_configs",
     "p46_list_partition_reassignments",
     "p47_offset_delete",

@@ -43,6 +43,7 @@ from .replica_fetchers import ReplicaFetchers
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
+HAND_OVER_WAIT_MS_MAX: Final = 5_000
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +151,8 @@ class Broker:
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
     async def stop(self) -> None:
-        """Leave the cluster, finish what was appended, close the logs cleanly."""
+        """Let others lead, leave the cluster, finish what was appended, close the logs cleanly."""
+        await self._hand_over()
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
         await self._housekeeping.stop()
         await self._compaction.stop()
@@ -195,6 +197,14 @@ class Broker:
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)
         self.transactions.on_leadership(topic, partition, leads)
+
+    async def _hand_over(self) -> None:
+        """Others lead before this broker answers no more, where there are others."""
+        is_wanted = self.settings.config_bool("controlled.shutdown.enable", True)
+        if not is_wanted or not self._servers or len(self.metadata.brokers) < 2:
+            return
+        if not await self.control_plane.hand_over(HAND_OVER_WAIT_MS_MAX):
+            _log.warning("not everything was handed over within %d ms", HAND_OVER_WAIT_MS_MAX)
 
     async def _after_cut(self, deletion: Deletion) -> None:
         """A replica's log was cut back: the checkpoints must not name what is gone."""

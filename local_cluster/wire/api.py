@@ -44,7 +44,9 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
@@ -58,6 +60,8 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
     CLUSTER_DELTA = 32_001
     """Private: the controller's difference to a broker, inter-broker listener only."""
+    HAND_OVER = 32_002
+    """Private: a broker that shuts down asks the controller to be relieved of what it leads."""
 
 
 PRIVATE_API_KEY_MIN: Final = 32_000
@@ -98,7 +102,9 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.DESCRIBE_LOG_DIRS: 2,
     ApiKey.CREATE_PARTITIONS: 2,
     ApiKey.DELETE_GROUPS: 2,
+    ApiKey.ELECT_LEADERS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.OFFSET_DELETE: NEVER_FLEXIBLE,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
@@ -111,6 +117,7 @@ FLEXIBLE_SINCE: Final[dict[int, int]] = {
     ApiKey.LIST_CONFIG_RESOURCES: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     ApiKey.CLUSTER_DELTA: 0,
+    ApiKey.HAND_OVER: 0,
 }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
@@ -52,10 +55,72 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
             epoch = state.leader_epoch
             await killed.start()
 
-            async def all_in_sync() -> bool:
-                return len((await partition_of(client, "t")).isr) == 3
-
-            await eventually(all_in_sync)
+            await eventually(lambda: all_in_sync(client, "t"))
         await producer.stop()
         await replicas_are_equal(brokers, "t")
         await assert_each_once(client, producer.acknowledged)
+
+
+async def test_a_rolling_restart_loses_and_doubles_nothing(zookeeper: str, tmp_path: Path) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=3)])
+        failed: list[object] = []
+        delivered: list[int] = []
+        # An ordinary producer with retries, as people use it: it must not see an error.
+        producer = Producer(
+            {"bootstrap.servers": bootstrap(brokers), "enable.idempotence": True, "linger.ms": 5}
+        )
+
+        def report(error: object, message: Any) -> None:
+            if error is not None:
+                failed.append(error)
+            else:
+                delivered.append(int(message.key()))
+
+        stop = asyncio.Event()
+
+        async def produce() -> int:
+            sent = 0
+            while not stop.is_set():
+                producer.produce(
+                    "t", key=b"%d" % sent, value=b"v", partition=sent % 3, callback=report
+                )
+                sent += 1
+                producer.poll(0)
+                await asyncio.sleep(0.002)
+            return sent
+
+        producing = asyncio.create_task(produce())
+        for broker in brokers:
+            wanted = len(delivered) + 50
+            await eventually(lambda wanted=wanted: len(delivered) > wanted)  # type: ignore[misc]
+            assert await broker.stop() == 0
+            others = [each for each in brokers if each is not broker]
+            async with KafkaClient(bootstrap(others)) as other:
+                partitions = (await other.metadata(["t"])).topics["t"].partitions
+                # Handed over before it went: nobody had to wait for its session to end.
+                assert all(
+                    p.leader not in (-1, broker.settings.broker_id) for p in partitions.values()
+                )
+            await broker.start()
+            await eventually(lambda: all_in_sync(client, "t"))
+        stop.set()
+        sent = await producing
+        await asyncio.to_thread(producer.flush)
+        assert failed == []
+        assert sorted(delivered) == list(range(sent))
+        for partition in range(3):
+            keys = [
+                int(record.key or b"")
+                async for record in read_topic(client, "t", partition=partition)
+            ]
+            assert keys == list(range(partition, sent, 3))
+            await replicas_are_equal(brokers, "t", partition)
+
+
+async def all_in_sync(client: KafkaClient, topic: str) -> bool:
+    partitions = (await client.metadata([topic])).topics[topic].partitions
+    return all(len(p.isr) == len(p.replicas) for p in partitions.values())

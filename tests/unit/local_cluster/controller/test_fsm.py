@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from local_cluster.controller.elections import decide_leader
 from local_cluster.controller.fsm import (
     BrokersSeen,
     ClearMark,
@@ -20,7 +21,6 @@ from local_cluster.controller.fsm import (
     TopicErased,
     TopicsSeen,
     WriteState,
-    decide_leader,
     step,
 )
 from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState

@@ -138,7 +138,7 @@ def test_configs_of_an_empty_znode() -> None:
 
 def test_isr_changes() -> None:
     payload = b'{"version":1,"partitions":[{"topic":"a","partition":3}]}'
-    assert znodes.decode_isr_change(payload) == {("a", 3)}
+    assert znodes.decode_partitions(payload) == {("a", 3)}
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"{", b"\xff", b'{"version":"x"}', b'"a"'])

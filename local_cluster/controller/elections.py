@@ -1,0 +1,87 @@
+"""Who leads a partition and who is in sync, as the controller decides it. Pure.
+
+clean       the leader stays if it is alive, in sync and still the run that was elected; else the
+            first live in-sync replica in the order of the assignment
+leaving     a broker that shuts down leads nothing, and is in sync nowhere, where another is
+forgetful   a broker that was started again and may have lost its tail (`flush: page_cache`)
+            leaves the ISR where another of it lives (KIP-966); the last one stays
+preferred   the first replica of the assignment, if it is alive, in sync and stays
+unclean     only where the topic allows it, and nobody of the ISR lives: any live replica
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from local_cluster.controller.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model import NO_LEADER, UNWRITTEN, PartitionState
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+UNCLEAN_CONFIG = "unclean.leader.election.enable"
+
+
+def decide_leader(
+    state: PartitionState,
+    live: Collection[int],
+    bounced: Collection[int] = (),
+    *,
+    leaving: Collection[int] = (),
+    forgetful: Collection[int] = (),
+    unclean: bool = False,
+) -> PartitionState | None:
+    """The state to write, None where the present one is well.
+
+    `bounced` are live brokers that registered anew: what they led, they lead no longer.
+    """
+    alive = tuple(replica for replica in state.replicas if replica in live)
+    if state.zk_version == UNWRITTEN:
+        if not alive:
+            return None
+        first = next((replica for replica in alive if replica not in leaving), alive[0])
+        return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=alive)
+    in_sync = tuple(replica for replica in state.isr if replica in live)
+    for unwanted in (forgetful, leaving):
+        in_sync = tuple(replica for replica in in_sync if replica not in unwanted) or in_sync
+    if not in_sync and unclean and alive:
+        first = next((r for r in alive if r not in leaving), alive[0])
+        return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=(first,))
+    # With nobody of the ISR alive it stays as it was: its members alone may lead later.
+    isr = in_sync or state.isr
+    keeps = state.leader in alive and state.leader in in_sync and state.leader not in bounced
+    leader = state.leader if keeps else next((r for r in alive if r in in_sync), NO_LEADER)
+    if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
+        return None
+    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)
+
+
+def decide_preferred(
+    state: PartitionState, live: Collection[int], leaving: Collection[int] = ()
+) -> PartitionState | None:
+    """The state in which the preferred replica leads; None where it does, or cannot."""
+    preferred = state.replicas[0] if state.replicas else NO_LEADER
+    able = preferred in live and preferred in state.isr and preferred not in leaving
+    if state.zk_version == UNWRITTEN or state.leader == preferred or not able:
+        return None
+    return state._replace(leader=preferred, leader_epoch=state.leader_epoch + 1)
+
+
+def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) -> KafkaError | None:
+    """Why an election that somebody asks for is not held, as Kafka's controller says it."""
+    topic = state.topics.get(key[0])
+    partition = None if topic is None else topic.partitions.get(key[1])
+    if partition is None:
+        return KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
+    live = state.brokers.keys()
+    if unclean:
+        if partition.leader in live:
+            return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
+        if not any(replica in live for replica in partition.replicas):
+            return KafkaError(ErrorCode.eligible_leaders_not_available, "No replica is alive.")
+        return None
+    if partition.leader == partition.replicas[0]:
+        return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
+    if decide_preferred(partition, live, state.leaving) is None:
+        return KafkaError(
+            ErrorCode.preferred_leader_not_available, "The preferred leader was not available."
+        )
+    return None

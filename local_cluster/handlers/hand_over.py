@@ -1,0 +1,36 @@
+"""HAND_OVER v0 (private): a broker that shuts down asks to be relieved of what it leads.
+
+What ControlledShutdown is in Kafka's ZooKeeper mode. The body is a version byte and JSON, and so is
+the answer (controller/delta_json.py), which comes when the new leaders are written. Inter-broker
+listener and controller only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local_cluster.controller.delta_json import decode_hand_over, encode_reply
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+
+@handles(ApiKey.HAND_OVER, min_version=0, max_version=0, raw=True)
+def hand_over(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Elect other leaders where there are others."""
+    trusted = context.listener == broker.settings.inter_broker_listener
+    if not trusted or not broker.authorize(context, "CLUSTER_ACTION", "CLUSTER", "kafka-cluster"):
+        return encode_reply(ErrorCode.cluster_authorization_failed)
+    return _hand_over(broker, bytes(request))
+
+
+async def _hand_over(broker: BrokerServices, payload: bytes) -> bytes:
+    try:
+        await broker.control_plane.relieve(*decode_hand_over(payload))
+    except ValueError as error:
+        return encode_reply(ErrorCode.invalid_request, str(error))
+    except KafkaError as error:
+        return encode_reply(error.code, error.message)
+    return encode_reply(ErrorCode.none)
