@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -28,6 +28,9 @@ types: $(STAMP)  ## mypy, strict
 
 bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25 minutes
 	$(BIN)/python -m tests.bench.bench_broker $(BENCH_OPTIONS)
+
+bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
+	$(BIN)/python -m tests.bench.bench_cluster $(BENCH_OPTIONS)
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \

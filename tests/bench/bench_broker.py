@@ -7,30 +7,23 @@ Prints Markdown with every figure of both, their ratio, what is wanted and wheth
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
-import shlex
 import sys
-import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from tests.bench import java_tools, machine, rows_curves, rows_disk, rows_java, rows_raw
 from tests.bench.bench import Bench, progress
-from tests.bench.model import FULL, QUICK, Row, Sample, Scale, Work
+from tests.bench.command import chosen, kafka_version, main
+from tests.bench.model import Row, Sample, Scale, Work
 from tests.bench.report import Report
 from tests.bench.rows_process import IDLE, START, start_and_idle
 from tests.bench.run import run_works, warm_up
 from tests.bench.starting import running_kafka, running_ours, running_zookeeper
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System
-from tests.kafka_from_maven import kafka_jars
 
 
-async def measure(directory: Path, scale: Scale, wanted_rows: list[str], command: str) -> Report:
+async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: str) -> Report:
     """Start the systems, warm them up, do the works in turn."""
     say = progress()
     bench = Bench(scale, directory, java_tools.write_payload(directory / "payload.txt"))
@@ -42,8 +35,7 @@ async def measure(directory: Path, scale: Scale, wanted_rows: list[str], command
         *rows_disk.works(),
         *rows_curves.works(scale.curve_points),
     ]
-    if wanted_rows:
-        rows = [row for row in rows if any(part in row.name for part in wanted_rows)]
+    rows = chosen(rows, parts)
     described = machine.describe(directory)
     samples: list[Sample] = []
     warmed: dict[str, int] = {}
@@ -75,10 +67,10 @@ async def measure(directory: Path, scale: Scale, wanted_rows: list[str], command
 
 
 def _settings(scale: Scale, warmed: dict[str, int]) -> dict[str, str]:
-    version = next(kafka_jars().glob("kafka_2.13-*.jar")).stem.removeprefix("kafka_2.13-")
     requests = ", ".join(f"{side} {count:,}" for side, count in warmed.items())
     return {
-        "Kafka": f"{version}, KRaft, broker and controller in one; {' '.join(KAFKA_JAVA_OPTIONS)}",
+        "Kafka": f"{kafka_version()}, KRaft, broker and controller in one; "
+        f"{' '.join(KAFKA_JAVA_OPTIONS)}",
         "ours": "flush: page_cache (Kafka's own promise), and flush: fsync (group commit); "
         "the CPU of ZooKeeper counts as ours",
         "both": ", ".join(f"{name}={value}" for name, value in SETTINGS.items())
@@ -88,32 +80,5 @@ def _settings(scale: Scale, warmed: dict[str, int]) -> dict[str, str]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: tries the harness")
-    parser.add_argument("--rows", default="", help="only rows whose names have one of these parts")
-    parser.add_argument("--json", type=Path, help="write everything to this file as well")
-    parser.add_argument("--repeats", type=int, help="instead of the scale's own")
-    parser.add_argument("--directory", type=Path, help="where the logs go: a disk, not memory")
-    arguments = parser.parse_args()
-    scale = QUICK if arguments.quick else FULL
-    if arguments.repeats:
-        scale = replace(scale, repeats=arguments.repeats)
-    command = shlex.join(["python", "-m", "tests.bench.bench_broker", *sys.argv[1:]])
-    parts = [part for part in arguments.rows.split(",") if part]
-    try:
-        kafka_jars()
-    except pytest.skip.Exception as reason:
-        print(f"Apache Kafka is not here: {reason}", file=sys.stderr)
-        return 1
-    machine.raise_open_files_limit()
-    with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
-        report = asyncio.run(measure(Path(name), scale, parts, command))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report.json(), indent=1))
-    print(report.markdown())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tests.bench.bench_broker", __doc__, measure))

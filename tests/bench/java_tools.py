@@ -50,14 +50,23 @@ class Latencies:
 
 
 async def producer_performance(
-    bootstrap: str, topic: str, records: int, payload: Path, properties: Mapping[str, str]
+    bootstrap: str,
+    topic: str,
+    records: int,
+    payload: Path,
+    properties: Mapping[str, str],
+    records_per_second: int = -1,
 ) -> Produced:
-    """Produce as fast as one Java producer can; lines of `payload` in random order."""
+    """Produce at that rate, or (-1) as fast as one Java producer can.
+
+    Takes the lines of `payload` in random order.
+    """
     return read_produced(
         await _run(
             "ProducerPerformance",
             *("--bootstrap-server", bootstrap, "--topic", topic),
-            *("--num-records", str(records), "--throughput", "-1", "--payload-file", str(payload)),
+            *("--num-records", str(records), "--throughput", str(records_per_second)),
+            *("--payload-file", str(payload)),
             *("--command-property", *(f"{name}={value}" for name, value in properties.items())),
         )
     )

@@ -80,13 +80,14 @@ async def running_ours(
         processes.append(BrokerProcess(settings, home, port=port))
     try:
         start = time.perf_counter()
-        pids = [process.spawn().pid for process in processes]
+        for process in processes:
+            process.spawn()
         seconds = max([await seconds_until_ready(each.port, start) for each in processes])
         yield (
             System(
                 OURS if flush == "page_cache" else OURS_FSYNC,
                 [each.port for each in processes],
-                pids,
+                processes,
                 [zookeeper.pid],
                 [each.log_dir for each in processes],
                 replicas=brokers,
@@ -115,6 +116,7 @@ async def running_kafka(
             **SETTINGS,
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
+            "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             **(config or {}),
         }
         processes.append(
@@ -124,10 +126,11 @@ async def running_kafka(
         for process in processes:
             await process.format()
         start = time.perf_counter()
-        pids = [process.spawn().pid for process in processes]
+        for process in processes:
+            process.spawn()
         seconds = max([await seconds_until_ready(each.port, start) for each in processes])
         data = [each.directory / "data" for each in processes]
-        yield System(KAFKA, ports, pids, [], data, replicas=brokers), seconds
+        yield System(KAFKA, ports, processes, [], data, replicas=brokers), seconds
     finally:
         for process in processes:
             await process.kill()

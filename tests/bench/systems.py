@@ -22,6 +22,8 @@ from tests.bench import raw_frames
 from tests.bench.model import Side
 from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.bench.raw_client import RawConnection, connected
+from tests.cluster import BrokerProcess
+from tests.kafka_from_maven import KafkaProcess
 
 READY_SECONDS_MAX: Final = 90.0
 READY_POLL_SECONDS: Final = 0.005
@@ -69,8 +71,8 @@ class System:
 
     side: Side
     ports: Sequence[int]
-    pids: Sequence[int]
-    """The processes of the brokers; what they start counts too."""
+    brokers: Sequence[BrokerProcess | KafkaProcess]
+    """By broker id, from 1; what their processes start counts too."""
     helper_pids: Sequence[int]
     """Ours has ZooKeeper; Kafka's controller is inside of its broker."""
     log_directories: Sequence[Path]
@@ -85,6 +87,11 @@ class System:
     @property
     def port(self) -> int:
         return self.ports[0]
+
+    @property
+    def pids(self) -> list[int]:
+        running = (each.process for each in self.brokers)
+        return [process.pid for process in running if process is not None]
 
     @contextmanager
     def cost(self) -> Iterator[Cost]:

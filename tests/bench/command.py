@@ -1,0 +1,66 @@
+"""What the commands of the benches share: options, a directory, Markdown and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bench import machine
+from tests.bench.model import FULL, QUICK, Row, Scale
+from tests.bench.report import Report
+from tests.kafka_from_maven import kafka_jars
+
+Measure = Callable[[Path, Scale, Sequence[str], str], Awaitable[Report]]
+"""(directory for everything, sizes, parts of rows' names, the command) -> what was found"""
+
+
+def chosen(rows: Sequence[Row], parts: Sequence[str]) -> list[Row]:
+    """The rows whose names have one of the parts; all where there are none."""
+    return [row for row in rows if not parts or any(part in row.name for part in parts)]
+
+
+def kafka_version() -> str:
+    return next(kafka_jars().glob("kafka_2.13-*.jar")).stem.removeprefix("kafka_2.13-")
+
+
+def main(module: str, docstring: str | None, measure: Measure) -> int:
+    """Parse the options, measure, print; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=(docstring or "").split("\n\n")[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: tries the harness")
+    parser.add_argument("--rows", default="", help="only rows whose names have one of these parts")
+    parser.add_argument("--json", type=Path, help="write everything to this file as well")
+    parser.add_argument("--repeats", type=int, help="of each row; the median counts")
+    parser.add_argument("--directory", type=Path, help="where the logs go: a disk, not memory")
+    arguments = parser.parse_args()
+    scale = QUICK if arguments.quick else FULL
+    if arguments.repeats:
+        scale = replace(scale, repeats=arguments.repeats)
+    command = shlex.join(["python", "-m", module, *sys.argv[1:]])
+    parts = [part for part in arguments.rows.split(",") if part]
+    try:
+        kafka_jars()
+    except pytest.skip.Exception as reason:
+        print(f"Apache Kafka is not here: {reason}", file=sys.stderr)
+        return 1
+    machine.raise_open_files_limit()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
+        report = asyncio.run(_measured(measure(Path(name), scale, parts, command)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report.json(), indent=1))
+    print(report.markdown())
+    return 0
+
+
+async def _measured(measuring: Awaitable[Report]) -> Report:
+    return await measuring
