@@ -20,10 +20,10 @@ class Feature(NamedTuple):
 
 
 FEATURES: Final = (
-    Feature("group.version", 0, 1, 0),
+    Feature("group.version", 0, 1, 1),
     Feature("transaction.version", 0, 2, 2),
 )
 
-FINALIZED_EPOCH: Final = 1
+FINALIZED_EPOCH: Final = 2
 """Clients keep what they were told under the highest epoch: raise it with any finalized level
 that is lowered or raised while clients may be connected to older brokers."""

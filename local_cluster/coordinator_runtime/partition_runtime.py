@@ -131,7 +131,7 @@ class PartitionRuntime(Generic[S]):
         if len(self._waiting) >= WAITING_REQUESTS_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
         ticket = next(self._tickets)
-        outcome = ask(self._shard, ticket, self._now())
+        outcome = self._run(lambda shard, now: ask(shard, ticket, now))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._perform(outcome)
@@ -140,7 +140,7 @@ class PartitionRuntime(Generic[S]):
     def tell(self, step: Callable[[S, Now], Outcome]) -> None:
         """Run a step that nobody waits for; nothing happens while the state is not there."""
         if self.state is RuntimeState.ACTIVE:
-            self._perform(step(self._shard, self._now()))
+            self._perform(self._run(step))
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, marker: EndMarker
@@ -166,6 +166,14 @@ class PartitionRuntime(Generic[S]):
         refusal = _REFUSALS.get(self.state)
         if refusal is not None:
             raise KafkaError(refusal, f"{self.name} is {self.state.value}")
+
+    def _run(self, step: Callable[[S, Now], Outcome]) -> Outcome:
+        """One step of the shard. Where it breaks, what it had done so far is undone."""
+        try:
+            return step(self._shard, self._now())
+        except Exception as error:
+            self._discard(f"a step failed: {error!r}", ErrorCode.not_coordinator)
+            raise
 
     def _perform(self, outcome: Outcome) -> None:
         self._commits.put(outcome)

@@ -21,6 +21,10 @@ from local_cluster.coordinator_runtime.partition_runtime import Ask
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .cluster_topics import ClusterTopics
+from .consumer.assignors import ASSIGNORS
+from .consumer.requests import ConsumerGroupLimits, DescribedConsumerGroup, HeartbeatAnswer
+from .consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
 from .offsets import TopicPartition
 from .requests import (
     CommitRequest,
@@ -66,6 +70,29 @@ def read_limits(settings: BrokerSettings) -> GroupLimits:
             "offset.metadata.max.bytes", defaults.offset_metadata_max_bytes
         ),
         offsets_retention_ms=60_000 * read("offsets.retention.minutes", RETENTION_MINUTES_DEFAULT),
+        consumer=read_consumer_limits(settings),
+    )
+
+
+def read_consumer_limits(settings: BrokerSettings) -> ConsumerGroupLimits:
+    """The settings of KIP-848 groups, by Kafka's names."""
+    defaults = ConsumerGroupLimits()
+
+    def read(name: str) -> int:
+        default: int = getattr(defaults, name.replace(".", "_"))
+        return settings.config_int(name, default)
+
+    named = settings.config.get("group.consumer.assignors")
+    assignors = defaults.group_consumer_assignors
+    if named is not None:
+        assignors = tuple(item for item in named.replace(" ", "").split(",") if item in ASSIGNORS)
+    return ConsumerGroupLimits(
+        group_consumer_session_timeout_ms=read("group.consumer.session.timeout.ms"),
+        group_consumer_heartbeat_interval_ms=read("group.consumer.heartbeat.interval.ms"),
+        group_consumer_max_size=read("group.consumer.max.size"),
+        group_consumer_assignors=assignors or defaults.group_consumer_assignors,
+        group_consumer_assignment_interval_ms=read("group.consumer.assignment.interval.ms"),
+        group_consumer_regex_refresh_interval_ms=read("group.consumer.regex.refresh.interval.ms"),
     )
 
 
@@ -78,7 +105,8 @@ class GroupCoordinator:
         limits = read_limits(broker.settings)
         self._broker = broker
         self._new_uuid = new_uuid
-        self._topic = CoordinatedTopic(broker, OFFSETS_TOPIC, lambda: GroupShard(limits))
+        topics = ClusterTopics(broker.metadata)
+        self._topic = CoordinatedTopic(broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics))
         self.on_leadership = self._topic.on_leadership
         self.find_coordinator = self._topic.find_coordinator
         self.partition_of = self._topic.partition_of
@@ -135,12 +163,19 @@ class GroupCoordinator:
         partitions: tuple[TopicPartition, ...] | None,
         *,
         require_stable: bool = False,
-    ) -> Awaitable[tuple[FetchedOffset, ...]]:
-        """OffsetFetch of one group, None: everything."""
+        member_id: str | None = None,
+        member_epoch: int = -1,
+    ) -> Awaitable[ErrorCode | tuple[FetchedOffset, ...]]:
+        """OffsetFetch of one group, None: everything; or one error for the group."""
         return self._ask(
             group_id,
             lambda shard, t, _: shard.fetch_offsets(
-                t, group_id, partitions, require_stable=require_stable
+                t,
+                group_id,
+                partitions,
+                require_stable=require_stable,
+                member_id=member_id,
+                member_epoch=member_epoch,
             ),
         )
 
@@ -172,7 +207,7 @@ class GroupCoordinator:
 
     def delete_group(self, group_id: str) -> Awaitable[ErrorCode]:
         """DeleteGroups of one group."""
-        return self._ask(group_id, lambda shard, t, _: shard.delete_group(t, group_id))
+        return self._ask(group_id, lambda shard, t, now: shard.delete_group(t, group_id, now))
 
     def delete_offsets(
         self, group_id: str, partitions: tuple[TopicPartition, ...]
@@ -181,6 +216,16 @@ class GroupCoordinator:
         return self._ask(
             group_id, lambda shard, t, _: shard.delete_offsets(t, group_id, partitions)
         )
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Awaitable[HeartbeatAnswer]:
+        """ConsumerGroupHeartbeat."""
+        return self._ask(
+            request.group_id, lambda shard, t, now: shard.consumer_heartbeat(t, request, now)
+        )
+
+    def describe_consumer_group(self, group_id: str) -> Awaitable[DescribedConsumerGroup]:
+        """ConsumerGroupDescribe of one group."""
+        return self._ask(group_id, lambda shard, t, _: shard.describe_consumer_group(t, group_id))
 
     def list_groups(self) -> tuple[ErrorCode, list[ListedGroup]]:
         """Every group led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""

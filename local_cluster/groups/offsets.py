@@ -280,23 +280,28 @@ class CommittedOffsets:
                 found.append((group_id, partitions))
         return found
 
-    def expired(self, group: ClassicGroup, limits: GroupLimits, now: Now) -> list[TopicPartition]:
-        """Positions whose time is up; none while the group has members.
+    def expired(
+        self,
+        group_id: str,
+        retention_ms: int,
+        now: Now,
+        *,
+        since_ms: int,
+        subscribed: frozenset[str],
+    ) -> list[TopicPartition]:
+        """Positions whose time is up, outside of topics that are subscribed.
 
-        A group that had members counts from when it became empty, a simple consumer's positions
-        each from their last commit. Kafka also expires topics that a live consumer group has
-        unsubscribed; that would mean reading the members' metadata, which is opaque here.
+        Their time counts from `since_ms` or their commit, whichever is later.
         """
-        if group.state is not GroupState.EMPTY:
-            return []
-        became_empty_ms = group.state_timestamp_ms if group.protocol_type is not None else 0
         found = []
-        for key, committed in self._by_group.get(group.group_id, {}).items():
+        for key, committed in self._by_group.get(group_id, {}).items():
+            if key[0] in subscribed or (self._pending and self.is_pending(group_id, key)):
+                continue
             if committed.expire_timestamp_ms != NO_TIMESTAMP:
                 is_expired = now.wall_ms >= committed.expire_timestamp_ms
             else:
-                since_ms = max(became_empty_ms, committed.commit_timestamp_ms)
-                is_expired = now.wall_ms - since_ms >= limits.offsets_retention_ms
+                counted_ms = now.wall_ms - max(since_ms, committed.commit_timestamp_ms)
+                is_expired = counted_ms >= retention_ms
             if is_expired:
                 found.append(key)
         return found

@@ -2,7 +2,8 @@
 
 Written: offset key v1 with value v3 (v1 where the request set its own retention), group key v2
 with value v3. Read: offset keys v0 and v1 with values v0-v4, group key v2 with values v0-v4;
-records of other kinds (Kafka's newer group types) are left alone. All integers are big-endian,
+the records of KIP-848 groups are in `consumer/records.py`, those of share and streams groups
+are left alone. All integers are big-endian,
 strings have an int16 length, bytes an int32 length; the v4 values are flexible (KIP-482).
 
 Source: group-coordinator/src/main/resources/common/message/{OffsetCommitKey, OffsetCommitValue,
@@ -17,13 +18,10 @@ import struct
 from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
-from local_cluster.wire.errors import PeerError
-from local_cluster.wire.primitives import (
-    read_array_length,
-    read_string,
-    read_unsigned_varint,
-    write_string,
-)
+from local_cluster.wire.primitives import write_string
+
+from .consumer import records as consumer_records
+from .record_reader import RecordReader
 
 OFFSET_KEY_VERSIONS: Final = (0, 1)
 GROUP_KEY_VERSION: Final = 2
@@ -45,8 +43,6 @@ _OFFSET_VALUE_HEAD: Final = struct.Struct(">hqi")
 _OFFSET_KEY_VERSION: Final = _INT16.pack(1)
 _GROUP_KEY_PREFIX: Final = _INT16.pack(GROUP_KEY_VERSION)
 _MEMBER_BYTES_MIN: Final = 4
-_SHORT: Final = (IndexError, struct.error, PeerError)
-"""How the readers of primitives say that the bytes are short or broken."""
 _PACK_INT16: Final = _INT16.pack
 _PACK_INT32: Final = _INT32.pack
 
@@ -160,18 +156,18 @@ def encode_group_value(group: StoredGroup) -> bytes:
     return bytes(out)
 
 
-def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
+def decode_key(key: bytes) -> OffsetKey | GroupKey | consumer_records.Key | None:
     """What a record is about; None for kinds of records that are not ours to read.
 
     Raises UnreadableRecordError.
     """
-    reader = _Reader(key, flexible=False)
+    reader = RecordReader(key, flexible=False)
     version = reader.int16()
     if version in OFFSET_KEY_VERSIONS:
         return OffsetKey(reader.string(), reader.string(), reader.int32())
     if version == GROUP_KEY_VERSION:
         return GroupKey(reader.string())
-    return None
+    return consumer_records.decode_key(version, reader)
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
@@ -194,11 +190,13 @@ def decode_group_value(value: bytes) -> StoredGroup:
         protocol=reader.nullable_string(),
         leader=reader.nullable_string(),
         current_state_timestamp_ms=reader.int64() if version >= 2 else NO_TIMESTAMP,
-        members=tuple(_read_member(version, reader) for _ in range(reader.array_length())),
+        members=tuple(
+            _read_member(version, reader) for _ in range(reader.array_length(_MEMBER_BYTES_MIN))
+        ),
     )
 
 
-def _read_member(version: int, reader: _Reader) -> StoredMember:
+def _read_member(version: int, reader: RecordReader) -> StoredMember:
     member_id = reader.string()
     group_instance_id = reader.nullable_string() if version >= 3 else None
     client_id = reader.string()
@@ -207,7 +205,7 @@ def _read_member(version: int, reader: _Reader) -> StoredMember:
     session_timeout_ms = reader.int32()
     subscription = reader.octets()
     assignment = reader.octets()
-    reader.skip_tagged_fields_if_flexible()
+    reader.tagged_fields()
     return StoredMember(
         member_id,
         group_instance_id,
@@ -221,89 +219,10 @@ def _read_member(version: int, reader: _Reader) -> StoredMember:
     )
 
 
-def _open_value(value: bytes, kind: str) -> tuple[int, _Reader]:
-    version = _Reader(value, flexible=False).int16()
+def _open_value(value: bytes, kind: str) -> tuple[int, RecordReader]:
+    version = RecordReader(value, flexible=False).int16()
     if not 0 <= version <= VALUE_VERSION_MAX:
         raise UnreadableRecordError(f"{kind} value of version {version}")
-    reader = _Reader(value, flexible=version >= VALUE_VERSION_FLEXIBLE)
+    reader = RecordReader(value, flexible=version >= VALUE_VERSION_FLEXIBLE)
     reader.int16()
     return version, reader
-
-
-class _Reader:
-    """Reads one field after another; every way of being short is UnreadableRecordError."""
-
-    __slots__ = ("_buffer", "_flexible", "_position")
-
-    def __init__(self, buffer: bytes, *, flexible: bool) -> None:
-        self._buffer = memoryview(buffer)
-        self._position = 0
-        self._flexible = flexible
-
-    def int16(self) -> int:
-        return self._unpack(_INT16)
-
-    def int32(self) -> int:
-        return self._unpack(_INT32)
-
-    def int64(self) -> int:
-        return self._unpack(_INT64)
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise UnreadableRecordError("null where a string is required")
-        return text
-
-    def nullable_string(self) -> str | None:
-        try:
-            text, self._position = read_string(
-                self._buffer, self._position, flexible=self._flexible
-            )
-        except _SHORT as error:
-            raise UnreadableRecordError(f"string at {self._position}: {error}") from error
-        return text
-
-    def array_length(self) -> int:
-        try:
-            length, self._position = read_array_length(
-                self._buffer,
-                self._position,
-                flexible=self._flexible,
-                element_bytes_min=_MEMBER_BYTES_MIN,
-            )
-        except _SHORT as error:
-            raise UnreadableRecordError(f"array at {self._position}: {error}") from error
-        return max(length, 0)
-
-    def octets(self) -> bytes:
-        length = self._varint() - 1 if self._flexible else self.int32()
-        end = self._position + length
-        if length < 0 or end > len(self._buffer):
-            raise UnreadableRecordError(f"{length} bytes at {self._position}")
-        out = bytes(self._buffer[self._position : end])
-        self._position = end
-        return out
-
-    def skip_tagged_fields_if_flexible(self) -> None:
-        if not self._flexible:
-            return
-        for _ in range(self._varint()):
-            self._varint()
-            self._position += self._varint()
-
-    def _varint(self) -> int:
-        try:
-            value, self._position = read_unsigned_varint(self._buffer, self._position)
-        except _SHORT as error:
-            raise UnreadableRecordError(f"varint at {self._position}: {error}") from error
-        return value
-
-    def _unpack(self, layout: struct.Struct) -> int:
-        try:
-            (value,) = layout.unpack_from(self._buffer, self._position)
-        except struct.error as error:
-            raise UnreadableRecordError(f"integer at {self._position}: {error}") from error
-        self._position += layout.size
-        number: int = value
-        return number

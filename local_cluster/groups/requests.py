@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
 
+from .consumer.requests import ConsumerGroupLimits
 from .records import CommittedOffset
 
 NO_GENERATION: Final = -1
@@ -28,6 +29,7 @@ class GroupLimits:
     """Members and reserved member ids per group. Kafka has no bound unless configured."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
+    consumer: ConsumerGroupLimits = field(default_factory=ConsumerGroupLimits)
     group_record_bytes_max: int = 1_000_000
     """A group whose record is larger does not fit one batch of the log and is refused."""
 
@@ -195,3 +197,4 @@ class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    type: str = "classic"

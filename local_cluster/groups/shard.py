@@ -13,20 +13,20 @@ Not here: which broker owns the partition, waiting, timers that really fire (coo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from . import membership
-from .classic_fsm import GroupEvent, GroupState
+from .classic_fsm import GroupState
+from .consumer import records as consumer_records
+from .consumer.groups import CONSUMER_TIMER_KINDS
+from .consumer.heartbeat import validate
+from .consumer.model import JOIN_EPOCH
+from .consumer.requests import HeartbeatAnswer
+from .consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
 from .group import ClassicGroup
-from .offsets import (
-    CommittedOffsets,
-    TopicPartition,
-    validate_commit,
-    validate_transactional_commit,
-)
 from .rebalance import (
     JOIN,
     SESSION,
@@ -39,20 +39,16 @@ from .rebalance import (
     prepare_rebalance,
 )
 from .records import (
-    STRING_BYTES_MAX,
     GroupKey,
     OffsetKey,
     decode_group_value,
     decode_key,
     decode_offset_value,
-    encode_group_key,
 )
 from .requests import (
     UNKNOWN_MEMBER,
-    CommitRequest,
     DescribedGroup,
     DescribedMember,
-    GroupLimits,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
@@ -61,24 +57,15 @@ from .requests import (
     ListedGroup,
     SyncAnswer,
     SyncRequest,
-    TransactionalCommitRequest,
 )
-from .subscription import CONSUMER_PROTOCOL, subscribed_topics
-from .timers import TimerKey, TimerQueue
-
-GROUP_TIMER_KINDS = (JOIN, SYNC)
+from .shard_offsets import ShardOffsets
+from .subscription import CONSUMER_PROTOCOL
 
 
-class GroupShard:
+class GroupShard(ShardOffsets):
     """The groups and committed offsets of one partition."""
 
-    __slots__ = ("groups", "limits", "offsets", "timers")
-
-    def __init__(self, limits: GroupLimits) -> None:
-        self.limits = limits
-        self.groups: dict[str, ClassicGroup] = {}
-        self.offsets = CommittedOffsets()
-        self.timers = TimerQueue()
+    __slots__ = ()
 
     # Loading
 
@@ -96,9 +83,12 @@ class GroupShard:
                 else:
                     stored = decode_group_value(value)
                     self.groups[group_id] = ClassicGroup.from_stored(group_id, stored)
-            case _:
+            case None:
                 # A newer kind of group, written by another broker: not ours to touch.
                 pass
+            case decoded:
+                changed = None if value is None else consumer_records.decode_value(decoded, value)
+                self.consumer_groups.replay(decoded, changed)
 
     def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
         """Apply one record of a transaction that is open so far. Raises UnreadableRecordError."""
@@ -118,13 +108,15 @@ class GroupShard:
         """After the last replayed record: every member gets a whole session to be heard of."""
         for group_id in self.offsets.group_ids():
             # A group without members keeps its positions without a record of its own.
-            self.groups.setdefault(group_id, ClassicGroup(group_id))
+            if group_id not in self.consumer_groups:
+                self.groups.setdefault(group_id, ClassicGroup(group_id))
         step = self._step(now)
         for group in self.groups.values():
             for member in group.members.values():
                 extend_session(step, group, member)
             if len(group.members) > self.limits.group_max_size:
                 prepare_rebalance(step, group)
+        self.consumer_groups.finish_load(now, step.outcome)
         return step.outcome
 
     # Membership
@@ -135,6 +127,9 @@ class GroupShard:
         error = membership.validate_join(step, request)
         if error is not ErrorCode.none:
             return step.outcome.answer(ticket, JoinAnswer(error, request.member_id))
+        if request.group_id in self.consumer_groups and not self._make_classic(step, request):
+            refused = JoinAnswer(ErrorCode.inconsistent_group_protocol, request.member_id)
+            return step.outcome.answer(ticket, refused)
         group = self.groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
@@ -173,64 +168,42 @@ class GroupShard:
         self._forget_if_void(group)
         return step.outcome.answer(ticket, answer)
 
-    # Offsets
-
-    def commit_offsets(self, ticket: int, request: CommitRequest, now: Now) -> Outcome:
-        """OffsetCommit; the answer is one error code per position."""
+    def consumer_heartbeat(
+        self, ticket: int, request: ConsumerHeartbeatRequest, now: Now
+    ) -> Outcome:
+        """ConsumerGroupHeartbeat."""
         outcome = Outcome()
+        try:
+            validate(request, self.limits.consumer)
+        except KafkaError as error:
+            return outcome.answer(ticket, HeartbeatAnswer(error.code, error.message))
         group = self.groups.get(request.group_id)
-        if group is None:
-            if request.generation_id >= 0:
-                unknown = ErrorCode.illegal_generation
-                if request.knows_group_not_found:
-                    unknown = ErrorCode.group_id_not_found
-                return outcome.answer(ticket, _each(request, unknown))
-            if len(request.group_id.encode()) > STRING_BYTES_MAX:
-                return outcome.answer(ticket, _each(request, ErrorCode.invalid_group_id))
-            group = self.groups[request.group_id] = ClassicGroup(request.group_id)
-        error = validate_commit(group, request)
-        if error is not ErrorCode.none:
-            return outcome.answer(ticket, _each(request, error))
-        member = group.members.get(request.member_id)
-        if member is not None:
-            extend_session(self._step(now), group, member)
-        errors = self.offsets.commit(request, self.limits, now, outcome.records)
-        self._forget_if_void(group)
-        return outcome.answer(ticket, errors)
+        if group is not None:
+            if request.member_epoch != JOIN_EPOCH or group.state is not GroupState.EMPTY:
+                message = f"Group {request.group_id} is not a consumer group."
+                answer = HeartbeatAnswer(ErrorCode.group_id_not_found, message)
+                return outcome.answer(ticket, answer)
+            self._remove_group(group, outcome.records)
+        answer = self.consumer_groups.heartbeat(request, now, outcome)
+        if group is not None and request.group_id not in self.consumer_groups:
+            # It was refused: nothing has changed.
+            outcome.records.clear()
+            self.groups[request.group_id] = group
+            group.state = GroupState.EMPTY
+        return outcome.answer(ticket, answer)
 
-    def commit_transactional(
-        self, ticket: int, request: TransactionalCommitRequest, now: Now
-    ) -> Outcome:
-        """TxnOffsetCommit; the answer is one error code per position."""
-        outcome = Outcome(producer=(request.producer_id, request.producer_epoch))
-        refused = len(request.offsets)
-        group = self.groups.get(request.group_id)
-        if group is None:
-            if request.generation_id >= 0:
-                return outcome.answer(ticket, (ErrorCode.illegal_generation,) * refused)
-            if len(request.group_id.encode()) > STRING_BYTES_MAX:
-                return outcome.answer(ticket, (ErrorCode.invalid_group_id,) * refused)
-            group = self.groups[request.group_id] = ClassicGroup(request.group_id)
-        error = validate_transactional_commit(group, request)
-        if error is not ErrorCode.none:
-            return outcome.answer(ticket, (error,) * refused)
-        errors = self.offsets.commit_pending(request, self.limits, now, outcome.records)
-        self._forget_if_void(group)
-        return outcome.answer(ticket, errors)
-
-    def fetch_offsets(
-        self,
-        ticket: int,
-        group_id: str,
-        partitions: Iterable[TopicPartition] | None,
-        *,
-        require_stable: bool = False,
-    ) -> Outcome:
-        """OffsetFetch of one group; None asks for everything that was committed."""
-        found = self.offsets.fetch(group_id, partitions, require_stable=require_stable)
-        return Outcome().answer(ticket, found)
+    def _make_classic(self, step: Step, request: JoinRequest) -> bool:
+        """Give the id of a consumer group without members to a classic group."""
+        error = self.consumer_groups.delete(request.group_id, step.now, step.outcome)
+        if error is ErrorCode.none:
+            self.groups[request.group_id] = ClassicGroup(request.group_id)
+        return error is ErrorCode.none
 
     # Administration
+
+    def describe_consumer_group(self, ticket: int, group_id: str) -> Outcome:
+        """ConsumerGroupDescribe of one group."""
+        return Outcome().answer(ticket, self.consumer_groups.describe(group_id))
 
     def describe(self, ticket: int, group_id: str) -> Outcome:
         """DescribeGroups of one group."""
@@ -264,10 +237,15 @@ class GroupShard:
         return [
             ListedGroup(group.group_id, group.protocol_type or "", group.state.value)
             for group in self.groups.values()
+        ] + [
+            ListedGroup(group.group_id, CONSUMER_PROTOCOL, group.state.value, "consumer")
+            for group in self.consumer_groups
         ]
 
-    def delete_group(self, ticket: int, group_id: str) -> Outcome:
+    def delete_group(self, ticket: int, group_id: str, now: Now) -> Outcome:
         """DeleteGroups of one group: it must have no members; its positions go with it."""
+        if group_id in self.consumer_groups:
+            return self._delete_consumer_group(ticket, group_id, now)
         group = self.groups.get(group_id)
         if group is None:
             return Outcome().answer(ticket, ErrorCode.group_id_not_found)
@@ -279,41 +257,13 @@ class GroupShard:
         self._remove_group(group, outcome.records)
         return outcome.answer(ticket, ErrorCode.none)
 
-    def delete_offsets(
-        self, ticket: int, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> Outcome:
-        """OffsetDelete; one error code per position, or one for all of them.
-
-        While a consumer group has members, topics that one of them subscribes to are refused;
-        other groups must be empty.
-        """
-        group = self.groups.get(group_id)
-        if group is None:
-            return Outcome().answer(ticket, ErrorCode.group_id_not_found)
-        subscribed: frozenset[str] | None = frozenset()
-        if group.state is not GroupState.EMPTY:
-            if group.protocol_type != CONSUMER_PROTOCOL:
-                return Outcome().answer(ticket, ErrorCode.non_empty_group)
-            subscribed = subscribed_topics(group)
+    def _delete_consumer_group(self, ticket: int, group_id: str, now: Now) -> Outcome:
         outcome = Outcome()
-        errors = []
-        for topic, partition in partitions:
-            # Members whose subscription cannot be read may subscribe to anything.
-            if subscribed is None or topic in subscribed:
-                errors.append(ErrorCode.group_subscribed_to_topic)
-                continue
-            errors.append(ErrorCode.none)
-            if self.offsets.has(group_id, topic, partition):
-                outcome.records.extend(self.offsets.tombstones(group_id, [(topic, partition)]))
-        self._forget_if_void(group)
-        return outcome.answer(ticket, tuple(errors))
-
-    def delete_topics(self, topics: frozenset[str]) -> Outcome:
-        """Topics are gone, and with them every group's position in them."""
-        outcome = Outcome()
-        for group_id, partitions in self.offsets.groups_with_topics(topics):
+        error = self.consumer_groups.delete(group_id, now, outcome)
+        if error is ErrorCode.none:
+            partitions = self.offsets.partitions(group_id)
             outcome.records.extend(self.offsets.tombstones(group_id, partitions))
-        return outcome
+        return outcome.answer(ticket, error)
 
     # Time
 
@@ -329,6 +279,11 @@ class GroupShard:
             SYNC: expire_sync,
         }
         while (key := self.timers.pop_due(now.monotonic_ms)) is not None:
+            if key.kind in CONSUMER_TIMER_KINDS:
+                self.consumer_groups.expire(
+                    key.kind, key.group_id, key.member_id, now, step.outcome
+                )
+                continue
             group = self.groups.get(key.group_id)
             if group is None:
                 continue
@@ -338,44 +293,3 @@ class GroupShard:
                 actions[key.kind](step, group)
             self._forget_if_void(group)
         return step.outcome
-
-    def expire_offsets(self, now: Now) -> Outcome:
-        """Remove positions past their retention, and empty groups that have none left."""
-        outcome = Outcome()
-        for group in list(self.groups.values()):
-            expired = self.offsets.expired(group, self.limits, now)
-            outcome.records.extend(self.offsets.tombstones(group.group_id, expired))
-            if (
-                group.state is GroupState.EMPTY
-                and not group.pending_join
-                and not self.offsets.has_any(group.group_id)
-            ):
-                self._remove_group(group, outcome.records)
-        return outcome
-
-    def _step(self, now: Now) -> Step:
-        return Step(self.limits, self.timers, now, Outcome())
-
-    def _remove_group(self, group: ClassicGroup, records: list[StoredRecord]) -> None:
-        group.move(GroupEvent.REMOVED, group.state_timestamp_ms)
-        del self.groups[group.group_id]
-        for kind in GROUP_TIMER_KINDS:
-            self.timers.cancel(TimerKey(kind, group.group_id))
-        for member_id in group.pending_join:
-            self.timers.cancel(TimerKey(SESSION, group.group_id, member_id))
-        if group.is_stored:
-            records.append(StoredRecord(encode_group_key(group.group_id), None))
-
-    def _forget_if_void(self, group: ClassicGroup) -> None:
-        """Drop a group of which nothing is known and nothing was written: a refused first join."""
-        if (
-            group.state is GroupState.EMPTY
-            and not group.is_stored
-            and not group.pending_join
-            and not self.offsets.has_any(group.group_id)
-        ):
-            self.groups.pop(group.group_id, None)
-
-
-def _each(request: CommitRequest, error: ErrorCode) -> tuple[ErrorCode, ...]:
-    return (error,) * len(request.offsets)

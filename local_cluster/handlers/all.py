@@ -48,6 +48,8 @@ from . import (
     p61_describe_producers,
     p65_describe_transactions,
     p66_list_transactions,
+    p68_consumer_group_heartbeat,
+    p69_consumer_group_describe,
     p74_list_config_resources,
     p75_describe_topic_partitions,
 )
@@ -98,6 +100,8 @@ __all__ = [
     "p61_describe_producers",
     "p65_describe_transactions",
     "p66_list_transactions",
+    "p68_consumer_group_heartbeat",
+    "p69_consumer_group_describe",
     "p74_list_config_resources",
     "p75_describe_topic_partitions",
 ]

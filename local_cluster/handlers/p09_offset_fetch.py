@@ -1,9 +1,10 @@
-"""OffsetFetch v1-v9.
+"""OffsetFetch v1-v10.
 
 v2 adds the error of the whole answer and null topics for "everything committed", v5 the leader
 epoch, v7 require_stable (KIP-447: UNSTABLE_OFFSET_COMMIT where an open transaction may change the
-position), v8 several groups (KIP-709), v9 the member that asks (KIP-848), which is checked for
-groups of the new protocol only, so not here.
+position), v8 several groups (KIP-709), v9 the member that asks and its epoch, which are checked for
+groups of the new protocol (KIP-848), v10 names topics by id. A topic whose id is not known is
+UNKNOWN_TOPIC_ID, and left out where everything was asked for.
 
 A position that was never committed is -1 with empty metadata and no error. The answer waits for
 commits that were asked for before it.
@@ -12,6 +13,7 @@ commits that were asked for before it.
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +29,7 @@ from .services import BrokerServices
 
 VERSION_WITH_GROUPS: Final = 8
 VERSION_WITH_TOP_LEVEL_ERROR: Final = 2
+VERSION_WITH_TOPIC_IDS: Final = 10
 
 
 class _FetchedGroup(NamedTuple):
@@ -34,27 +37,64 @@ class _FetchedGroup(NamedTuple):
 
     group_id: str
     error: ErrorCode
-    offsets: Awaitable[Sequence[FetchedOffset]] | None = None
+    offsets: Awaitable[ErrorCode | Sequence[FetchedOffset]] | None = None
 
 
-@handles(ApiKey.OFFSET_FETCH, min_version=1, max_version=9)
+class _Asked(NamedTuple):
+    """What is asked of one group; None asks for everything."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None
+    unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...]
+    """Topic ids that name no topic, with the partitions that were asked for."""
+    uses_ids: bool
+    member_id: str | None
+    member_epoch: int
+
+    @classmethod
+    def of(cls, broker: BrokerServices, context: RequestContext, group: Any) -> _Asked:
+        uses_ids = context.api_version >= VERSION_WITH_TOPIC_IDS
+        partitions: list[TopicPartition] = []
+        unknown = []
+        for topic in group.topics or ():
+            known = broker.metadata.topic_by_id(topic.topic_id) if uses_ids else None
+            if uses_ids and known is None:
+                unknown.append((topic.topic_id, topic.partition_indexes))
+                continue
+            name = topic.name if known is None else known.name
+            partitions += [(name, index) for index in topic.partition_indexes]
+        return cls(
+            group.group_id,
+            None if group.topics is None else tuple(partitions),
+            tuple(unknown),
+            uses_ids,
+            get(group, "member_id", None),
+            get(group, "member_epoch", -1),
+        )
+
+
+@handles(ApiKey.OFFSET_FETCH, min_version=1, max_version=10)
 def offset_fetch(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Tell the committed positions of one group or, from v8 on, of several."""
-    groups = _groups(context, request)
+    groups = [_Asked.of(broker, context, group) for group in _groups(context, request)]
     require_stable = bool(get(request, "require_stable", False))
     asked = [_ask(broker, context, group, require_stable) for group in groups]
     return _answer(broker, context, groups, asked)
 
 
 def _ask(
-    broker: BrokerServices, context: RequestContext, group: Any, require_stable: bool
+    broker: BrokerServices, context: RequestContext, group: _Asked, require_stable: bool
 ) -> _FetchedGroup:
     group_id = group.group_id
     if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
         return _FetchedGroup(group_id, ErrorCode.group_authorization_failed)
     try:
         offsets = broker.groups.fetch_offsets(
-            group_id, _partitions(group), require_stable=require_stable
+            group_id,
+            group.partitions,
+            require_stable=require_stable,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
         )
     except KafkaError as error:
         return _FetchedGroup(group_id, error.code)
@@ -64,7 +104,7 @@ def _ask(
 async def _answer(
     broker: BrokerServices,
     context: RequestContext,
-    groups: Sequence[Any],
+    groups: Sequence[_Asked],
     asked: Sequence[_FetchedGroup],
 ) -> dict[str, Any]:
     answers = []
@@ -72,7 +112,11 @@ async def _answer(
         offsets: Sequence[FetchedOffset] = ()
         if pending is not None:
             try:
-                offsets = await pending
+                answered = await pending
+                if isinstance(answered, ErrorCode):
+                    error = answered
+                else:
+                    offsets = answered
             except KafkaError as failed:
                 error = failed.code
         answers.append(
@@ -88,7 +132,7 @@ async def _answer(
 def _topics(
     broker: BrokerServices,
     context: RequestContext,
-    group: Any,
+    group: _Asked,
     offsets: Sequence[FetchedOffset],
     error: ErrorCode,
 ) -> list[dict[str, Any]]:
@@ -96,7 +140,7 @@ def _topics(
     in_partitions = ErrorCode.none
     if error and context.api_version < VERSION_WITH_TOP_LEVEL_ERROR:
         # There is no other place for the error of the group.
-        offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in _partitions(group) or ()]
+        offsets = [FetchedOffset(t, p, NO_OFFSET) for t, p in group.partitions or ()]
         in_partitions = error
     topics = []
     for name, entries in itertools.groupby(offsets, key=lambda fetched: fetched.topic):
@@ -109,12 +153,25 @@ def _topics(
                 )
                 for entry in entries
             ]
-        elif group.topics is None:
+        elif group.partitions is None:
             continue
         else:
             hidden = ErrorCode.topic_authorization_failed
             partitions = [_partition(entry.partition, NO_OFFSET, hidden) for entry in entries]
-        topics.append({"name": name, "partitions": partitions})
+        if not group.uses_ids:
+            topics.append({"name": name, "partitions": partitions})
+        elif (known := broker.metadata.topics.get(name)) is not None:
+            topics.append({"topic_id": known.topic_id, "partitions": partitions})
+    if not error:
+        topics += [
+            {
+                "topic_id": topic_id,
+                "partitions": [
+                    _partition(index, NO_OFFSET, ErrorCode.unknown_topic_id) for index in indexes
+                ],
+            }
+            for topic_id, indexes in group.unknown
+        ]
     return topics
 
 
@@ -130,10 +187,3 @@ def _partition(partition: int, committed: CommittedOffset, error: ErrorCode) -> 
 
 def _groups(context: RequestContext, request: Any) -> Sequence[Any]:
     return request.groups if context.api_version >= VERSION_WITH_GROUPS else (request,)
-
-
-def _partitions(group: Any) -> tuple[TopicPartition, ...] | None:
-    """What is asked for; None asks for everything."""
-    if group.topics is None:
-        return None
-    return tuple((topic.name, index) for topic in group.topics for index in topic.partition_indexes)

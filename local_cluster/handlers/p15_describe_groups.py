@@ -1,9 +1,8 @@
 """DescribeGroups v0-v6.
 
 v3 can ask for the authorized operations, v4 tells group instance ids, v5 is flexible. A group
-that does not exist is Dead, up to v5 without an error, then with GROUP_ID_NOT_FOUND (KIP-1043).
-Protocol, metadata and
-assignments are told of Stable groups only.
+that does not exist, or is not a classic one, is Dead, up to v5 without an error, then with
+GROUP_ID_NOT_FOUND (KIP-1043). Protocol, metadata and assignments are told of Stable groups only.
 """
 
 from __future__ import annotations

@@ -1,21 +1,19 @@
 """ListGroups v0-v5: the groups that this broker coordinates; a client asks every broker.
 
-v4 adds states and a filter by them (KIP-518), v5 types and a filter by them (KIP-848); every
-group here is of type "classic". While a partition still loads the answer carries
+v4 adds states and a filter by them (KIP-518), v5 types and a filter by them (KIP-848): "classic"
+and "consumer". While a partition still loads the answer carries
 COORDINATOR_LOAD_IN_PROGRESS with the groups that are known.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.messages import get
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
-
-GROUP_TYPE: Final = "classic"
 
 
 @handles(ApiKey.LIST_GROUPS, min_version=0, max_version=5)
@@ -32,11 +30,11 @@ def list_groups(broker: BrokerServices, context: RequestContext, request: Any) -
                 "group_id": group.group_id,
                 "protocol_type": group.protocol_type,
                 "group_state": group.state,
-                "group_type": GROUP_TYPE,
+                "group_type": group.type,
             }
             for group in groups
             if (not states or group.state.lower() in states)
-            and (not types or GROUP_TYPE in types)
+            and (not types or group.type in types)
             and (sees_all or broker.authorize(context, "DESCRIBE", "GROUP", group.group_id))
         ],
     }

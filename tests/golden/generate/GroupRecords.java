@@ -85,7 +85,7 @@ public class GroupRecords {
                         .setRebalanceTimeout(version >= 1 ? 30000 : -1).setSessionTimeout(15000)
                         .setSubscription(new byte[0]).setAssignment(new byte[0])))));
         }
-        line("newer_group_kind", versioned(3, new ConsumerGroupMetadataKey().setGroupId("boards")), null);
+        line("newer_group_kind", versioned(11, new ShareGroupMetadataKey().setGroupId("boards")), null);
         for (String text : new String[] {"", "boards", "polygenelubricants", "gr\u00fcppe-\u65e5\u672c", "\ud83d\ude00", "connect-mirror"})
             OUT.append("hash ").append(hex(text.getBytes("UTF-8"))).append(" ").append(text.hashCode()).append(' ')
                 .append(org.apache.kafka.common.utils.Utils.abs(text.hashCode()) % 50).append('\n');

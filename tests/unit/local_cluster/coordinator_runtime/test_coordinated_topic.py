@@ -19,7 +19,7 @@ async def commit(broker: FakeBroker, offset: int) -> None:
 
 
 async def committed_offset(broker: FakeBroker) -> int:
-    (fetched,) = await broker.groups.fetch_offsets("g", (("t", 0),))
+    (fetched,) = await broker.positions("g", (("t", 0),))
     return fetched.committed.offset
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import batches, commit_queue, partition_runtime
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.requests import (
     CommitRequest,
@@ -360,6 +361,23 @@ async def test_when_gathered_records_cannot_be_appended_everyone_is_told(
     with pytest.raises(KafkaError):
         await second
     replica.append_error = None
+    await until_loaded(runtime)
+    assert offset_of(await fetch(runtime)) == 1
+    runtime.close()
+
+
+async def test_a_step_that_breaks_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
+    runtime = await loaded_runtime(FakeReplica())
+    await commit(runtime, 1)
+
+    def breaks(shard: GroupShard, ticket: int, now: Now) -> Outcome:
+        request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 9, 0, None),))
+        shard.commit_offsets(ticket, request, now)
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError):
+        runtime.ask(breaks)
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 1
     runtime.close()

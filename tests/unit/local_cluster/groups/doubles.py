@@ -19,6 +19,8 @@ from local_cluster.controller.model import (
     TopicState,
 )
 from local_cluster.groups.coordinator import GroupCoordinator
+from local_cluster.groups.offsets import TopicPartition
+from local_cluster.groups.requests import FetchedOffset
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import (
@@ -136,7 +138,9 @@ class FakeBroker:
         self.control_plane = FakeControlPlane()
         listeners = {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}
         self.metadata = SimpleNamespace(
-            topics={}, brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)}
+            topics={},
+            brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)},
+            topic_by_id=self._topic_by_id,
         )
         self.partitions = {index: FakeReplica() for index in range(partitions)}
         self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])
@@ -149,7 +153,12 @@ class FakeBroker:
             index: PartitionState(index, (leader,), leader, 0, (leader,), 0)
             for index in range(partitions)
         }
-        self.metadata.topics[name] = TopicState(name, uuid.uuid4(), states, {})
+        topic = TopicState(name, uuid.uuid4(), states, {})
+        self.metadata.topics = {**self.metadata.topics, name: topic}
+
+    def _topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
+        found = (topic for topic in self.metadata.topics.values() if topic.topic_id == topic_id)
+        return next(found, None)
 
     async def lead(self) -> None:
         """Create the offsets topic and load every partition."""
@@ -161,6 +170,14 @@ class FakeBroker:
     async def loaded(self) -> None:
         while self.groups.list_groups()[0] is ErrorCode.coordinator_load_in_progress:
             await asyncio.sleep(0)
+
+    async def positions(
+        self, group_id: str, partitions: tuple[TopicPartition, ...] | None = None
+    ) -> tuple[FetchedOffset, ...]:
+        """What a group has committed."""
+        found = await self.groups.fetch_offsets(group_id, partitions)
+        assert not isinstance(found, ErrorCode), found
+        return found
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.records import (
@@ -97,7 +98,8 @@ class Scenario:
     # -- commands ---------------------------------------------------------------------------
 
     def do_limits(self, plain: list[str], options: dict[str, str]) -> None:
-        self.limits = replace(self.limits, **{name: int(v) for name, v in options.items()})
+        changed: dict[str, Any] = {name: int(value) for name, value in options.items()}
+        self.limits = replace(self.limits, **changed)
         self.shard.limits = self.limits
 
     def do_join(self, plain: list[str], options: dict[str, str]) -> None:
@@ -203,7 +205,7 @@ class Scenario:
         self._observe(self.shard.delete_topics(frozenset(plain)))
 
     def do_delete_group(self, plain: list[str], options: dict[str, str]) -> None:
-        self._observe(self.shard.delete_group(self._ticket("delete-group"), GROUP))
+        self._observe(self.shard.delete_group(self._ticket("delete-group"), GROUP, self.now))
 
     def do_describe(self, plain: list[str], options: dict[str, str]) -> None:
         self._observe(self.shard.describe(self._ticket("describe"), GROUP))

@@ -93,7 +93,7 @@ async def test_positions_survive_a_change_of_leadership() -> None:
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
     await broker.loaded()
-    (fetched,) = await broker.groups.fetch_offsets("boards", None)
+    (fetched,) = await broker.positions("boards")
     assert (fetched.topic, fetched.partition) == ("t", 3)
     assert fetched.committed[:3] == (99, 7, "where I was")
     assert [group.group_id for group in broker.groups.list_groups()[1]] == ["boards"]
@@ -106,7 +106,7 @@ async def test_positions_of_deleted_topics_go() -> None:
     offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in ("kept", "gone"))
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
     broker.groups.on_topics_deleted(["gone", "never-was"])
-    fetched = await broker.groups.fetch_offsets("boards", None)
+    fetched = await broker.positions("boards")
     assert [entry.topic for entry in fetched] == ["kept"]
     await broker.groups.stop()
 
@@ -120,7 +120,7 @@ async def test_old_positions_are_removed_in_the_background() -> None:
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
     while broker.groups.list_groups()[1]:
         await asyncio.sleep(0.001)
-    assert await broker.groups.fetch_offsets("boards", None) == ()
+    assert await broker.positions("boards") == ()
     await broker.groups.stop()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,9 +25,11 @@ from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
 from tests.unit.local_cluster.groups.doubles import BROKER_ID, FakeBroker
 
+NOWHERE = uuid.UUID(int=7)
+
 SERVED = {
-    ApiKey.OFFSET_COMMIT: (2, 9),
-    ApiKey.OFFSET_FETCH: (1, 9),
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
     ApiKey.FIND_COORDINATOR: (0, 6),
     ApiKey.JOIN_GROUP: (0, 9),
     ApiKey.HEARTBEAT: (0, 4),
@@ -97,7 +100,10 @@ def commit(broker: FakeBroker, version: int, *offsets: Any, **changes: Any) -> a
         "group_id": "boards",
         "member_id": "",
         "generation_id_or_member_epoch": -1,
-        "topics": [{"name": name, "partitions": entries} for name, entries in topics.items()],
+        "topics": [
+            {**named(broker, version, name), "partitions": entries}
+            for name, entries in topics.items()
+        ],
     }
     return broker.send(ApiKey.OFFSET_COMMIT, version, **(fields | changes))
 
@@ -106,7 +112,10 @@ def fetch(broker: FakeBroker, version: int, topics: Any, group: str = "boards") 
     asked = (
         None
         if topics is None
-        else [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+        else [
+            {**named(broker, version, name), "partition_indexes": indexes}
+            for name, indexes in topics.items()
+        ]
     )
     if version >= 8:
         groups = [{"group_id": group, "topics": asked}]
@@ -116,14 +125,34 @@ def fetch(broker: FakeBroker, version: int, topics: Any, group: str = "boards") 
     )
 
 
-def fetched(version: int, response: Any) -> dict[tuple[str, int], tuple[int, str | None]]:
+def named(broker: FakeBroker, version: int, topic: str) -> dict[str, Any]:
+    """A topic as a request names it; from v10 on by an id, which for "nowhere" is nobody's."""
+    if version < 10:
+        return {"name": topic}
+    known = broker.metadata.topics.get(topic)
+    return {"topic_id": NOWHERE if known is None else known.topic_id}
+
+
+def name_of(broker: FakeBroker, topic: Any) -> str:
+    """The other way round, in an answer."""
+    if not hasattr(topic, "topic_id"):
+        return str(topic.name)
+    known = broker.metadata.topic_by_id(topic.topic_id)
+    return "nowhere" if known is None else known.name
+
+
+def fetched(
+    version: int, response: Any, broker: FakeBroker | None = None
+) -> dict[tuple[str, int], tuple[int, str | None]]:
     group = response.groups[0] if version >= 8 else response
     assert get(group, "error_code", ErrorCode.none) is ErrorCode.none
     out = {}
     for topic in group.topics:
         for entry in topic.partitions:
-            assert entry.error_code is ErrorCode.none
-            out[topic.name, entry.partition_index] = (entry.committed_offset, entry.metadata)
+            name = topic.name if broker is None else name_of(broker, topic)
+            unknown = version >= 10 and name == "nowhere"
+            assert entry.error_code is (ErrorCode.unknown_topic_id if unknown else ErrorCode.none)
+            out[name, entry.partition_index] = (entry.committed_offset, entry.metadata)
     return out
 
 
@@ -307,14 +336,16 @@ async def test_offset_commit(broker: FakeBroker, version: int) -> None:
         broker, version, ("flights", 0, 10), ("nowhere", 0, 1), ("flights", 2, 2**40)
     )
     codes = {
-        (topic.name, entry.partition_index): entry.error_code
+        (name_of(broker, topic), entry.partition_index): entry.error_code
         for topic in response.topics
         for entry in topic.partitions
     }
     assert codes == {
         ("flights", 0): ErrorCode.none,
         ("flights", 2): ErrorCode.none,
-        ("nowhere", 0): ErrorCode.unknown_topic_or_partition,
+        ("nowhere", 0): ErrorCode.unknown_topic_id
+        if version >= 10
+        else ErrorCode.unknown_topic_or_partition,
     }
     response = await fetch(broker, 5, None)
     assert fetched(5, response) == {
@@ -329,17 +360,17 @@ async def test_offset_commit(broker: FakeBroker, version: int) -> None:
 async def test_offset_fetch(broker: FakeBroker, version: int) -> None:
     await commit(broker, 8, ("flights", 1, 7))
     response = await fetch(broker, version, {"flights": [0, 1], "nowhere": [3]})
-    assert fetched(version, response) == {
+    assert fetched(version, response, broker) == {
         ("flights", 0): (-1, ""),
         ("flights", 1): (7, "at 7"),
         ("nowhere", 3): (-1, ""),
     }
     if version >= 2:
         response = await fetch(broker, version, None)
-        assert fetched(version, response) == {("flights", 1): (7, "at 7")}
-    assert fetched(version, await fetch(broker, version, {"flights": [0]}, group="new")) == {
-        ("flights", 0): (-1, "")
-    }
+        assert fetched(version, response, broker) == {("flights", 1): (7, "at 7")}
+    assert fetched(
+        version, await fetch(broker, version, {"flights": [0]}, group="new"), broker
+    ) == {("flights", 0): (-1, "")}
 
 
 async def test_offset_fetch_of_several_groups(broker: FakeBroker) -> None:

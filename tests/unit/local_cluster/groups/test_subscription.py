@@ -69,7 +69,7 @@ async def test_an_empty_groups_offsets_are_deleted(broker: FakeBroker) -> None:
     assert await delete(broker) == (ErrorCode.group_id_not_found, [])
     await commit(broker, 8, ("flights", 0, 7), ("trains", 1, 7))
     assert await delete(broker) == (ErrorCode.none, [ErrorCode.none, ErrorCode.none, UNKNOWN])
-    left = await broker.groups.fetch_offsets("boards", None)
+    left = await broker.positions("boards")
     assert [(entry.topic, entry.partition) for entry in left] == [("trains", 1)]
 
 

@@ -1,0 +1,286 @@
+"""ConsumerGroupHeartbeat on one group: join, stay, leave. Kafka's GroupMetadataManager.
+
+    epoch  0  join, or join again after being fenced
+          >0  stay: new subscription, what is owned; nothing given means nothing changed
+          -1  leave; -2  a static member leaves for a while
+
+Each heartbeat may ask for a new target (group epoch), compute it (target epoch), and bring its
+member a step closer to it (member epoch), in this order.
+
+Deviation: a regular expression is resolved in the heartbeat that brings it, not beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from . import records as r
+from .consumer_group import ConsumerGroup
+from .model import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    NOTHING_EPOCHED,
+    Assignment,
+    ConsumerMember,
+    MemberState,
+    ResolvedRegex,
+    contains,
+    plain,
+)
+from .requests import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
+from .step import ConsumerStep
+from .topic_regex import InvalidRegexError, compile_regex
+from .topics import Topics
+
+REGEX_REFRESH_MS_MIN: Final = 10_000
+"""Between two resolutions of a group's regular expressions, however often topics change."""
+
+
+def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
+    """What can be said about a heartbeat without a group. Raises KafkaError."""
+    epoch = request.member_epoch
+    _require(bool(request.group_id), "GroupId can't be empty.")
+    _require(request.instance_id != "", "InstanceId can't be empty.")
+    _require(request.rack_id != "", "RackId can't be empty.")
+    _require(epoch >= LEAVE_STATIC_EPOCH, f"MemberEpoch {epoch} is invalid.")
+    _require(bool(request.member_id) or epoch == JOIN_EPOCH, "MemberId can't be empty.")
+    if epoch == JOIN_EPOCH:
+        _require(
+            request.rebalance_timeout_ms != -1,
+            "RebalanceTimeoutMs must be provided in first request.",
+        )
+        _require(
+            request.owned is not None and not request.owned,
+            "TopicPartitions must be empty when (re-)joining.",
+        )
+        _require(
+            request.topic_names is not None or request.topic_regex is not None,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining.",
+        )
+    if epoch == LEAVE_STATIC_EPOCH:
+        _require(request.instance_id is not None, "InstanceId can't be null.")
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in limits.group_consumer_assignors:
+        supported = ", ".join(limits.group_consumer_assignors)
+        raise KafkaError(
+            ErrorCode.unsupported_assignor,
+            f"ServerAssignor {assignor} is not supported. Supported assignors: {supported}.",
+        )
+    if request.topic_regex:
+        try:
+            compile_regex(request.topic_regex)
+        except InvalidRegexError as error:
+            raise KafkaError(
+                ErrorCode.invalid_regular_expression,
+                f"SubscribedTopicRegex `{request.topic_regex}` is not a valid regular "
+                f"expression: {error}.",
+            ) from error
+
+
+def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
+    """A member joins or stays. Raises KafkaError; then nothing has changed."""
+    group = step.group
+    is_joining = request.member_epoch == JOIN_EPOCH
+    if len(group.members) >= step.limits.group_consumer_max_size and (
+        request.member_id not in group.members
+    ):
+        raise KafkaError(ErrorCode.group_max_size_reached, "The consumer group is full.")
+    member, replaced = _find_member(group, request, is_joining=is_joining)
+    updated = _updated(member, request)
+    regex = updated.topic_regex
+    resolved = _resolve(step, request) if regex and regex not in group.regexes else None
+
+    if replaced is not None:
+        step.replace_member(replaced, member)
+    names_changed = updated.topic_names != member.topic_names
+    regex_changed = regex != member.topic_regex
+    if updated != member or member.member_id not in group.members:
+        step.describe_member(updated)
+    if resolved is not None:
+        step.write(r.RegexKey(group.group_id, regex), resolved)
+    if regex_changed:
+        step.forget_unused_regex(member.topic_regex)
+    is_changed = names_changed or regex_changed
+    if _refresh_regexes(step, request) or group.epoch == 0 or is_changed:
+        step.bump_epoch()
+    else:
+        step.check_topics()
+    step.assign()
+    step.reconcile(member.member_id, request.owned, subscription_changed=is_changed)
+    step.extend_session(member.member_id)
+
+    moved = group.members[member.member_id]
+    told = moved.assigned != member.assigned or is_joining or request.is_full
+    return HeartbeatAnswer(
+        ErrorCode.none,
+        None,
+        moved.member_id,
+        moved.member_epoch,
+        step.limits.group_consumer_heartbeat_interval_ms,
+        plain(moved.assigned) if told else None,
+    )
+
+
+def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
+    """A member leaves, for good or for a while. Raises KafkaError."""
+    group = step.group
+    member = group.members.get(request.member_id)
+    if request.instance_id is not None:
+        member = group.static_member(request.instance_id)
+        if member is not None and member.member_id != request.member_id:
+            raise KafkaError(
+                ErrorCode.fenced_instance_id,
+                f"Static member {request.member_id} with instance id {request.instance_id} was "
+                f"fenced by member {member.member_id}.",
+            )
+    if member is None:
+        raise _unknown(request)
+    if request.member_epoch == LEAVE_STATIC_EPOCH:
+        gone = member._replace(
+            member_epoch=LEAVE_STATIC_EPOCH,
+            state=MemberState.STABLE,
+            pending_revocation=NOTHING_EPOCHED,
+        )
+        step.set_current(gone)
+    else:
+        fence(step, member)
+    return HeartbeatAnswer(ErrorCode.none, None, member.member_id, request.member_epoch)
+
+
+def fence(step: ConsumerStep, member: ConsumerMember) -> None:
+    """Take a member out; the others get its partitions."""
+    step.remove_member(member)
+    step.bump_epoch()
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise KafkaError(ErrorCode.invalid_request, message)
+
+
+def _find_member(
+    group: ConsumerGroup, request: HeartbeatRequest, *, is_joining: bool
+) -> tuple[ConsumerMember, ConsumerMember | None]:
+    """The member that speaks, new or known, and the static one whose place it takes."""
+    if request.instance_id is None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not is_joining:
+                raise _unknown(request)
+            return ConsumerMember(request.member_id), None
+        _check_epoch(member, request.member_epoch, request.owned)
+        return member, None
+    static = group.static_member(request.instance_id)
+    if is_joining:
+        if static is None:
+            return ConsumerMember(request.member_id), None
+        if static.member_epoch != LEAVE_STATIC_EPOCH:
+            raise KafkaError(
+                ErrorCode.unreleased_instance_id,
+                f"Static member {request.member_id} with instance id {request.instance_id} cannot "
+                f"join the group because the instance id is owned by {static.member_id} member.",
+            )
+        return static._replace(
+            member_id=request.member_id,
+            member_epoch=JOIN_EPOCH,
+            previous_member_epoch=JOIN_EPOCH,
+            # Whatever it holds it may commit from its first epoch on.
+            assigned={topic: dict.fromkeys(held, 0) for topic, held in static.assigned.items()},
+        ), static
+    if static is None:
+        raise KafkaError(
+            ErrorCode.unknown_member_id, f"Instance id {request.instance_id} is unknown."
+        )
+    if static.member_id != request.member_id:
+        raise KafkaError(
+            ErrorCode.fenced_instance_id,
+            f"Static member {request.member_id} with instance id {request.instance_id} was "
+            f"fenced by member {static.member_id}.",
+        )
+    _check_epoch(static, request.member_epoch, request.owned)
+    return static, None
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
+    """Whether a known member may speak under this epoch. Raises KafkaError."""
+    # Whoever was fenced joins again with 0. An answer may have been lost: then the member still
+    # has the epoch before, and nothing that it should not have.
+    if epoch in (JOIN_EPOCH, member.member_epoch) or (
+        epoch == member.previous_member_epoch < member.member_epoch
+        and owned is not None
+        and contains(member.assigned, owned)
+    ):
+        return
+    which = "greater" if epoch > member.member_epoch else "smaller"
+    raise KafkaError(
+        ErrorCode.fenced_member_epoch,
+        f"The consumer group member has a {which} member epoch ({epoch}) than the one known by "
+        f"the group coordinator ({member.member_epoch}). The member must abandon all its "
+        "partitions and rejoin.",
+    )
+
+
+def _unknown(request: HeartbeatRequest) -> KafkaError:
+    return KafkaError(
+        ErrorCode.unknown_member_id,
+        f"Member {request.member_id} is not a member of group {request.group_id}.",
+    )
+
+
+def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
+    """The member with what the request tells of it; what it does not tell stays."""
+    given: dict[str, object] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "topic_regex": request.topic_regex,
+        "server_assignor": request.server_assignor,
+    }
+    if request.topic_names is not None:
+        given["topic_names"] = tuple(sorted(set(request.topic_names)))
+    if request.rebalance_timeout_ms != -1:
+        given["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    kept = {name: value for name, value in given.items() if value is not None}
+    return member._replace(client_id=request.client_id, client_host=request.client_host, **kept)  # type: ignore[arg-type]
+
+
+def _resolve(step: ConsumerStep, request: HeartbeatRequest) -> ResolvedRegex:
+    assert request.topic_regex, "a regular expression that is not resolved comes with the request"
+    try:
+        return resolve(request.topic_regex, step.topics, request, step.now.wall_ms)
+    except InvalidRegexError as error:
+        raise KafkaError(ErrorCode.invalid_regular_expression, str(error)) from error
+
+
+def resolve(regex: str, topics: Topics, request: HeartbeatRequest, now_ms: int) -> ResolvedRegex:
+    """The topics that match and that the client may know of. Raises InvalidRegexError."""
+    matched = compile_regex(regex).select(topics.names())
+    seen = tuple(name for name in matched if request.may_describe(name))
+    return ResolvedRegex(seen, topics.version, now_ms)
+
+
+def _refresh_regexes(step: ConsumerStep, request: HeartbeatRequest) -> bool:
+    """Look for topics again where topics have changed since, or the last look is long ago.
+
+    Whether any were found or lost.
+    """
+    group, now_ms = step.group, step.now.wall_ms
+    if not group.regexes:
+        return False
+    last_ms = max(regex.timestamp_ms for regex in group.regexes.values())
+    is_behind = any(regex.version != step.topics.version for regex in group.regexes.values())
+    is_old = now_ms - last_ms >= step.limits.group_consumer_regex_refresh_interval_ms
+    if now_ms - last_ms < REGEX_REFRESH_MS_MIN or not (is_behind or is_old):
+        return False
+    is_changed = False
+    for pattern, known in tuple(group.regexes.items()):
+        try:
+            found = resolve(pattern, step.topics, request, now_ms)
+        except InvalidRegexError:
+            # Since it was accepted the topics have become too many for it: it stays as it is.
+            found = known._replace(version=step.topics.version, timestamp_ms=now_ms)
+        is_changed |= found.topics != known.topics
+        step.write(r.RegexKey(group.group_id, pattern), found)
+    return is_changed

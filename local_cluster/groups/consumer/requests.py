@@ -1,0 +1,76 @@
+"""What a KIP-848 group is asked and what it answers, and its settings; frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from local_cluster.wire.errors import ErrorCode
+
+from .model import Assignment, ConsumerMember
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupLimits:
+    """Kafka's broker settings of KIP-848 groups, under their own names, with Kafka's defaults."""
+
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 10_000
+    """Kafka has no bound unless configured."""
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The first one is the default."""
+    group_consumer_assignment_interval_ms: int = 1_000
+    """Between two targets of a group, so that members that come together cause one."""
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+
+
+class HeartbeatRequest(NamedTuple):
+    """One ConsumerGroupHeartbeat; None is "unchanged" (-1 for the timeout)."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topic_names: tuple[str, ...] | None
+    topic_regex: str | None
+    server_assignor: str | None
+    owned: Assignment | None
+    client_id: str
+    client_host: str
+    may_describe: Callable[[str], bool]
+    """Whether the client may know of a topic that its regular expression matches."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it tells everything, as after an error."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
+
+
+class HeartbeatAnswer(NamedTuple):
+    """The answer; the assignment is None where the member knows it."""
+
+    error: ErrorCode
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+class DescribedConsumerGroup(NamedTuple):
+    """One group for ConsumerGroupDescribe."""
+
+    error: ErrorCode
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    target_epoch: int = 0
+    assignor: str = ""
+    members: tuple[ConsumerMember, ...] = ()
+    targets: Mapping[str, Assignment] = {}

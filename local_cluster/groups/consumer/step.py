@@ -1,0 +1,186 @@
+"""One step on one KIP-848 group: every change is a record, applied as replay would apply it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.groups.timers import TimerKey, TimerQueue
+
+from . import records as r
+from .assignors import ASSIGNORS, MemberSpec
+from .consumer_group import ConsumerGroup
+from .model import Assignment, ConsumerMember, MemberState
+from .reconcile import Target, reconcile
+from .requests import ConsumerGroupLimits
+from .topics import Topics, metadata_hash
+
+CONSUMER_SESSION: Final = "consumer session"
+CONSUMER_REBALANCE: Final = "consumer rebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStep:
+    """What a change may use, and the outcome that it fills."""
+
+    group: ConsumerGroup
+    limits: ConsumerGroupLimits
+    timers: TimerQueue
+    topics: Topics
+    now: Now
+    outcome: Outcome
+
+    def write(self, key: r.Key, value: r.Value | None) -> None:
+        """Change the group by one record."""
+        self.group.apply(key, value)
+        self.outcome.records.append(r.encode(key, value))
+
+    # -- members ----------------------------------------------------------------------------
+
+    def describe_member(self, member: ConsumerMember) -> None:
+        """Write what the member says of itself."""
+        self.write(
+            r.MemberKey(self.group.group_id, member.member_id),
+            r.MemberMetadata(
+                member.instance_id,
+                member.rack_id,
+                member.client_id,
+                member.client_host,
+                member.topic_names,
+                member.topic_regex,
+                member.rebalance_timeout_ms,
+                member.server_assignor,
+            ),
+        )
+
+    def set_current(self, member: ConsumerMember) -> None:
+        """Write what the member holds, and give it time for what it has to give up."""
+        self.write(
+            r.CurrentKey(self.group.group_id, member.member_id),
+            r.Current(
+                member.member_epoch,
+                member.previous_member_epoch,
+                member.state,
+                member.assigned,
+                member.pending_revocation,
+            ),
+        )
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self.extend_rebalance(member)
+        else:
+            self.timers.cancel(TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id))
+
+    def remove_member(self, member: ConsumerMember) -> None:
+        """Write that the member is gone; the epoch is the caller's."""
+        group_id, member_id = self.group.group_id, member.member_id
+        self.write(r.CurrentKey(group_id, member_id), None)
+        self.write(r.TargetKey(group_id, member_id), None)
+        self.write(r.MemberKey(group_id, member_id), None)
+        for kind in (CONSUMER_SESSION, CONSUMER_REBALANCE):
+            self.timers.cancel(TimerKey(kind, group_id, member_id))
+        self.forget_unused_regex(member.topic_regex)
+
+    def replace_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Another process takes the place of a static member, with its target and partitions."""
+        group_id = self.group.group_id
+        target = self.group.target(old.member_id)
+        self.write(r.CurrentKey(group_id, old.member_id), None)
+        self.write(r.TargetKey(group_id, old.member_id), None)
+        self.write(r.MemberKey(group_id, old.member_id), None)
+        for kind in (CONSUMER_SESSION, CONSUMER_REBALANCE):
+            self.timers.cancel(TimerKey(kind, group_id, old.member_id))
+        self.describe_member(new)
+        self.write(r.TargetKey(group_id, new.member_id), dict(target))
+        self.set_current(new)
+
+    def extend_session(self, member_id: str) -> None:
+        """A whole session from now to be heard of."""
+        deadline_ms = self.now.monotonic_ms + self.limits.group_consumer_session_timeout_ms
+        key = TimerKey(CONSUMER_SESSION, self.group.group_id, member_id)
+        self.timers.schedule(key, deadline_ms)
+
+    def extend_rebalance(self, member: ConsumerMember) -> None:
+        """The member's rebalance timeout from now, to give up partitions."""
+        key = TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id)
+        self.timers.schedule(key, self.now.monotonic_ms + member.rebalance_timeout_ms)
+
+    def forget_unused_regex(self, regex: str) -> None:
+        """Write that nobody subscribes by this regular expression any more."""
+        is_used = any(member.topic_regex == regex for member in self.group.members.values())
+        if regex in self.group.regexes and not is_used:
+            self.write(r.RegexKey(self.group.group_id, regex), None)
+
+    # -- epochs -----------------------------------------------------------------------------
+
+    def bump_epoch(self) -> None:
+        """Ask for a new target, with the topics as they are now."""
+        found = metadata_hash(self.topics, self.group.all_subscribed_names())
+        self.write(r.GroupEpochKey(self.group.group_id), r.GroupEpoch(self.group.epoch + 1, found))
+        self.group.checked_version = self.topics.version
+
+    def check_topics(self) -> None:
+        """Ask for a new target if the topics that members subscribe to have changed."""
+        if self.group.checked_version == self.topics.version:
+            return
+        if metadata_hash(self.topics, self.group.all_subscribed_names()) != (
+            self.group.metadata_hash
+        ):
+            self.bump_epoch()
+        self.group.checked_version = self.topics.version
+
+    def assign(self) -> None:
+        """Compute a new target if one is due."""
+        group, now_ms = self.group, self.now.wall_ms
+        if group.epoch <= group.target_epoch:
+            return
+        interval_ms = self.limits.group_consumer_assignment_interval_ms
+        since_ms = now_ms - group.target_timestamp_ms
+        # A clock that was set back must not hold targets up.
+        if group.target_epoch and 0 <= since_ms < interval_ms:
+            return
+        partitions = {}
+        specs = []
+        for member in group.members.values():
+            ids = group.subscribed_ids(member, self.topics)
+            for topic_id in ids:
+                facts = self.topics.by_id(topic_id)
+                if facts is not None:
+                    partitions[topic_id] = facts.partitions
+            target = group.target(member.member_id)
+            specs.append(MemberSpec(member.member_id, member.instance_id, ids, target))
+        default = self.limits.group_consumer_assignors[0]
+        assignor = ASSIGNORS.get(group.preferred_assignor(default), ASSIGNORS[default])
+        for member_id, assignment in assignor(specs, partitions).items():
+            if assignment != group.target(member_id):
+                self.write(r.TargetKey(group.group_id, member_id), dict(assignment))
+        self.write(r.TargetEpochKey(group.group_id), r.TargetEpoch(group.epoch, now_ms))
+
+    def reconcile(
+        self, member_id: str, owned: Assignment | None, *, subscription_changed: bool
+    ) -> None:
+        """Bring one member a step closer to its target."""
+        group = self.group
+        member = group.members[member_id]
+        if member.is_reconciled_to(group.target_epoch) and not subscription_changed:
+            return
+        moved = reconcile(
+            member,
+            Target(group.target_epoch, group.target(member_id)),
+            owned,
+            group.subscribed_ids(member, self.topics),
+            group.is_held,
+            subscription_changed=subscription_changed,
+        )
+        if moved != member:
+            self.set_current(moved)
+
+    def delete_group(self) -> None:
+        """Write that there is no such group, and nothing of it."""
+        group_id = self.group.group_id
+        for member in tuple(self.group.members.values()):
+            self.remove_member(member)
+        for regex in tuple(self.group.regexes):
+            self.write(r.RegexKey(group_id, regex), None)
+        self.write(r.TargetEpochKey(group_id), None)
+        self.write(r.GroupEpochKey(group_id), None)

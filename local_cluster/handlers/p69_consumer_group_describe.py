@@ -1,0 +1,107 @@
+"""ConsumerGroupDescribe v0-v1 (KIP-848): groups of the consumer protocol, with their epochs.
+
+v1 tells the type of each member (KIP-1099), which here is always 1, a member of the consumer
+protocol. Topics that no longer exist are left out of the assignments. Where a topic of a group is
+not to be seen by the client, the whole group is TOPIC_AUTHORIZATION_FAILED, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from local_cluster.groups.consumer.model import Assignment, plain
+from local_cluster.groups.consumer.requests import DescribedConsumerGroup
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .p15_describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from .registry import Reply, RequestContext, handles
+from .services import BrokerServices
+
+CONSUMER_MEMBER: Final = 1
+
+
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, min_version=0, max_version=1)
+def consumer_group_describe(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+    """Describe each group by itself."""
+    return _describe(broker, context, request)
+
+
+async def _describe(
+    broker: BrokerServices, context: RequestContext, request: Any
+) -> dict[str, Any]:
+    return {
+        "groups": [
+            await _describe_one(broker, context, group_id, request.include_authorized_operations)
+            for group_id in request.group_ids
+        ]
+    }
+
+
+async def _describe_one(
+    broker: BrokerServices, context: RequestContext, group_id: str, with_operations: bool
+) -> dict[str, Any]:
+    if not broker.authorize(context, "DESCRIBE", "GROUP", group_id):
+        group = DescribedConsumerGroup(ErrorCode.group_authorization_failed, group_id)
+    else:
+        try:
+            group = await broker.groups.describe_consumer_group(group_id)
+        except KafkaError as error:
+            group = DescribedConsumerGroup(error.code, group_id)
+    hidden = [
+        name
+        for member in group.members
+        for name in member.topic_names
+        if not broker.authorize(context, "DESCRIBE", "TOPIC", name)
+    ]
+    if hidden:
+        message = "The group has described topic(s) that the client is not authorized to describe."
+        group = DescribedConsumerGroup(ErrorCode.topic_authorization_failed, group_id, message)
+    operations = OPERATIONS_NOT_ASKED
+    if with_operations and group.error is ErrorCode.none:
+        operations = sum(
+            1 << code
+            for operation, code in GROUP_OPERATIONS.items()
+            if broker.authorize(context, operation, "GROUP", group_id)
+        )
+    return {
+        "error_code": group.error,
+        "error_message": group.message,
+        "group_id": group_id,
+        "group_state": group.state,
+        "group_epoch": group.epoch,
+        "assignment_epoch": group.target_epoch,
+        "assignor_name": group.assignor,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "rack_id": member.rack_id,
+                "member_epoch": member.member_epoch,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "subscribed_topic_names": member.topic_names,
+                "subscribed_topic_regex": member.topic_regex or None,
+                "assignment": _assignment(broker, plain(member.assigned)),
+                "target_assignment": _assignment(broker, group.targets.get(member.member_id, {})),
+                "member_type": CONSUMER_MEMBER,
+            }
+            for member in group.members
+        ],
+        "authorized_operations": operations,
+    }
+
+
+def _assignment(broker: BrokerServices, assignment: Assignment) -> dict[str, Any]:
+    named = []
+    for topic_id, partitions in assignment.items():
+        topic = broker.metadata.topic_by_id(topic_id)
+        if topic is not None:
+            named.append(
+                {
+                    "topic_id": topic_id,
+                    "topic_name": topic.name,
+                    "partitions": sorted(partitions),
+                }
+            )
+    return {"topic_partitions": named}

@@ -1,0 +1,277 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe over the wire, and what other APIs say then."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import local_cluster.handlers.p08_offset_commit
+import local_cluster.handlers.p09_offset_fetch
+import local_cluster.handlers.p11_join_group
+import local_cluster.handlers.p15_describe_groups
+import local_cluster.handlers.p16_list_groups
+import local_cluster.handlers.p42_delete_groups
+import local_cluster.handlers.p47_offset_delete
+import local_cluster.handlers.p68_consumer_group_heartbeat
+import local_cluster.handlers.p69_consumer_group_describe  # noqa: F401
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from tests.unit.local_cluster.groups.doubles import FakeBroker
+
+CONFIG = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    made = FakeBroker(partitions=2, config=CONFIG)
+    await made.lead()
+    made.add_topic("flights", 4)
+    yield made
+    await made.groups.stop()
+
+
+def beat(broker: FakeBroker, version: int = 1, **changes: Any) -> asyncio.Task[Any]:
+    fields: dict[str, Any] = {
+        "group_id": "boards",
+        "member_id": "m-1",
+        "member_epoch": 0,
+        "instance_id": None,
+        "rack_id": None,
+        "rebalance_timeout": -1,
+        "subscribed_topic_names": None,
+        "server_assignor": None,
+        "topic_partitions": None,
+    }
+    return broker.send(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, **(fields | changes))
+
+
+def join(broker: FakeBroker, version: int = 1, **changes: Any) -> asyncio.Task[Any]:
+    first = {
+        "rebalance_timeout": 60_000,
+        "subscribed_topic_names": ["flights"],
+        "topic_partitions": [],
+    }
+    return beat(broker, version, **(first | changes))
+
+
+def partitions(answer: Any) -> dict[uuid.UUID, tuple[int, ...]]:
+    return {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_join_stay_and_leave(broker: FakeBroker, version: int) -> None:
+    member_id = "" if version == 0 else "m-1"
+    joined = await join(broker, version, member_id=member_id)
+    assert joined.error_code is ErrorCode.none
+    assert joined.heartbeat_interval.total_seconds() == 0.3
+    assert joined.member_epoch == 1
+    assert joined.member_id if version == 0 else joined.member_id == "m-1"
+    topic_id = broker.metadata.topics["flights"].topic_id
+    assert partitions(joined) == {topic_id: (0, 1, 2, 3)}
+    own = {"member_id": joined.member_id, "member_epoch": 1}
+    stayed = await beat(broker, version, **own)
+    assert (stayed.error_code, stayed.member_epoch, stayed.assignment) == (0, 1, None)
+    left = await beat(broker, version, **(own | {"member_epoch": -1}))
+    assert (left.error_code, left.member_epoch) == (0, -1)
+    gone = await beat(broker, version, **own)
+    assert gone.error_code is ErrorCode.unknown_member_id
+    assert gone.error_message
+
+
+async def told(broker: FakeBroker, **changes: Any) -> ErrorCode:
+    """The error of a request to join."""
+    code: ErrorCode = (await join(broker, **changes)).error_code
+    return code
+
+
+async def test_requests_that_are_not_valid(broker: FakeBroker) -> None:
+    invalid = ErrorCode.invalid_request
+    assert await told(broker, group_id="") is invalid
+    assert await told(broker, member_id="") is invalid
+    assert await told(broker, instance_id="") is invalid
+    assert await told(broker, rebalance_timeout=-1) is invalid
+    assert await told(broker, topic_partitions=None) is invalid
+    assert await told(broker, subscribed_topic_names=None) is invalid
+    assert await told(broker, member_epoch=-3) is invalid
+    assert await told(broker, member_epoch=-2) is invalid
+    assert await told(broker, server_assignor="nope") is ErrorCode.unsupported_assignor
+    regex = {"subscribed_topic_names": None, "subscribed_topic_regex": "("}
+    assert await told(broker, **regex) is ErrorCode.invalid_regular_expression
+    assert await told(broker, member_epoch=1) is ErrorCode.group_id_not_found
+    assert broker.groups.list_groups()[1] == []
+
+
+async def test_epochs_that_are_fenced(broker: FakeBroker) -> None:
+    await join(broker)
+    assert (await beat(broker, member_epoch=2)).error_code is ErrorCode.fenced_member_epoch
+    await join(broker, member_id="m-2")
+    topic_id = broker.metadata.topics["flights"].topic_id
+    owns_all = [{"topic_id": topic_id, "partitions": (0, 1, 2, 3)}]
+    revoking = await beat(broker, member_epoch=1, topic_partitions=owns_all)
+    assert revoking.member_epoch == 1
+    (left,) = revoking.assignment.topic_partitions
+    assert len(left.partitions) == 2
+    owns_half = [{"topic_id": topic_id, "partitions": left.partitions}]
+    moved = await beat(broker, member_epoch=1, topic_partitions=owns_half)
+    assert moved.member_epoch == 2
+    # The answer was lost: the member may repeat its last epoch with what it may hold.
+    repeated = await beat(broker, member_epoch=1, topic_partitions=owns_half)
+    assert (repeated.error_code, repeated.member_epoch) == (ErrorCode.none, 2)
+    stale = await beat(broker, member_epoch=1, topic_partitions=owns_all)
+    assert stale.error_code is ErrorCode.fenced_member_epoch
+    assert (await join(broker)).error_code is ErrorCode.none, "with epoch 0 it may join again"
+
+
+async def test_static_members(broker: FakeBroker) -> None:
+    first = await join(broker, instance_id="i")
+    other: dict[str, Any] = {"member_id": "m-2", "instance_id": "i"}
+    assert await told(broker, **other) is ErrorCode.unreleased_instance_id
+    fenced = await beat(broker, member_epoch=1, **other)
+    assert fenced.error_code is ErrorCode.fenced_instance_id
+    unknown = await beat(broker, member_epoch=1, instance_id="x")
+    assert unknown.error_code is ErrorCode.unknown_member_id
+    left = await beat(broker, member_epoch=-2, instance_id="i")
+    assert (left.error_code, left.member_epoch) == (ErrorCode.none, -2)
+    back = await join(broker, **other)
+    assert partitions(back) == partitions(first)
+    assert back.member_epoch == 1, "nothing had to move"
+    late = await beat(broker, member_epoch=1, instance_id="i")
+    assert late.error_code is ErrorCode.fenced_instance_id
+
+
+async def test_positions_are_guarded_by_epochs(broker: FakeBroker) -> None:
+    await join(broker)
+    topic_id = broker.metadata.topics["flights"].topic_id
+
+    async def commit(epoch: int, member_id: str = "m-1", version: int = 10) -> ErrorCode:
+        entry = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
+        named = {"topic_id": topic_id} if version >= 10 else {"name": "flights"}
+        answer = await broker.send(
+            ApiKey.OFFSET_COMMIT,
+            version,
+            group_id="boards",
+            member_id=member_id,
+            generation_id_or_member_epoch=epoch,
+            topics=[{**named, "partitions": [entry]}],
+        )
+        code: ErrorCode = answer.topics[0].partitions[0].error_code
+        return code
+
+    assert await commit(1) is ErrorCode.none
+    assert await commit(2) is ErrorCode.stale_member_epoch
+    assert await commit(0) is ErrorCode.stale_member_epoch
+    assert await commit(1, "x") is ErrorCode.unknown_member_id
+    assert await commit(-1, "") is ErrorCode.unknown_member_id
+    assert await commit(1, version=8) is ErrorCode.unsupported_version
+
+    async def fetch(epoch: int, member_id: str | None) -> ErrorCode:
+        group = {
+            "group_id": "boards",
+            "member_id": member_id,
+            "member_epoch": epoch,
+            "topics": [{"topic_id": topic_id, "partition_indexes": (0,)}],
+        }
+        answer = await broker.send(ApiKey.OFFSET_FETCH, 10, groups=[group], require_stable=False)
+        code: ErrorCode = answer.groups[0].error_code
+        return code
+
+    assert await fetch(1, "m-1") is ErrorCode.none
+    assert await fetch(0, "m-1") is ErrorCode.stale_member_epoch
+    assert await fetch(1, "x") is ErrorCode.unknown_member_id
+    assert await fetch(-1, None) is ErrorCode.none
+
+
+async def test_how_it_is_listed_described_and_deleted(broker: FakeBroker) -> None:
+    await join(broker)
+    await join(broker, member_id="m-2", subscribed_topic_names=[], subscribed_topic_regex="fl.*")
+    (listed,) = (await broker.send(ApiKey.LIST_GROUPS, 5, types_filter=["Consumer"])).groups
+    assert (listed.group_id, listed.protocol_type, listed.group_type) == (
+        "boards",
+        "consumer",
+        "consumer",
+    )
+    assert listed.group_state == "Reconciling"
+    described = await broker.send(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        group_ids=["boards", "nobody"],
+        include_authorized_operations=True,
+    )
+    group, nobody = described.groups
+    assert nobody.error_code is ErrorCode.group_id_not_found
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
+    assert (group.assignor_name, group.authorized_operations) == ("uniform", 328)
+    first, second = sorted(group.members, key=lambda member: str(member.member_id))
+    assert (first.subscribed_topic_names, second.subscribed_topic_regex) == (("flights",), "fl.*")
+    assert len(first.assignment.topic_partitions[0].partitions) == 4
+    assert len(first.target_assignment.topic_partitions[0].partitions) == 2
+    assert (first.client_host, first.member_type) == ("/127.0.0.1", 1)
+    classic = await broker.send(
+        ApiKey.DESCRIBE_GROUPS, 6, groups=["boards"], include_authorized_operations=False
+    )
+    assert classic.groups[0].error_code is ErrorCode.group_id_not_found
+    deleted = await broker.send(ApiKey.DELETE_GROUPS, 2, groups_names=["boards"])
+    assert deleted.results[0].error_code is ErrorCode.non_empty_group
+    for member_id in ("m-1", "m-2"):
+        await beat(broker, member_id=member_id, member_epoch=-1)
+    deleted = await broker.send(ApiKey.DELETE_GROUPS, 2, groups_names=["boards"])
+    assert deleted.results[0].error_code is ErrorCode.none
+    assert broker.groups.list_groups()[1] == []
+
+
+async def test_an_id_changes_its_protocol_while_there_are_no_members(broker: FakeBroker) -> None:
+    protocols = [{"name": "range", "metadata": b"sub"}]
+    classic = {
+        "group_id": "boards",
+        "session_timeout": 10_000,
+        "rebalance_timeout": 60_000,
+        "member_id": "",
+        "group_instance_id": "i",
+        "protocol_type": "consumer",
+        "protocols": protocols,
+    }
+    joined = await broker.send(ApiKey.JOIN_GROUP, 9, **classic)
+    assert joined.error_code is ErrorCode.none
+    assert await told(broker) is ErrorCode.group_id_not_found
+    leaving = [{"member_id": joined.member_id, "group_instance_id": "i"}]
+    await broker.send(ApiKey.LEAVE_GROUP, 5, group_id="boards", members=leaving)
+    assert await told(broker) is ErrorCode.none
+    refused = await broker.send(ApiKey.JOIN_GROUP, 9, **classic)
+    assert refused.error_code is ErrorCode.inconsistent_group_protocol
+    beaten = await broker.send(
+        ApiKey.HEARTBEAT, 4, group_id="boards", generation_id=1, member_id="m-1"
+    )
+    assert beaten.error_code is ErrorCode.unknown_member_id
+    await beat(broker, member_epoch=-1)
+    assert (await broker.send(ApiKey.JOIN_GROUP, 9, **classic)).error_code is ErrorCode.none
+
+
+async def test_targets_are_computed_once_in_an_interval() -> None:
+    broker = FakeBroker(
+        partitions=1, config={**CONFIG, "group.consumer.assignment.interval.ms": "60000"}
+    )
+    await broker.lead()
+    broker.add_topic("flights", 4)
+    assert (await join(broker)).member_epoch == 1
+    late = await join(broker, member_id="m-2")
+    assert (late.member_epoch, late.assignment.topic_partitions) == (1, ())
+    await broker.groups.stop()
+
+
+async def test_who_may_not_see_a_topic(broker: FakeBroker) -> None:
+    broker.add_topic("fleet", 2)
+    broker.denied = {("DESCRIBE", "fleet")}
+    named = await join(broker, subscribed_topic_names=["fleet"])
+    assert named.error_code is ErrorCode.topic_authorization_failed
+    matched = await join(broker, subscribed_topic_names=None, subscribed_topic_regex="fl.*")
+    assert list(partitions(matched)) == [broker.metadata.topics["flights"].topic_id]
+    broker.denied = {("READ", "boards")}
+    assert await told(broker) is ErrorCode.group_authorization_failed

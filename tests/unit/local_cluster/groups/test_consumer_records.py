@@ -1,0 +1,103 @@
+"""Records of KIP-848 groups, byte for byte those of Kafka's Java classes."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
+from local_cluster.groups.consumer import records as r
+from local_cluster.groups.consumer.model import MemberState, ResolvedRegex
+from local_cluster.groups.records import GroupKey, OffsetKey, decode_key
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "consumer_group_records.txt"
+FLIGHTS = uuid.UUID(bytes=(1).to_bytes(8, "big") + (2).to_bytes(8, "big"))
+
+
+def read_golden() -> dict[str, tuple[bytes, bytes | None]]:
+    """name -> (key, value)"""
+    found: dict[str, tuple[bytes, bytes | None]] = {}
+    for line in GOLDEN.read_text().splitlines():
+        name, key, value = line.split()
+        found[name] = (bytes.fromhex(key), None if value == "-" else bytes.fromhex(value))
+    return found
+
+
+RECORDS = read_golden()
+FULL = r.MemberMetadata("i", "r", "c", "/h", (), "fl.*", 1000, "range")
+EXPECTED: dict[str, tuple[r.Key, r.Value | None]] = {
+    "epoch": (r.GroupEpochKey("boards"), r.GroupEpoch(7, -12345678901)),
+    "epoch_without_hash": (r.GroupEpochKey("boards"), r.GroupEpoch(7, 0)),
+    "epoch_tombstone": (r.GroupEpochKey("boards"), None),
+    "member": (
+        r.MemberKey("boards", "m-1"),
+        r.MemberMetadata(None, None, "c", "/h", ("a", "b"), "", 300_000, None),
+    ),
+    "member_full": (r.MemberKey("boards", "m-2"), FULL),
+    "member_tombstone": (r.MemberKey("boards", "m-1"), None),
+    "target_epoch": (r.TargetEpochKey("boards"), r.TargetEpoch(7, 99)),
+    "target": (r.TargetKey("boards", "m-1"), {FLIGHTS: frozenset({0, 1, 200})}),
+    "target_of_nothing": (r.TargetKey("boards", "m-1"), {}),
+    "current": (
+        r.CurrentKey("boards", "m-1"),
+        r.Current(
+            6, 5, MemberState.UNREVOKED_PARTITIONS, {FLIGHTS: {0: 3, 1: 6}}, {FLIGHTS: {2: 4}}
+        ),
+    ),
+    "current_of_nothing": (
+        r.CurrentKey("boards", "m-2"),
+        r.Current(-2, 9, MemberState.STABLE, {}, {}),
+    ),
+    "regex": (
+        r.RegexKey("boards", "fl.*"),
+        ResolvedRegex(("flights", "flocks"), 17, 1_700_000_000_000),
+    ),
+    "regex_tombstone": (r.RegexKey("boards", "fl.*"), None),
+}
+
+
+def key_of(key: bytes) -> r.Key:
+    decoded = decode_key(key)
+    assert decoded is not None
+    assert not isinstance(decoded, OffsetKey | GroupKey)
+    return decoded
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_written_as_kafka_writes_it(name: str) -> None:
+    assert r.encode(*EXPECTED[name]) == RECORDS[name]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_read_as_kafka_wrote_it(name: str) -> None:
+    key, value = RECORDS[name]
+    decoded = key_of(key)
+    assert decoded == EXPECTED[name][0]
+    if value is not None:
+        assert r.decode_value(decoded, value) == EXPECTED[name][1]
+
+
+def test_what_a_classic_member_adds_is_skipped() -> None:
+    key, value = RECORDS["member_classic"]
+    assert value is not None
+    assert r.decode_value(key_of(key), value) == FULL
+
+
+@pytest.mark.parametrize("name", [name for name, (_, value) in EXPECTED.items() if value])
+def test_every_cut_off_record_is_refused(name: str) -> None:
+    key, value = RECORDS[name]
+    assert value is not None
+    # What is read ends before the tagged fields that nobody knows of.
+    for size in range(len(value) - 1):
+        with pytest.raises(UnreadableRecordError):
+            r.decode_value(key_of(key), value[:size])
+
+
+def test_partitions_without_epochs_have_the_members() -> None:
+    # As Kafka before 4.3 wrote them.
+    value = b"\0\0" + b"\0\0\0\5\0\0\0\4\0" + b"\2" + FLIGHTS.bytes + b"\2\0\0\0\7\0" + b"\1\0"
+    current = r.decode_value(r.CurrentKey("g", "m"), value)
+    assert isinstance(current, r.Current)
+    assert current.assigned == {FLIGHTS: {7: 5}}
