@@ -10,6 +10,7 @@ from local_cluster.records.control import EndMarker, read_marker
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .index import RELATIVE_OFFSET_MAX
 from .log_writes import LogWrites
 
 
@@ -36,7 +37,9 @@ class FollowerAppends(LogWrites):
                 )
             next_offset = header.next_offset
         size_bytes = sum(header.size_bytes for header in headers)
-        if size_bytes > self.config.segment_bytes and len(headers) > 1:
+        span = next_offset - headers[0].base_offset if headers else 0
+        is_too_much = size_bytes > self.config.segment_bytes or span > RELATIVE_OFFSET_MAX
+        if is_too_much and len(headers) > 1:
             view, position = memoryview(buffer), 0
             for header in headers:
                 end = position + header.size_bytes

@@ -34,7 +34,8 @@ class LogWrites(LogState):
             raise KafkaError(ErrorCode.kafka_storage_error, f"{self}: {self._disk.refusal}")
         segment = self._segments.active
         if self._is_due(segment.size_bytes, size_bytes, last_offset, max_timestamp, now_ms):
-            self.roll(now_ms)
+            # A follower's batch may lie further ahead than an index can say (compaction).
+            self.roll(now_ms, max(headers[0].base_offset, self.log_end_offset))
             segment = self._segments.active
         try:
             segment.append(buffer, size_bytes, headers, last_offset, max_timestamp)
@@ -48,13 +49,14 @@ class LogWrites(LogState):
         self, held_bytes: int, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
         """Whether the active segment must be closed before an append, as LogSegment.shouldRoll."""
+        segment = self._segments.active
+        if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return True
         if not held_bytes:
             return False
         config = self.config
-        segment = self._segments.active
         return (
             held_bytes + size_bytes > config.segment_bytes
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
             or segment.waited_ms(now_ms, max_timestamp) > config.segment_ms - self._jitter_ms()
             or segment.indexes_are_full(config.segment_index_bytes)
         )
@@ -67,17 +69,19 @@ class LogWrites(LogState):
         seed = zlib.crc32(f"{self}-{self._segments.active.base_offset}".encode())
         return seed % min(jitter_ms, self.config.segment_ms)
 
-    def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log end offset.
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Close the active segment and begin a new one, at the log end offset or at `base_offset`
+        beyond it.
 
         Nothing to do where the active one is empty and begins there already.
         Raises KafkaError(kafka_storage_error) with the old segment still in use.
         """
-        if self._segments.active.base_offset == self.log_end_offset:
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        if self._segments.active.base_offset == base_offset:
             return
         try:
             self._flushing.add(self._snapshots.write(self.producers))
-            self._flushing.add(*self._segments.roll(self.log_end_offset, now_ms))
+            self._flushing.add(*self._segments.roll(base_offset, now_ms))
         except OSError as error:
             raise self._write_error("cannot roll", error) from error
 

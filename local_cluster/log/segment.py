@@ -301,7 +301,7 @@ class Segment:
     def position_of(self, offset: int) -> int | None:
         """Where the batch that holds `offset` begins (or, in a gap, the next one)."""
         position = self._known_positions.get(offset)
-        if position is not None:
+        if position is not None and position < self.size_bytes:
             return position
         found = find_offset(self.file, offset, self.offset_index.lookup(offset), self.size_bytes)
         return None if found is None else found.position

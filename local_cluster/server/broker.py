@@ -37,7 +37,7 @@ from .cold_reads import ColdReads
 from .compaction import Compaction
 from .connection import BrokerConnection
 from .flusher import GroupCommit
-from .housekeeping import Housekeeping
+from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from .isr_changes import IsrChanges
 from .replica_fetchers import ReplicaFetchers
 
@@ -208,16 +208,20 @@ class Broker:
 
     async def _after_cut(self, deletion: Deletion) -> None:
         """A replica's log was cut back: the checkpoints must not name what is gone."""
-        checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
-
-        def run() -> None:
-            deletion.run()
-            checkpoint.run()
-
-        try:
-            await asyncio.to_thread(run)
-        except OSError as error:
-            self._on_fatal(error)
+        disk = self._directory.disk
+        while True:
+            checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
+            try:
+                await asyncio.to_thread(deletion.run)
+                await asyncio.to_thread(checkpoint.run)
+                return
+            except OSError as error:
+                disk.note(error)
+                if not disk.is_full:
+                    self._on_fatal(error)
+                    return
+            # The log is not appended to before this is done, and on a full disk not at all.
+            await asyncio.sleep(SPACE_PROBE_INTERVAL_MS / 1000)
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():

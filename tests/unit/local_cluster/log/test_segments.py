@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
+from local_cluster.log.partition_log import PartitionLog
+from local_cluster.records.header import patch_base_offset, read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
@@ -60,6 +62,36 @@ def test_the_time_to_roll_survives_a_restart(tmp_path: Path) -> None:
     append(again, batch(1, timestamp_ms=6000))
     append(again, batch(1, timestamp_ms=6001))
     assert again.segment_base_offsets == (0, 2)
+
+
+def test_roll_when_an_offset_is_too_far_for_an_index(tmp_path: Path) -> None:
+    log = create(tmp_path)
+    for base in (0, 2**31 - 3, 2**31, 2**33):
+        follow(log, base)
+    # Three records: the last of the second batch is just within reach of the first segment.
+    assert log.segment_base_offsets == (0, 2**31, 2**33)
+    assert offsets_of(reopen(tmp_path)) == offsets_of(log)
+    assert len(offsets_of(log)) == 12
+    # Nor do several batches of one fetch, or an empty segment that begins too early, get in the
+    # way.
+    far = [batch(1), batch(1)]
+    for buffer, offset in zip(far, (2**34, 2**36), strict=True):
+        patch_base_offset(buffer, 0, offset)
+    headers = [read_header(buffer) for buffer in far]
+    log.roll(NOW_MS)
+    log.append_as_follower(far[0] + far[1], headers, now_ms=NOW_MS)
+    assert list(log.segment_base_offsets)[3:] == [2**33 + 3, 2**34, 2**36]
+    assert offsets_of(log)[12:] == [2**34, 2**36]
+    log.close()
+    for is_clean in (True, False):
+        assert offsets_of(reopen(tmp_path, is_clean=is_clean)) == offsets_of(log)
+
+
+def follow(log: PartitionLog, base_offset: int) -> None:
+    """Append a batch of three records at an offset that the leader gave."""
+    buffer = batch(3)
+    patch_base_offset(buffer, 0, base_offset)
+    log.append_as_follower(buffer, [read_header(buffer)], now_ms=NOW_MS)
 
 
 def test_roll_when_an_index_is_full(tmp_path: Path) -> None:
