@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.controller.model import INTERNAL_TOPICS
+from local_cluster.log.record_times import RecordsRefusedError
 from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
@@ -164,7 +165,14 @@ def _append(
             if header.is_transactional:
                 _check_transaction(context, request, partition, header, joined)
         if config.full_record_check:
-            check_records(entry.records, headers)
+            check_records(
+                entry.records,
+                headers,
+                log_append_time=config.log_append_time,
+                now_ms=broker.clock.now_ms(),
+                timestamp_before_ms_max=config.timestamp_before_ms_max,
+                timestamp_after_ms_max=config.timestamp_after_ms_max,
+            )
         if config.is_compacted:
             bad = check_keys(entry.records, headers)
             if bad:
@@ -320,7 +328,8 @@ def _refusal(
     partition: Partition | None,
     error: KafkaError,
 ) -> codec.PartitionProduced:
-    refused = _refused(entry, error.code, error.message or None)
+    blamed = error.record_errors if isinstance(error, RecordsRefusedError) else ()
+    refused = _refused(entry, error.code, error.message or None, blamed)
     if error.code is ErrorCode.not_leader_or_follower:
         leader = current_leader(broker, entry.topic, entry.partition)
         return refused._replace(current_leader=leader)

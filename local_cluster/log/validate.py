@@ -6,10 +6,16 @@ records; `check_records` does that for topics whose `heliograph.record.check` is
 `check_keys` looks for records without a key, which compacted topics refuse.
 
 The order of the checks and their error codes are those of Kafka's ProduceRequest.validateRecords,
-UnifiedLog.analyzeAndValidateRecords and LogValidator. Where this differs: a cut-off last batch is
-refused (Kafka drops it silently), an unknown codec answers unsupported_compression_type (Kafka:
-unknown_server_error), and the LogAppendTime bit from a client is always refused (Kafka clears it
-on CreateTime topics, which silently changes the visible times).
+UnifiedLog.analyzeAndValidateRecords and LogValidator; real/test_record_checks_like_kafka.py holds
+them against a Kafka. Where this differs:
+
+- a header whose largest timestamp is wrong and the LogAppendTime bit from a client are refused
+  (Kafka corrects both silently, which changes the visible times)
+- offset deltas other than 0, 1, 2... are refused by the full check (Kafka takes them uncompressed)
+- records that cannot be read answer invalid_record and an unknown codec
+  unsupported_compression_type (Kafka: unknown_server_error)
+- a cut-off batch behind a whole one is refused (Kafka drops it silently)
+- records that open to more than 64 MiB are refused where they are opened
 """
 
 from __future__ import annotations
@@ -25,6 +31,8 @@ from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .record_times import TimestampLimits, out_of_range
+
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""
 TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
@@ -33,6 +41,11 @@ RECORD_BYTES_MIN: Final = 7
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC_START: Final = 21
+_LENGTH_START: Final = 8
+_MAGIC_START: Final = 16
+_LENGTH: Final = struct.Struct(">i")
+OLD_RECORD_BYTES_MIN: Final = 14
+"""The smallest record of any format: format 0, without key and value."""
 _FORBIDDEN_BITS: Final = h.CONTROL_BIT | h.TIMESTAMP_TYPE_BIT | h.DELETE_HORIZON_BIT
 
 
@@ -65,7 +78,16 @@ def check_produced(
         if header.attributes:
             _check_attributes(header.attributes, allow_zstd, allow_transactional)
         if not log_append_time:
-            _check_timestamps(header, now_ms, timestamp_before_ms_max, timestamp_after_ms_max)
+            first, largest = header.base_timestamp, header.max_timestamp
+            if largest < first or (
+                now_ms is not None
+                and (
+                    largest - now_ms > timestamp_after_ms_max
+                    or (first >= 0 and now_ms - first > timestamp_before_ms_max)
+                )
+            ):
+                times = TimestampLimits(now_ms, timestamp_before_ms_max, timestamp_after_ms_max)
+                raise _wrong_times(view, position, header, times)
         headers.append(header)
         position += header.batch_length + h.LOG_OVERHEAD_BYTES
         if position == end:
@@ -81,14 +103,20 @@ def check_records(
     headers: Sequence[h.BatchHeader],
     position: int = 0,
     *,
+    log_append_time: bool = False,
+    now_ms: int | None = None,
+    timestamp_before_ms_max: int = TIMESTAMP_MS_MAX,
+    timestamp_after_ms_max: int = TIMESTAMP_MS_MAX,
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> None:
     """Open the batches that begin at `position` and compare their records with their headers.
 
     Costs a full decode in Python, so the data path asks for it only where the topic does.
     Raises KafkaError: invalid_record for records that are not in the format or whose offsets are
-    not 0, 1, 2, ...; invalid_timestamp where the largest timestamp is not the header's.
+    not 0, 1, 2, ...; invalid_timestamp where the largest timestamp is not the header's, and
+    RecordsRefusedError where a record's time is out of range.
     """
+    times = TimestampLimits(now_ms, timestamp_before_ms_max, timestamp_after_ms_max)
     for header, records in _open_batches(buffer, headers, position, decompressed_bytes_max):
         for index, record in enumerate(records):
             if record.offset != header.base_offset + index:
@@ -96,6 +124,10 @@ def check_records(
                     ErrorCode.invalid_record,
                     f"record {index} has offset delta {record.offset - header.base_offset}",
                 )
+        if log_append_time:
+            continue
+        if any(times.excludes(record.timestamp_ms) for record in records):
+            raise out_of_range(records, times)
         largest = max(record.timestamp_ms for record in records)
         if largest != header.max_timestamp:
             raise KafkaError(
@@ -143,7 +175,7 @@ def _check_batch(
 ) -> h.BatchHeader:
     """The header of the batch at `position`, if its bounds, CRC, counts and sequence are right."""
     if position + h.HEADER_BYTES > end:
-        raise _no_header(end - position)
+        raise _too_short(view, position, end)
     header = h.BatchHeader._make(_HEADER.unpack_from(view, position))
     (
         base_offset,
@@ -198,28 +230,35 @@ def _check_batch(
     return header
 
 
-def _check_timestamps(
-    header: h.BatchHeader, now_ms: int | None, before_ms_max: int, after_ms_max: int
-) -> None:
-    first, largest = header.base_timestamp, header.max_timestamp
-    if largest < first:
-        raise KafkaError(
+def _wrong_times(
+    view: memoryview, position: int, header: h.BatchHeader, times: TimestampLimits
+) -> KafkaError:
+    if header.max_timestamp < header.base_timestamp:
+        return KafkaError(
             ErrorCode.invalid_timestamp,
-            f"largest timestamp {largest} lies before the first, {first}",
+            f"largest timestamp {header.max_timestamp} lies before the first,"
+            f" {header.base_timestamp}",
         )
-    if now_ms is not None and (
-        largest - now_ms > after_ms_max or (first >= 0 and now_ms - first > before_ms_max)
-    ):
-        raise KafkaError(
-            ErrorCode.invalid_timestamp,
-            f"timestamps {first} to {largest} are out of range at {now_ms}",
-        )
+    # Only now is the batch opened: the client wants to know which records it should drop.
+    try:
+        records = decode_batch(view, position, header)
+    except (CompressionError, CorruptRecordError):
+        records = []
+    return out_of_range(records, times)
 
 
-def _no_header(size_bytes: int) -> KafkaError:
-    if size_bytes:
-        return KafkaError(ErrorCode.invalid_record, f"{size_bytes} bytes are no record batch")
-    return KafkaError(ErrorCode.invalid_record, "there is no record batch")
+def _too_short(view: memoryview, position: int, end: int) -> KafkaError:
+    """What Kafka finds in bytes that are no whole batch: none, an old format, or damage."""
+    rest = end - position
+    if rest >= h.LOG_OVERHEAD_BYTES:
+        (length,) = _LENGTH.unpack_from(view, position + _LENGTH_START)
+        if length < OLD_RECORD_BYTES_MIN:
+            return KafkaError(ErrorCode.corrupt_message, f"the batch claims {length} bytes")
+    if rest > _MAGIC_START:
+        magic = view[position + _MAGIC_START]
+        if magic != h.MAGIC:
+            return _wrong_magic(magic - 256 if magic > 127 else magic)
+    return KafkaError(ErrorCode.invalid_record, f"there is no whole record batch in {rest} bytes")
 
 
 def _wrong_magic(magic: int) -> KafkaError:

@@ -199,3 +199,5 @@ def _decode_records(payload: bytes, header: h.BatchHeader) -> Iterable[Record]:
             else header.base_timestamp + timestamp_delta
         )
         yield Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers)
+    if position != len(payload):
+        raise CorruptRecordError(f"{len(payload) - position} bytes behind the last record")

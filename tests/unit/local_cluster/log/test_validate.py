@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from local_cluster.log.record_times import RecordsRefusedError
 from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
@@ -16,8 +17,10 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 NOW_MS = 1_700_000_000_000
 
 
-def made(count: int = 3, codec: int = 0, key: bytes | None = b"k", **fields: int) -> bytearray:
-    records = [NewRecord(NOW_MS + index, key, b"v") for index in range(count)]
+def made(
+    count: int = 3, codec: int = 0, key: bytes | None = b"k", value: bytes = b"v", **fields: int
+) -> bytearray:
+    records = [NewRecord(NOW_MS + index, key, value) for index in range(count)]
     return encode_batch(records, codec=codec, **fields)
 
 
@@ -137,6 +140,35 @@ def test_times_are_bounded_on_create_time_topics() -> None:
     for now_ms in (NOW_MS + 11, NOW_MS + 2 - 21):
         assert refused(batch, now_ms=now_ms, **limits) is ErrorCode.invalid_timestamp
         check_produced(batch, now_ms=now_ms, log_append_time=True, **limits)
+
+
+def test_the_records_whose_times_are_out_of_range_are_named() -> None:
+    times = (NOW_MS, NOW_MS + 50, NOW_MS - 50, -1, NOW_MS + 1)
+    buffer = encode_batch([NewRecord(at, b"k", b"v") for at in times], codec=4)
+    limits: dict[str, Any] = {"timestamp_before_ms_max": 10, "timestamp_after_ms_max": 20}
+    with pytest.raises(RecordsRefusedError) as error:
+        check_produced(buffer, now_ms=NOW_MS, **limits)
+    assert error.value.code is ErrorCode.invalid_timestamp
+    assert [index for index, _ in error.value.record_errors] == [1, 2]
+    # By its header the batch is young enough; only the full check sees the one in the middle.
+    hidden = encode_batch([NewRecord(at, b"k", b"v") for at in (NOW_MS, NOW_MS - 50, NOW_MS)])
+    headers = check_produced(hidden, now_ms=NOW_MS, **limits)
+    with pytest.raises(RecordsRefusedError) as error:
+        check_records(hidden, headers, now_ms=NOW_MS, **limits)
+    assert [index for index, _ in error.value.record_errors] == [1]
+    check_records(hidden, headers, now_ms=NOW_MS, log_append_time=True, **limits)
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_a_batch_that_opens_to_too_much_is_refused(codec: int) -> None:
+    bomb = made(1, codec=codec, value=bytes(1 << 20))
+    assert len(bomb) < 100_000
+    headers = check_produced(bomb)
+    for check in (check_records, check_keys):
+        with pytest.raises(KafkaError) as error:
+            check(bomb, headers, decompressed_bytes_max=1 << 19)
+        assert error.value.code is ErrorCode.invalid_record
+        check(bomb, headers, decompressed_bytes_max=1 << 21)
 
 
 def test_keys_that_compacted_topics_miss() -> None:
