@@ -20,10 +20,10 @@ what comes after them from the same producer waits behind them.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from local_cluster.controller.model import INTERNAL_TOPICS
@@ -37,6 +37,7 @@ from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .acknowledgement import Acknowledgement, Waiting
 from .current_leader import current_leader, node_endpoints
 from .joining import Joining, Unjoined, begin, is_open, is_verifying, join, verify_here
 from .registry import Reply, RequestContext, handles
@@ -113,11 +114,11 @@ def _produce(
     broker: BrokerServices, context: RequestContext, request: codec.ProduceRequest, joined: Joined
 ) -> Reply:
     results: list[codec.PartitionProduced] = []
-    waiting: list[tuple[int, asyncio.Future[None]]] = []
+    waiting: list[Waiting] = []
     for entry in request.partitions:
-        result, future = _append(broker, context, request, entry, joined)
-        if future is not None:
-            waiting.append((len(results), future))
+        result, uncommitted = _append(broker, context, request, entry, joined)
+        if uncommitted is not None:
+            waiting.append((len(results), *uncommitted))
         results.append(result)
     if request.acks == ACKS_NONE:
         if any(result.error_code for result in results):
@@ -126,7 +127,8 @@ def _produce(
         return None
     if not waiting:
         return _encoded(broker, context, results)
-    return _answer_when_committed(broker, context, results, waiting, request.timeout_ms)
+    encode = partial(_encoded, broker, context)
+    return Acknowledgement(results, waiting, request.timeout_ms, encode).reply
 
 
 def _append(
@@ -135,8 +137,9 @@ def _append(
     request: codec.ProduceRequest,
     entry: codec.PartitionRecords,
     joined: Joined,
-) -> tuple[codec.PartitionProduced, asyncio.Future[None] | None]:
-    """Append one partition's batches; with the result what to wait for, if anything."""
+) -> tuple[codec.PartitionProduced, tuple[Partition, int] | None]:
+    """Append one partition's batches; with the result whose commit of which offset to wait for,
+    if any."""
     partition = None
     try:
         if entry.topic == NO_TOPIC and entry.topic_id is not None:
@@ -181,7 +184,7 @@ def _append(
             partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:
-        return _refusal(broker, entry, partition, error), None
+        return _refusal(entry, partition, error), None
     result = codec.PartitionProduced(
         entry.topic,
         entry.partition,
@@ -192,7 +195,7 @@ def _append(
         topic_id=entry.topic_id,
     )
     if request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
-        return result, partition.committed(appended.last_offset + 1)
+        return result, (partition, appended.last_offset + 1)
     return result, None
 
 
@@ -287,31 +290,15 @@ def _copied(entry: codec.PartitionRecords) -> codec.PartitionRecords:
 # -- answers ----------------------------------------------------------------------------------
 
 
-async def _answer_when_committed(
-    broker: BrokerServices,
-    context: RequestContext,
-    results: list[codec.PartitionProduced],
-    waiting: Sequence[tuple[int, asyncio.Future[None]]],
-    timeout_ms: int,
-) -> bytes:
-    await asyncio.wait([future for _, future in waiting], timeout=max(timeout_ms, 0) / 1000)
-    for index, future in waiting:
-        if not future.done():
-            future.cancel()
-            results[index] = _failed(results[index], ErrorCode.request_timed_out)
-        elif (error := future.exception()) is not None:
-            code = error.code if isinstance(error, KafkaError) else ErrorCode.unknown_server_error
-            results[index] = _failed(results[index], code)
-            if code is ErrorCode.not_leader_or_follower:
-                leader = current_leader(broker, results[index].topic, results[index].partition)
-                results[index] = results[index]._replace(current_leader=leader)
-    return _encoded(broker, context, results)
-
-
 def _encoded(
     broker: BrokerServices, context: RequestContext, results: list[codec.PartitionProduced]
 ) -> bytes:
-    leaders = [result.current_leader for result in results if result.current_leader is not None]
+    leaders = []
+    for index, result in enumerate(results):
+        if result.error_code == ErrorCode.not_leader_or_follower:
+            leader = current_leader(broker, result.topic, result.partition)
+            results[index] = result._replace(current_leader=leader)
+            leaders.append(leader)
     endpoints = node_endpoints(broker, context, leaders) if leaders else ()
     return codec.encode_response(context.api_version, results, node_endpoints=endpoints)
 
@@ -323,17 +310,14 @@ def _refuse_all(context: RequestContext, request: codec.ProduceRequest, code: Er
 
 
 def _refusal(
-    broker: BrokerServices,
     entry: codec.PartitionRecords,
     partition: Partition | None,
     error: KafkaError,
 ) -> codec.PartitionProduced:
     blamed = error.record_errors if isinstance(error, RecordsRefusedError) else ()
     refused = _refused(entry, error.code, error.message or None, blamed)
-    if error.code is ErrorCode.not_leader_or_follower:
-        leader = current_leader(broker, entry.topic, entry.partition)
-        return refused._replace(current_leader=leader)
-    if partition is not None and error.code not in TELLS_NO_LOG_START:
+    tells_no_start = error.code in (*TELLS_NO_LOG_START, ErrorCode.not_leader_or_follower)
+    if partition is not None and not tells_no_start:
         return refused._replace(log_start_offset=partition.log.log_start_offset)
     return refused
 
@@ -371,7 +355,3 @@ def _refused(
         error_message=message,
         topic_id=entry.topic_id,
     )
-
-
-def _failed(result: codec.PartitionProduced, code: ErrorCode) -> codec.PartitionProduced:
-    return codec.PartitionProduced(result.topic, result.partition, code, topic_id=result.topic_id)

@@ -2,15 +2,15 @@
 
 A handler is a plain function `(broker, context, request) -> Reply`. What it does before it
 returns happens in request order on its connection; it may return an awaitable for an answer that
-has to wait (an acknowledgement parked on the high watermark, a long poll, a rebalance), and the
-next request is dispatched meanwhile. Answers leave in request order whatever finishes first.
+has to wait (a rebalance; on the hot paths a `Deferred`), and the next request is dispatched
+meanwhile. Answers leave in request order whatever finishes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from local_cluster.wire.api import PRIVATE_API_KEY_MIN, ApiKey
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """Who asks, over which listener, and how."""
 
     api_key: int

@@ -33,6 +33,9 @@ from .truncation import find_divergence
 
 TO_HIGH_WATERMARK: Final = -1
 
+Settle = Callable[[ErrorCode], None]
+"""Told how a commit ended; must not raise."""
+
 
 class Flusher(Protocol):
     """Who makes appended records durable and calls `Partition.flushed` afterwards."""
@@ -91,7 +94,7 @@ class Partition:
         self._flusher = flusher
         self._now_ms = now_ms
         self._high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self._parked: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._parked: list[tuple[int, int, Settle]] = []
         self._ticket = itertools.count()
         self._watchers: set[Callable[[], None]] = set()
         self._append_watchers: set[Callable[[], None]] = set()
@@ -336,18 +339,32 @@ class Partition:
     def committed(self, next_offset: int) -> asyncio.Future[None]:
         """A future for "everything below `next_offset` is committed"."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._high_watermark >= next_offset:
-            future.set_result(None)
-        elif not self.is_leader:
-            future.set_exception(KafkaError(ErrorCode.not_leader_or_follower))
-        else:
-            heapq.heappush(self._parked, (next_offset, next(self._ticket), future))
+
+        def settle(error_code: ErrorCode) -> None:
+            if future.done():
+                return
+            if error_code:
+                future.set_exception(KafkaError(error_code))
+            else:
+                future.set_result(None)
+
+        self.when_committed(next_offset, settle)
         return future
 
     def request_flush(self) -> None:
         """Have made durable what is not, where the log is flushed at all."""
         if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
             self._flusher.request(self)
+
+    def when_committed(self, next_offset: int, settle: Settle) -> None:
+        """Call `settle` once: with `none` when everything below `next_offset` is committed, with
+        an error when that is not known to happen here any more. At once if it is so already."""
+        if self._high_watermark >= next_offset:
+            settle(ErrorCode.none)
+        elif not self.is_leader:
+            settle(ErrorCode.not_leader_or_follower)
+        else:
+            heapq.heappush(self._parked, (next_offset, next(self._ticket), settle))
 
     def flushed(self) -> None:
         """The log's flushed end offset has moved."""
@@ -360,9 +377,8 @@ class Partition:
         if code == ErrorCode.kafka_storage_error:
             self._settle_disk_waits(KafkaError(code))
         parked, self._parked = self._parked, []
-        for _, _, future in parked:
-            if not future.done():
-                future.set_exception(KafkaError(code))
+        for _, _, settle in parked:
+            settle(code)
         self._wake()
         self._wake_followers()
 
@@ -460,9 +476,8 @@ class Partition:
             return
         self._high_watermark = end_offset
         while self._parked and self._parked[0][0] <= end_offset:
-            _, _, future = heapq.heappop(self._parked)
-            if not future.done():
-                future.set_result(None)
+            _, _, settle = heapq.heappop(self._parked)
+            settle(ErrorCode.none)
         self._wake()
 
     def _wake(self) -> None:

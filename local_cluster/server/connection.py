@@ -16,8 +16,10 @@ import os
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Handler, RequestContext, find_handler
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.wire import messages
@@ -175,7 +177,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._paused_reading = True
         reply = self._call(handler, context, frame, position)
-        if isinstance(reply, Awaitable):
+        if type(reply) is bytes or type(reply) is list:
+            self._finish(slot, context, reply)
+        elif isinstance(reply, Deferred):
+            reply.then(partial(self._finish, slot, context))
+        elif isinstance(reply, Awaitable):
             task = asyncio.ensure_future(self._finish_later(slot, context, reply))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,65 @@
+"""The answer to a Produce with acks=all: it leaves when every partition's batches are committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from local_cluster.replication.partition import Partition
+from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.produce import PartitionProduced
+
+from .deferred import Deferred
+
+Waiting = tuple[int, Partition, int]
+"""(index of the result, its partition, the offset up to which it must be committed)."""
+
+
+class Acknowledgement:
+    """Waits for high watermarks, at most as long as the client said."""
+
+    __slots__ = ("_encode", "_left", "_results", "_timer", "reply")
+
+    def __init__(
+        self,
+        results: list[PartitionProduced],
+        waiting: Sequence[Waiting],
+        timeout_ms: int,
+        encode: Callable[[list[PartitionProduced]], bytes],
+    ) -> None:
+        self.reply = Deferred()
+        self._results = results
+        self._encode = encode
+        self._left = {index for index, _, _ in waiting}
+        self._timer: asyncio.TimerHandle | None = None
+        for index, partition, next_offset in waiting:
+            partition.when_committed(next_offset, partial(self._settled, index))
+        if not self.reply.is_done:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._expired)
+
+    def _settled(self, index: int, error_code: ErrorCode) -> None:
+        if self.reply.is_done:
+            return
+        self._left.discard(index)
+        if error_code:
+            self._fail(index, error_code)
+        if not self._left:
+            self._finish()
+
+    def _expired(self) -> None:
+        for index in self._left:
+            self._fail(index, ErrorCode.request_timed_out)
+        self._finish()
+
+    def _fail(self, index: int, error_code: ErrorCode) -> None:
+        result = self._results[index]
+        self._results[index] = PartitionProduced(
+            result.topic, result.partition, error_code, topic_id=result.topic_id
+        )
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.reply.resolve(self._encode(self._results))

@@ -1,0 +1,87 @@
+"""When the answer to a Produce leaves, and what it says then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from local_cluster.handlers.acknowledgement import Acknowledgement
+from local_cluster.handlers.deferred import Deferred
+from local_cluster.replication.partition import Partition, Settle
+from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.produce import PartitionProduced
+
+NEVER_MS = 600_000
+
+
+class FakePartition:
+    """Keeps who waits for a commit."""
+
+    def __init__(self) -> None:
+        self.parked: list[tuple[int, Settle]] = []
+
+    def when_committed(self, next_offset: int, settle: Settle) -> None:
+        self.parked.append((next_offset, settle))
+
+    def settle(self, error_code: ErrorCode = ErrorCode.none) -> None:
+        for _, settle in self.parked:
+            settle(error_code)
+
+
+def acknowledgement(
+    partitions: list[FakePartition], timeout_ms: int = NEVER_MS
+) -> tuple[Deferred, list[list[tuple[int, int]]]]:
+    """The reply, and the answers that were encoded: (partition, error code)."""
+    encoded: list[list[tuple[int, int]]] = []
+
+    def encode(results: list[PartitionProduced]) -> bytes:
+        encoded.append([(result.partition, result.error_code) for result in results])
+        return b"answer"
+
+    results = [PartitionProduced("t", index, 0, 7) for index in range(len(partitions) + 1)]
+    waiting = [(index, cast(Partition, partition), 8) for index, partition in enumerate(partitions)]
+    return Acknowledgement(results, waiting, timeout_ms, encode).reply, encoded
+
+
+async def test_it_leaves_with_the_last_commit() -> None:
+    first, second = FakePartition(), FakePartition()
+    reply, encoded = acknowledgement([first, second])
+    first.settle()
+    assert not reply.is_done
+    second.settle()
+    assert await reply == b"answer"
+    assert encoded == [[(0, 0), (1, 0), (2, 0)]]
+
+
+async def test_a_failure_is_told_for_its_partition_only() -> None:
+    first, second = FakePartition(), FakePartition()
+    reply, encoded = acknowledgement([first, second])
+    first.settle(ErrorCode.not_leader_or_follower)
+    second.settle()
+    assert reply.is_done
+    assert encoded == [[(0, ErrorCode.not_leader_or_follower), (1, 0), (2, 0)]]
+
+
+async def test_what_is_not_committed_in_time_is_said_to_be_so_and_a_late_commit_changes_nothing() -> (
+    None
+):
+    first, second = FakePartition(), FakePartition()
+    reply, encoded = acknowledgement([first, second], timeout_ms=10)
+    second.settle()
+    assert await asyncio.wait_for(asyncio.ensure_future(waited(reply)), 10) == b"answer"
+    first.settle()
+    assert encoded == [[(0, ErrorCode.request_timed_out), (1, 0), (2, 0)]]
+
+
+async def waited(reply: Deferred) -> object:
+    return await reply
+
+
+async def test_a_deferred_tells_who_came_before_and_who_came_after() -> None:
+    told: list[object] = []
+    early, late = Deferred(), Deferred()
+    early.then(told.append)
+    early.resolve(1)
+    late.resolve(2)
+    late.then(told.append)
+    assert told == [1, 2]
