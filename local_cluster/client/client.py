@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_random_exponential
+
 from local_cluster.wire import fetch as fetch_codec
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
@@ -24,6 +26,8 @@ from .model import (
     TopicPartition,
 )
 
+COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
+"""How long a new leader may take to know what is committed before callers are told so."""
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
 CONSUMER_REPLICA_ID: Final = -1
@@ -130,7 +134,24 @@ class KafkaClient(ClusterCalls):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by timestamp (-1 latest, -2 earliest), asked of each partition's leader."""
+        """Offsets by timestamp (-1 latest, -2 earliest), asked of each partition's leader.
+
+        Waits a little for a leader that does not know yet what is committed (KIP-207).
+        """
+        retry = AsyncRetrying(
+            retry=retry_if_result(_are_commits_unknown),
+            stop=stop_after_delay(COMMITS_KNOWN_SECONDS_MAX),
+            wait=wait_random_exponential(multiplier=0.02, max=0.5),
+            retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+        )
+        listed: dict[TopicPartition, ListedOffset] = await retry(
+            self._list_offsets, timestamps, isolation_level
+        )
+        return listed
+
+    async def _list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], isolation_level: int
+    ) -> dict[TopicPartition, ListedOffset]:
         leaders = await self._leaders(timestamps)
         results: dict[TopicPartition, ListedOffset] = {}
         by_node: dict[int, list[TopicPartition]] = {}
@@ -292,6 +313,10 @@ class KafkaClient(ClusterCalls):
 
 def _error(code: int, message: str | None) -> KafkaError | None:
     return KafkaError(code, message or "") if code else None
+
+
+def _are_commits_unknown(listed: Mapping[TopicPartition, ListedOffset]) -> bool:
+    return any(entry.error == ErrorCode.offset_not_available for entry in listed.values())
 
 
 def _new_topic(topic: NewTopic) -> Fields:

@@ -2,11 +2,13 @@
 
 Timestamps: -1 the high watermark (read_committed: the last stable offset), -2 the log start,
 -3 (v7, KIP-734) the record with the largest timestamp, others the first record at or after that
-time. v4 adds leader epochs (KIP-320). v8, v9 and v11 (KIP-405, KIP-1005, KIP-1023) ask about tiered
-storage: without it -4, the start of what is local, is the log start; -5, the end of what is remote,
-and -6, the start of what waits to be remote, are -1. v10 adds a timeout for reading remote storage
-(KIP-1075), which nothing here waits for. A code that is newer than the request's version, or that
-nobody knows, is UNSUPPORTED_VERSION.
+time. v4 adds leader epochs (KIP-320). A new leader that has not committed yet what it found answers
+OFFSET_NOT_AVAILABLE from v5 on (KIP-207), LEADER_NOT_AVAILABLE before, since the end would seem to
+go back. v8, v9 and v11 (KIP-405, KIP-1005, KIP-1023) ask about tiered storage: without it -4, the
+start of what is local, is the log start; -5, the end of what is remote, and -6, the start of what
+waits to be remote, are -1. v10 adds a timeout for reading remote storage (KIP-1075), which nothing
+here waits for. A code that is newer than the request's version, or that nobody knows, is
+UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ SINCE_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED: Final = 1
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
 
 @handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11)
@@ -74,6 +77,7 @@ def _find(
     committed_only = isolation_level == READ_COMMITTED
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp_ms == LATEST:
+        _require_commits(partition, version)
         return limit, -1, partition.leader_epoch
     if timestamp_ms < EARLIEST and version < SINCE_VERSION.get(timestamp_ms, version + 1):
         raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
@@ -87,5 +91,16 @@ def _find(
     else:
         found = partition.log.offset_for_timestamp(timestamp_ms)
     if found is None or found[0] >= limit:
+        _require_commits(partition, version)
         return -1, -1, -1
     return found[0], found[1], found[2]
+
+
+def _require_commits(partition: Partition, version: int) -> None:
+    """A leader that does not know yet what is committed must not say where that ends."""
+    if not partition.knows_commits:
+        raise KafkaError(
+            ErrorCode.offset_not_available
+            if version >= OFFSET_NOT_AVAILABLE_SINCE
+            else ErrorCode.leader_not_available
+        )

@@ -16,7 +16,7 @@ SLOW_SECONDS_MIN: Final = 0.05
 """A shorter round is never held against the file system."""
 SLOW_RATIO: Final = 2.0
 """How much longer than file by file (as estimated) a round may take."""
-BACKOFF_SECONDS: Final = 10.0
+BACKOFF_SECONDS: Final = 60.0
 FILE_SECONDS_START: Final = 0.002
 """What one file is thought to take before any was measured."""
 _MEMORY: Final = 0.9

@@ -94,6 +94,7 @@ class Partition:
         self._flusher = flusher
         self._now_ms = now_ms
         self._high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self._led_from_offset = 0
         self._parked: list[tuple[int, int, Settle]] = []
         self._ticket = itertools.count()
         self._watchers: set[Callable[[], None]] = set()
@@ -104,6 +105,11 @@ class Partition:
     def high_watermark(self) -> int:
         """The first offset that is not committed."""
         return self._high_watermark
+
+    @property
+    def knows_commits(self) -> bool:
+        """Whether all that the leader before may have committed is committed here too (KIP-207)."""
+        return self._high_watermark >= min(self._led_from_offset, self.log.log_end_offset)
 
     @property
     def last_stable_offset(self) -> int:
@@ -124,6 +130,7 @@ class Partition:
             return
         self.leader_epoch = leader_epoch
         self.is_leader = True
+        self._led_from_offset = self.log.log_end_offset
         self.in_sync = None
         self._settle_disk_waits()
         if state is not None and len(state.replicas) > 1:

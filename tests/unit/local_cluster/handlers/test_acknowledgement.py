@@ -62,9 +62,7 @@ async def test_a_failure_is_told_for_its_partition_only() -> None:
     assert encoded == [[(0, ErrorCode.not_leader_or_follower), (1, 0), (2, 0)]]
 
 
-async def test_what_is_not_committed_in_time_is_said_to_be_so_and_a_late_commit_changes_nothing() -> (
-    None
-):
+async def test_what_is_not_committed_in_time_is_told_so() -> None:
     first, second = FakePartition(), FakePartition()
     reply, encoded = acknowledgement([first, second], timeout_ms=10)
     second.settle()

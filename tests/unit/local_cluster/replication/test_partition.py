@@ -72,6 +72,20 @@ async def test_with_fsync_nothing_is_committed_before_the_flush() -> None:
     assert (subject.high_watermark, waiting.done()) == (3, True)
 
 
+async def test_a_new_leader_does_not_know_the_end_before_it_committed_what_it_found() -> None:
+    log = FakeLog()
+    log.log_end_offset = 5
+    subject = partition(FakeFlusher(), log)
+    assert not subject.knows_commits
+    append(subject, 2)
+    log.flushed_end_offset = 4
+    subject.flushed()
+    assert not subject.knows_commits
+    log.flushed_end_offset = 5
+    subject.flushed()
+    assert subject.knows_commits, "what came after it began to lead does not count"
+
+
 async def test_with_page_cache_an_append_commits() -> None:
     subject = partition(None, FakeLog())
     append(subject, 3)
