@@ -45,6 +45,7 @@ from .services import BrokerServices
 
 TELLS_NO_LOG_START: Final = frozenset(
     {
+        ErrorCode.not_leader_or_follower,
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.message_too_large,
         ErrorCode.corrupt_message,
@@ -316,8 +317,7 @@ def _refusal(
 ) -> codec.PartitionProduced:
     blamed = error.record_errors if isinstance(error, RecordsRefusedError) else ()
     refused = _refused(entry, error.code, error.message or None, blamed)
-    tells_no_start = error.code in (*TELLS_NO_LOG_START, ErrorCode.not_leader_or_follower)
-    if partition is not None and not tells_no_start:
+    if partition is not None and error.code not in TELLS_NO_LOG_START:
         return refused._replace(log_start_offset=partition.log.log_start_offset)
     return refused
 
