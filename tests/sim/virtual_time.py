@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 SECONDS_MAX = 3_600.0
@@ -20,6 +20,7 @@ class _JumpingSelector(selectors.SelectSelector):
         if timeout is None:
             raise RuntimeError("deadlock: every task waits and no timer runs")
         if timeout > 0:
+            self.loop.before_jump()
             self.loop.now += timeout
             if self.loop.now > SECONDS_MAX:
                 raise RuntimeError(f"the simulation is still busy after {SECONDS_MAX} s")
@@ -31,6 +32,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.before_jump: Callable[[], None] = lambda: None
+        """Called between two moments, when everything of the first has happened."""
         selector = _JumpingSelector()
         selector.loop = self
         super().__init__(selector)

@@ -1,0 +1,320 @@
+"""One broker of the simulated cluster: the real parts, on a simulated disk, network and clock.
+
+What server/broker.py puts together, with PORTS replaced: `SimDisk` for files, `SimNetwork` for
+sockets, `SimCoordination` for ZooKeeper, the loop's virtual time for the clock, and a flusher that
+takes time instead of a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, cast
+
+import local_cluster.handlers.all
+from local_cluster.controller.control_plane import ControlPlane
+from local_cluster.controller.coordination import CoordinationUnavailable
+from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.config import LogConfig
+from local_cluster.log.directory import LogDirectory
+from local_cluster.log.partition_log import LogSlice
+from local_cluster.log.tickets import Deletion
+from local_cluster.replication.partition import Partition
+from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.server.isr_changes import IsrChanges
+from local_cluster.server.replica_fetchers import ReplicaFetchers
+from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+
+from .sim_disk import SimDisk
+from .sim_network import SimLine, SimNetwork
+from .sim_zookeeper import SimCoordination, SimZooKeeper
+
+assert local_cluster.handlers.all, "importing it registers every handler"
+
+LISTENER = "PLAINTEXT"
+START_OF_TIME_MS = 1_700_000_000_000
+CHECKPOINT_SECONDS = 2.0
+HOME: contextvars.ContextVar[SimBroker | None] = contextvars.ContextVar("HOME", default=None)
+"""The broker that the running task belongs to."""
+
+
+def host_of(broker_id: int) -> str:
+    return f"b{broker_id}"
+
+
+class SimClock:
+    """The loop's time, and a wall clock that may be wrong."""
+
+    def __init__(self, skew_ms: int) -> None:
+        self.skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return START_OF_TIME_MS + self.monotonic_ms() + self.skew_ms
+
+    def monotonic_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+
+class SimFlusher:
+    """Group commit whose rounds take a while."""
+
+    def __init__(self, broker: SimBroker, random: Random) -> None:
+        self._broker = broker
+        self._random = random
+        self._dirty: dict[Partition, None] = {}
+        self._is_busy = False
+        self.is_slow = False
+
+    def request(self, partition: Partition) -> None:
+        self._dirty[partition] = None
+        if not self._is_busy:
+            self._is_busy = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        tickets = [(p, t) for p in dirty if (t := p.log.begin_flush()) is not None]
+        self._is_busy = bool(tickets)
+        if tickets:
+            seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
+            asyncio.get_running_loop().call_later(seconds, self._end, tickets, self._broker.life)
+
+    def _end(self, tickets: list[tuple[Partition, Any]], life: int) -> None:
+        if life != self._broker.life or not self._broker.is_alive:
+            return
+        for _, ticket in tickets:
+            ticket.run()
+        for partition, ticket in tickets:
+            partition.log.complete_flush(ticket)
+            partition.flushed()
+        if self._dirty:
+            self._begin()
+        else:
+            self._is_busy = False
+
+
+class SimBroker:
+    """A machine and the broker on it; `start` again after `kill` or `crash`."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        network: SimNetwork,
+        zookeeper: SimZooKeeper,
+        random: Random,
+        flush: Literal["fsync", "page_cache"],
+        config: Mapping[str, str],
+        flusher_of: Callable[[SimBroker, Random], SimFlusher] = SimFlusher,
+    ) -> None:
+        self.id = broker_id
+        self.host = host_of(broker_id)
+        self.disk = SimDisk()
+        self.life = 0
+        self.is_alive = False
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self._network = network
+        self._zookeeper = zookeeper
+        self._random = random
+        self._flusher_of = flusher_of
+        self.settings = BrokerSettings(
+            cluster="sim",
+            broker_id=broker_id,
+            rack=None,
+            listeners=(
+                Listener(
+                    name=LISTENER,
+                    host=self.host,
+                    port=9092,
+                    advertised_host=self.host,
+                    advertised_port=9092,
+                ),
+            ),
+            inter_broker_listener=LISTENER,
+            zookeeper_connect="sim",
+            zookeeper_session_timeout_ms=3_000,
+            log_dir="/data",
+            flush=flush,
+            config=dict(config),
+            ready_file="/ready",
+        )
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a process on what the disk has; it joins when it can."""
+        assert not self.is_alive
+        self.life += 1
+        self.is_alive = True
+        context = contextvars.copy_context()
+        context.run(HOME.set, self)
+        self._context = context
+        context.run(self._build)
+        asyncio.get_running_loop().create_task(self._join(), context=context)
+
+    def _build(self) -> None:
+        self.clock = SimClock(self._random.randint(-500, 500))
+        self.metadata = MetadataCache()
+        self.directory = LogDirectory(
+            Path(self.settings.log_dir), self.disk, broker_id=self.id, clock=self.clock
+        )
+        self.flusher = (
+            self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
+        )
+        self.fetchers = ReplicaFetchers(
+            self.settings,
+            self.metadata,
+            self.clock,
+            after_cut=self._after_cut,
+            open_line=self._open_line,
+        )
+        self.replicas = ReplicaSet(
+            broker_id=self.id,
+            broker_config=self.settings.config,
+            directory=self.directory,
+            cache=self.metadata,
+            flusher=self.flusher,
+            clock=self.clock,
+            fetching=self.fetchers,
+            isr_may_change=lambda partition: self.isr_changes.may_change(partition),
+        )
+        self.coordination = SimCoordination(self._zookeeper, self._random)
+        self.control_plane = ControlPlane(
+            self.settings,
+            self.clock,
+            self.metadata,
+            self._on_change,
+            coordination=self.coordination,
+            new_uuid=self._new_uuid,
+            open_line=self._open_line,
+        )
+        self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
+        self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
+        self.directory.open(
+            config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
+        )
+
+    async def _join(self) -> None:
+        self.isr_changes.start()
+        while True:
+            try:
+                await self.control_plane.start()
+                break
+            except (CoordinationUnavailable, KafkaError):
+                # The supervisor starts it again.
+                await asyncio.sleep(0.5)
+        assert self.metadata.cluster_id is not None
+        self.directory.bind_cluster_id(self.metadata.cluster_id)
+        self._network.listen(self.host, self.serve)
+        while True:
+            await asyncio.sleep(CHECKPOINT_SECONDS)
+            self.checkpoint()
+
+    def kill(self) -> None:
+        """kill -9: what was written is on the machine."""
+        self._end()
+        self.disk.process_died()
+
+    def crash(self) -> None:
+        """The power is gone: what was not synced may be lost."""
+        self._end()
+        self.disk.power_lost(self._random)
+
+    def _end(self) -> None:
+        self.is_alive = False
+        self.coordination.die()
+        self._network.close(self.host)
+        tasks, self.tasks = self.tasks, {}
+        for task in tasks:
+            task.cancel()
+
+    # -- what others call -----------------------------------------------------------------------
+
+    def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[bytes]:
+        """Dispatch a request now; its answer's body later. As server/connection.py does."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._context.copy().run(self._dispatch, connection, api, version, body, future)
+        return future
+
+    def _dispatch(
+        self, connection: str, api: int, version: int, body: bytes, future: asyncio.Future[bytes]
+    ) -> None:
+        handler = find_handler(api)
+        assert handler is not None
+        host, _, number = connection.partition("#")
+        context = RequestContext(
+            api, version, 0, host, "User:ANONYMOUS", LISTENER, host, int(number)
+        )
+        raw = memoryview(bytearray(body))
+        try:
+            request = raw if handler.raw else messages.decode_request(api, version, raw, 0)
+            reply = handler.function(cast(BrokerServices, self), context, request)
+        except (KafkaError, PeerError) as error:
+            future.set_exception(KafkaError(ErrorCode.network_exception, str(error)))
+            return
+        if asyncio.iscoroutine(reply) or asyncio.isfuture(reply):
+            asyncio.get_running_loop().create_task(self._answer(api, version, reply, future))
+        else:
+            future.set_result(_encoded(api, version, reply))
+
+    async def _answer(
+        self, api: int, version: int, reply: Any, future: asyncio.Future[bytes]
+    ) -> None:
+        try:
+            answer = await reply
+        except KafkaError as error:
+            if not future.done():
+                future.set_exception(error)
+            return
+        if not future.done():
+            future.set_result(_encoded(api, version, answer))
+
+    def authorize(self, *_: object) -> bool:
+        return True
+
+    def checkpoint(self) -> None:
+        """Write the offset checkpoints, as housekeeping does."""
+        self.directory.checkpoint(self._high_watermarks())
+
+    # -- inside -----------------------------------------------------------------------------
+
+    async def _open_line(self, host: str, port: int) -> SimLine:
+        return await self._network.open_line(self.host, host)
+
+    def _on_change(self, changes: Changes) -> None:
+        self.replicas.apply(changes)
+
+    async def _after_cut(self, deletion: Deletion) -> None:
+        checkpoint = self.directory.prepare_checkpoint(self._high_watermarks())
+        await asyncio.sleep(self._random.uniform(0.001, 0.01))
+        deletion.run()
+        checkpoint.run()
+
+    def _high_watermarks(self) -> dict[tuple[str, int], int]:
+        return {(p.topic, p.partition): p.high_watermark for p in self.replicas}
+
+    def _new_uuid(self) -> uuid.UUID:
+        return uuid.UUID(int=self._random.getrandbits(128), version=4)
+
+
+def _encoded(api: int, version: int, reply: Any) -> bytes:
+    if isinstance(reply, bytes):
+        return reply
+    if isinstance(reply, list):
+        return b"".join(
+            part.read()
+            if isinstance(part, LogSlice)
+            else part
+            for part in reply
+        )
+    return messages.encode_response(ApiKey(api), version, reply)

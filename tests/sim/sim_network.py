@@ -1,0 +1,151 @@
+"""A network between simulated brokers: delays, cut links, connections that break.
+
+Bytes of one connection keep their order in each direction. While a link is cut they wait (TCP
+sends them again), and a connection that saw a cut may break instead; so a request of long ago can
+still arrive. The death of a process breaks its connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+POLL_SECONDS = 0.1
+"""How often bytes that wait at a cut link try again."""
+BREAK_CHANCE = 0.15
+"""Of a connection, at each such try."""
+
+Serve = Callable[[str, int, int, bytes], "asyncio.Future[bytes]"]
+"""(connection id, api, version, body) to the answer's body; begins at once, in order."""
+
+
+class SimNetwork:
+    """All links; hosts are named."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.slow_hosts: set[str] = set()
+        self._servers: dict[str, Serve] = {}
+        self._cut: set[tuple[str, str]] = set()
+        self._lines: list[SimLine] = []
+        self._connections = 0
+
+    def listen(self, host: str, serve: Serve) -> None:
+        self._servers[host] = serve
+
+    def close(self, host: str) -> None:
+        """The process on a host died."""
+        self._servers.pop(host, None)
+        for line in [line for line in self._lines if host in (line.source, line.target)]:
+            line.abort("a process died")
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing gets from one host to the other."""
+        self._cut.add((source, target))
+
+    def heal(self) -> None:
+        self._cut.clear()
+        self.slow_hosts.clear()
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cut
+
+    def delay_seconds(self, source: str, target: str) -> float:
+        slow = source in self.slow_hosts or target in self.slow_hosts
+        return self.random.uniform(0.05, 0.4) if slow else self.random.uniform(0.0002, 0.005)
+
+    async def open_line(self, source: str, target: str) -> SimLine:
+        await asyncio.sleep(2 * self.delay_seconds(source, target))
+        if self.is_cut(source, target) or self.is_cut(target, source):
+            await asyncio.sleep(1.0)
+            raise KafkaError(ErrorCode.network_exception, f"no way from {source} to {target}")
+        if target not in self._servers:
+            raise KafkaError(ErrorCode.network_exception, f"{target} refuses connections")
+        self._connections += 1
+        line = SimLine(self, source, target, self._servers[target], self._connections)
+        self._lines.append(line)
+        return line
+
+    def forget(self, line: SimLine) -> None:
+        if line in self._lines:
+            self._lines.remove(line)
+
+
+class SimLine:
+    """One connection, as `local_cluster.network.Line`."""
+
+    def __init__(
+        self, network: SimNetwork, source: str, target: str, serve: Serve, connection_id: int
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.is_closed = False
+        self._network = network
+        self._serve = serve
+        self._name = f"{source}#{connection_id}"
+        loop = asyncio.get_running_loop()
+        self._requests: asyncio.Queue[tuple[int, int, bytes, asyncio.Future[tuple[memoryview, int]]]] = (
+            asyncio.Queue()
+        )
+        self._answers: asyncio.Queue[
+            tuple[asyncio.Future[bytes], asyncio.Future[tuple[memoryview, int]]]
+        ] = asyncio.Queue()
+        self._waiting: dict[asyncio.Future[tuple[memoryview, int]], None] = {}
+        self._tasks = [loop.create_task(self._carry_there()), loop.create_task(self._carry_back())]
+
+    def send(
+        self, api: ApiKey, version: int, body: tuple[bytes, ...]
+    ) -> Awaitable[tuple[memoryview, int]]:
+        future: asyncio.Future[tuple[memoryview, int]] = asyncio.get_running_loop().create_future()
+        if self.is_closed:
+            future.set_exception(KafkaError(ErrorCode.network_exception, "the line is closed"))
+            return future
+        self._waiting[future] = None
+        future.add_done_callback(lambda done: self._waiting.pop(done, None))
+        self._requests.put_nowait((api, version, b"".join(body), future))
+        return future
+
+    def abort(self, reason: str) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._network.forget(self)
+        for task in self._tasks:
+            task.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting:
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.network_exception, reason))
+                future.exception()  # nobody may ask for it any more
+
+    async def _carry_there(self) -> None:
+        while True:
+            api, version, body, future = await self._requests.get()
+            await self._pass(self.source, self.target)
+            self._answers.put_nowait((self._serve(self._name, api, version, body), future))
+
+    async def _carry_back(self) -> None:
+        while True:
+            serving, future = await self._answers.get()
+            try:
+                answer = await serving
+            except KafkaError as error:
+                self.abort(f"the peer closed: {error}")
+                return
+            await self._pass(self.target, self.source)
+            if not future.done():
+                future.set_result((memoryview(bytearray(answer)), 0))
+
+    async def _pass(self, source: str, target: str) -> None:
+        network = self._network
+        await asyncio.sleep(network.delay_seconds(source, target))
+        while network.is_cut(source, target):
+            await asyncio.sleep(POLL_SECONDS)
+            if network.random.random() < BREAK_CHANCE:
+                # Cancels this task too, at its next await.
+                self.abort("timed out")
+                await asyncio.sleep(0)

@@ -1,0 +1,146 @@
+"""ZooKeeper for simulations: sessions with timeouts, answers and watches that come late or never."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from local_cluster.controller.coordination import (
+    CoordinationUnavailable,
+    SessionState,
+    ZkOp,
+    Znode,
+)
+from tests.unit.local_cluster.controller.fake_zookeeper import FakeCoordination, FakeZooKeeper
+
+SESSION_SECONDS = 3.0
+CONNECT_SECONDS_MAX = 10.0
+PING_SECONDS = 0.5
+
+
+class SimCoordination(FakeCoordination):
+    """One broker's client, as `Coordination`.
+
+    The server ends a session that was not heard of for SESSION_SECONDS; the client learns of it
+    when it reaches the server again, as ZooKeeper's clients do.
+    """
+
+    def __init__(self, server: FakeZooKeeper, random: Random) -> None:
+        super().__init__(server)
+        self._random = random
+        self._heard_at = 0.0
+        self._is_expired = True
+        self._is_suspended = False
+        self._is_dead = False
+        self._pinging: asyncio.Task[None] | None = None
+
+    # -- faults -----------------------------------------------------------------------------
+
+    def die(self) -> None:
+        """The process is gone; its session stays until it times out."""
+        self._is_dead = True
+        self.cut_off = True
+        loop = asyncio.get_running_loop()
+        loop.call_at(max(loop.time(), self._heard_at + SESSION_SECONDS), self._expire)
+
+    def _expire(self) -> None:
+        if not self._is_expired:
+            self._is_expired = True
+            self.server.expire(self.session_id)
+
+    # -- the client -------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        waited = 0.0
+        while self.cut_off:
+            await asyncio.sleep(PING_SECONDS)
+            waited += PING_SECONDS
+            if waited > CONNECT_SECONDS_MAX:
+                raise CoordinationUnavailable("no connection")
+        self._connect()
+        self._pinging = asyncio.get_running_loop().create_task(self._ping())
+
+    async def stop(self) -> None:
+        if self._pinging is not None:
+            self._pinging.cancel()
+        if not self.cut_off and not self._is_expired:
+            self.server.expire(self.session_id)
+        self._is_expired = True
+
+    def _connect(self) -> None:
+        self.new_session()
+        self._is_expired = False
+        self._heard_at = asyncio.get_running_loop().time()
+
+    async def _ping(self) -> None:
+        """The session's life, on both sides."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            if self.cut_off:
+                if not self._is_suspended and not self._is_dead:
+                    self._is_suspended = True
+                    self.on_session(SessionState.SUSPENDED)
+                if loop.time() - self._heard_at > SESSION_SECONDS:
+                    self._expire()
+                continue
+            if self._is_expired:
+                self.on_session(SessionState.LOST)
+                self._connect()
+                self._resume()
+            elif self._is_suspended:
+                self._resume()
+            self._heard_at = loop.time()
+
+    def _resume(self) -> None:
+        self._is_suspended = False
+        self.on_session(SessionState.CONNECTED)
+        self.on_path(None)
+
+    async def read(self, path: str, *, watch: bool = False) -> Znode | None:
+        await self._there()
+        answer = await super().read(path, watch=watch)
+        await self._back()
+        return answer
+
+    async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:
+        await self._there()
+        answer = await super().children(path, watch=watch)
+        await self._back()
+        return answer
+
+    async def commit(self, ops: Sequence[ZkOp]) -> tuple[int, ...]:
+        await self._there()
+        answer = await super().commit(ops)
+        await self._back()
+        return answer
+
+    async def _there(self) -> None:
+        await asyncio.sleep(self._random.uniform(0.0002, 0.004))
+        if self.cut_off or self._is_expired:
+            raise CoordinationUnavailable("cut off")
+
+    async def _back(self) -> None:
+        """An answer whose connection broke meanwhile is lost, whatever happened."""
+        await asyncio.sleep(self._random.uniform(0.0002, 0.004))
+        if self.cut_off or self._is_expired:
+            raise CoordinationUnavailable("the answer was lost")
+
+
+class SimZooKeeper(FakeZooKeeper):
+    """Watches arrive later than the change, and never at a client that is cut off."""
+
+    random: Random = Random(0)
+
+    def fire(self, paths: Sequence[str]) -> None:
+        loop = asyncio.get_running_loop()
+        for path in dict.fromkeys(paths):
+            clients = self.watches.pop(path, set())
+            for client in sorted(clients, key=lambda client: client.session_id):
+                loop.call_later(self.random.uniform(0.0002, 0.01), _tell, client, path)
+
+
+def _tell(client: FakeCoordination, path: str) -> None:
+    if not client.cut_off:
+        client.on_path(path)
