@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from local_cluster.clock import Clock
@@ -155,6 +155,10 @@ class _Source:
                 self._line.abort("fetching ended")
 
     async def _round(self, due: Mapping[Partition, Position]) -> None:
+        # A replica that led a moment ago may have more in its log than on its disk, and what it
+        # asks at tells its leader how far it counts.
+        if await self._wait_durable(due):
+            return
         damaged = [p for p in due if p.log.corruption is not None]
         if damaged:
             await self._throw_away(damaged)
@@ -184,11 +188,16 @@ class _Source:
                     cuts.append(cut)
         for cut in cuts:
             await self._owner.after_cut(cut)
-        waits = [wait for p in due if (wait := p.durable()) is not None]
+        await self._wait_durable(due)
+
+    async def _wait_durable(self, partitions: Iterable[Partition]) -> bool:
+        """Wait until all that was appended is on the disk; whether that took any waiting."""
+        waits = [wait for p in partitions if (wait := p.durable()) is not None]
         if waits:
             await asyncio.wait(waits)
             for wait in waits:
                 wait.exception()  # a failed disk ends the broker elsewhere
+        return bool(waits)
 
     async def _fetch(
         self, due: Mapping[Partition, Position]

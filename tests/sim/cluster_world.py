@@ -145,7 +145,9 @@ class SimWorld:
             controller = self._controller()
             if controller is not None:
                 try:
-                    (created,) = await controller.control_plane.create_topics([spec])
+                    (created,) = await controller.as_its_own(
+                        controller.control_plane.create_topics([spec])
+                    )
                 except KafkaError:
                     created = None
                 if created is not None and (
@@ -464,5 +466,3 @@ def _task_of_home(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
         if not home.is_alive:
             task.cancel()
     return task
-
-

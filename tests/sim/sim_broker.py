@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import local_cluster.handlers.all
 from local_cluster.controller.control_plane import ControlPlane
@@ -40,6 +40,8 @@ from .sim_network import SimLine, SimNetwork
 from .sim_zookeeper import SimCoordination, SimZooKeeper
 
 assert local_cluster.handlers.all, "importing it registers every handler"
+
+Result = TypeVar("Result")
 
 LISTENER = "PLAINTEXT"
 START_OF_TIME_MS = 1_700_000_000_000
@@ -238,6 +240,10 @@ class SimBroker:
         for task in tasks:
             task.cancel()
 
+    def as_its_own(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Have the broker do something; it dies with the broker."""
+        return asyncio.get_running_loop().create_task(work, context=self._context)
+
     # -- what others call -----------------------------------------------------------------------
 
     def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[bytes]:
@@ -311,10 +317,5 @@ def _encoded(api: int, version: int, reply: Any) -> bytes:
     if isinstance(reply, bytes):
         return reply
     if isinstance(reply, list):
-        return b"".join(
-            part.read()
-            if isinstance(part, LogSlice)
-            else part
-            for part in reply
-        )
+        return b"".join(part.read() if isinstance(part, LogSlice) else part for part in reply)
     return messages.encode_response(ApiKey(api), version, reply)

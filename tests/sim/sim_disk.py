@@ -113,7 +113,9 @@ class SimDisk:
                 inode.synced = b""
             after, before = bytes(inode.content), inode.synced
             if after.startswith(before):
-                kept = random.choice((len(before), len(after), random.randint(len(before), len(after))))
+                kept = random.choice(
+                    (len(before), len(after), random.randint(len(before), len(after)))
+                )
                 after = after[:kept]
             elif random.random() < 0.5:
                 after = before

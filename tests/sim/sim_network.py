@@ -88,9 +88,9 @@ class SimLine:
         self._serve = serve
         self._name = f"{source}#{connection_id}"
         loop = asyncio.get_running_loop()
-        self._requests: asyncio.Queue[tuple[int, int, bytes, asyncio.Future[tuple[memoryview, int]]]] = (
-            asyncio.Queue()
-        )
+        self._requests: asyncio.Queue[
+            tuple[int, int, bytes, asyncio.Future[tuple[memoryview, int]]]
+        ] = asyncio.Queue()
         self._answers: asyncio.Queue[
             tuple[asyncio.Future[bytes], asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
