@@ -331,7 +331,9 @@ class SimProducer:
         )
         try:
             async with asyncio.timeout(4.0):
-                frame, position = await line.send(ApiKey.PRODUCE, PRODUCE_VERSION, tuple(body))
+                frame, position = await line.send(
+                    ApiKey.PRODUCE, PRODUCE_VERSION, tuple(map(bytes, body))
+                )
         except TimeoutError:
             line.abort("no answer")
             raise

@@ -30,7 +30,7 @@ class _Inode:
         self.modified_ms = 0
 
     def sync(self) -> None:
-        if self.synced != self.content:
+        if self.synced is None or self.content != self.synced:
             self.synced = bytes(self.content)
 
 

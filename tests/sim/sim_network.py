@@ -19,6 +19,7 @@ POLL_SECONDS = 0.1
 BREAK_CHANCE = 0.15
 """Of a connection, at each such try."""
 
+Answer = asyncio.Future[tuple[memoryview, int]]
 Serve = Callable[[str, int, int, bytes], "asyncio.Future[bytes]"]
 """(connection id, api, version, body) to the answer's body; begins at once, in order."""
 
@@ -100,7 +101,7 @@ class SimLine:
     def send(
         self, api: ApiKey, version: int, body: tuple[bytes, ...]
     ) -> Awaitable[tuple[memoryview, int]]:
-        future: asyncio.Future[tuple[memoryview, int]] = asyncio.get_running_loop().create_future()
+        future: Answer = asyncio.get_running_loop().create_future()
         if self.is_closed:
             future.set_exception(KafkaError(ErrorCode.network_exception, "the line is closed"))
             return future
