@@ -14,6 +14,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import iter_headers
 from local_cluster.settings import FlushMode
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
 
@@ -75,6 +76,12 @@ async def partition_of(client: KafkaClient, topic: str, partition: int = 0) -> A
     return (await client.metadata([topic])).topics[topic].partitions[partition]
 
 
+async def all_in_sync(client: KafkaClient, topic: str) -> bool:
+    """Whether every replica of every partition is in sync, and there is a leader."""
+    partitions = (await client.metadata([topic])).topics[topic].partitions.values()
+    return all(p.leader >= 0 and len(p.isr) == len(p.replicas) for p in partitions)
+
+
 async def leader_of(
     brokers: Sequence[BrokerProcess], client: KafkaClient, topic: str, partition: int = 0
 ) -> BrokerProcess:
@@ -103,6 +110,22 @@ async def replicas_are_equal(
         return all(other == first for other in others)
 
     await eventually(equal)
+
+
+async def ask_controller(client: KafkaClient, api: ApiKey, fields: Mapping[str, Any]) -> Any:
+    """The controller's answer, whoever that is by now."""
+    async with asyncio.timeout(EVENTUALLY_SECONDS):
+        while True:
+            try:
+                controller_id = (await client.metadata()).controller_id
+                answer = await client.call(api, fields, node_id=controller_id)
+            except KafkaError:
+                await asyncio.sleep(0.1)
+                continue
+            if answer.error_code == ErrorCode.none:
+                return answer
+            assert answer.error_code == ErrorCode.not_controller, answer
+            await asyncio.sleep(0.1)
 
 
 class IdempotentProducer:

@@ -22,6 +22,7 @@ from local_cluster.controller.cluster_state import (
     ClusterState,
     EraseTopic,
     Event,
+    FinishReassignments,
     TopicPartition,
     WriteState,
 )
@@ -39,6 +40,7 @@ from local_cluster.controller.isr_requests import (
     decide_isr,
 )
 from local_cluster.controller.model import NO_LEADER, UNWRITTEN, ClusterImage
+from local_cluster.controller.reassignments import PlannedReplicas, ReassignmentRequest
 from local_cluster.controller.state_writer import StateWriter
 from local_cluster.controller.term import Fenced, Term
 from local_cluster.controller.topic_admin import TopicAdmin
@@ -168,6 +170,16 @@ class ActiveController:
                 check_proposer(self.state, broker_id, broker_epoch)
                 log.info("broker %d shuts down and is relieved", broker_id)
                 await self.apply(fsm.BrokerLeaving(broker_id))
+
+    async def alter_reassignments(
+        self, requests: Sequence[ReassignmentRequest], *, may_change_factor: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin or cancel moves of replicas. Raises KafkaError for all of them."""
+        async with self._lock:
+            with self._as_kafka_errors():
+                return await self._admin.alter_reassignments(
+                    requests, may_change_factor=may_change_factor
+                )
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition], unclean: bool
@@ -378,9 +390,20 @@ class ActiveController:
             for effect in decided.effects:
                 if isinstance(effect, EraseTopic) and await self._eraser.erase(effect.name):
                     events.append(fsm.TopicErased(effect.name))
+                elif isinstance(effect, FinishReassignments):
+                    events.extend(await self._finish_reassignments(effect))
                 elif isinstance(effect, ClearMark):
                     await self._eraser.clear_mark(effect.name)
         self._publish_image(again=isinstance(event, fsm.Loaded))
+
+    async def _finish_reassignments(self, effect: FinishReassignments) -> list[Event]:
+        plans = {i: PlannedReplicas(ids, None) for i, ids in effect.replicas.items()}
+        seen = await self._admin.write_replicas(effect.topic, plans)
+        if isinstance(seen, KafkaError):
+            log.error("moved replicas of %s are not noted: %s", effect.topic, seen)
+            return []
+        log.info("replicas of %s were moved: %s", effect.topic, dict(effect.replicas))
+        return [fsm.TopicsSeen({effect.topic: seen})]
 
     def _publish_image(self, *, again: bool) -> None:
         """Publish what differs; `again`, even what does not, so that every broker answers."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from local_cluster.controller import znodes
-from local_cluster.controller.cluster_state import Loaded, SeenTopic
+from local_cluster.controller.cluster_state import Loaded, Reassignment, SeenTopic
 from local_cluster.controller.coordination import (
     CommitConflict,
     Coordination,
@@ -84,7 +84,14 @@ class ClusterReader:
                         if replica in brokers and brokers[replica].broker_epoch > read.modified_zxid
                     }
             topics[name] = TopicState(name, topic.topic_id, partitions, dict(topic.configs))
-        return Loaded(brokers, topics, marked, frozenset(outlived), frozenset(forgetful))
+        reassigning = {
+            (name, index): each
+            for name, topic in seen.items()
+            for index, each in topic.reassigning.items()
+        }
+        return Loaded(
+            brokers, topics, marked, frozenset(outlived), frozenset(forgetful), reassigning
+        )
 
     async def brokers(self) -> dict[int, BrokerEndpoints]:
         """All registrations; watches their list and each of them."""
@@ -153,7 +160,7 @@ class ClusterReader:
                 return ValueError(str(error))
             if assignment.topic_id is not None:
                 configs = await self.configs(name)
-                return SeenTopic(assignment.topic_id, assignment.replicas, configs)
+                return seen_topic(assignment, configs)
             await self._add_topic_id(path, znode, assignment)
         return ValueError(f"{path} changes too fast")
 
@@ -169,6 +176,23 @@ class ClusterReader:
         with contextlib.suppress(CommitConflict):
             op = SetPayload(path, payload, znode.version)
             await self._term.commit(self._coordination, (op,))
+
+
+def seen_topic(assignment: znodes.TopicAssignment, configs: Mapping[str, str]) -> SeenTopic:
+    """A topic znode that has a topic id, as the controller's nouns."""
+    assert assignment.topic_id is not None, "the caller adds a topic id"
+    moving = sorted(assignment.adding.keys() | assignment.removing.keys())
+    return SeenTopic(
+        assignment.topic_id,
+        assignment.replicas,
+        configs,
+        {
+            index: Reassignment(
+                assignment.adding.get(index, ()), assignment.removing.get(index, ())
+            )
+            for index in moving
+        },
+    )
 
 
 def _read_state(key: tuple[str, int], znode: Znode, replicas: tuple[int, ...]) -> ReadState | None:

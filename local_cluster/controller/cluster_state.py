@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
 
@@ -18,6 +19,13 @@ class Deletion:
     topic: TopicState
     waiting: frozenset[int]
     """Brokers that have not yet said that their replicas are gone."""
+
+
+class Reassignment(NamedTuple):
+    """Replicas of one partition that come and go, as the topic znode says (KIP-455)."""
+
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class ClusterState:
     lost what it had not flushed; kept as `outlived` is."""
     keeps_tails: bool = True
     """Whether what a replica reported survives any crash of its broker (`flush: fsync`)."""
+    reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     unclean_default: bool = False
     """unclean.leader.election.enable where the topic says nothing."""
 
@@ -51,6 +60,7 @@ class SeenTopic:
     topic_id: uuid.UUID
     replicas: Mapping[int, tuple[int, ...]]
     configs: Mapping[str, str]
+    reassigning: Mapping[int, Reassignment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,7 @@ class Loaded:
     """Partitions whose leader registered anew after the state was written."""
     forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
     """In-sync replicas that did, where that matters."""
+    reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +191,15 @@ class ClearMark:
     name: str
 
 
-Effect = WriteState | EraseTopic | ClearMark
+@dataclass(frozen=True, slots=True)
+class FinishReassignments:
+    """Write the replicas of partitions whose reassignment is done into the topic's znode."""
+
+    topic: str
+    replicas: Mapping[int, tuple[int, ...]]
+
+
+Effect = WriteState | EraseTopic | ClearMark | FinishReassignments
 
 
 @dataclass(frozen=True, slots=True)

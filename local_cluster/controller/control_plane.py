@@ -19,13 +19,15 @@ from local_cluster.clock import Clock
 from local_cluster.controller import isr_messages, membership, znodes
 from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
+from local_cluster.controller.cluster_state import Reassignment
 from local_cluster.controller.config_writer import ConfigPlan, write_topic_configs
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
 from local_cluster.controller.delta_json import decode_reply, encode_hand_over
 from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
 from local_cluster.controller.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import NO_CONTROLLER
+from local_cluster.controller.model import NO_CONTROLLER, PartitionState
+from local_cluster.controller.reassignments import ReassignmentRequest
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicCreation,
@@ -270,6 +272,30 @@ class ControlPlane:
             for topic in self._cache.topics.values()
             for state in topic.partitions.values()
         )
+
+    async def alter_reassignments(
+        self,
+        requests: Sequence[ReassignmentRequest],
+        *,
+        may_change_factor: bool,
+        timeout_ms: int,
+    ) -> dict[tuple[str, int], KafkaError | None]:
+        """Begin or cancel moves of replicas; one result per request. Raises KafkaError."""
+        controller = self._require_controller()
+        results = await self._finish(
+            controller.alter_reassignments(requests, may_change_factor=may_change_factor),
+            timeout_ms,
+        )
+        await self._published(controller)
+        return results
+
+    def reassignments(self) -> Mapping[tuple[str, int], tuple[PartitionState, Reassignment]]:
+        """Moves that are under way, as the controller knows. Raises KafkaError."""
+        state = self._require_controller().state
+        return {
+            (name, index): (state.topics[name].partitions[index], moving)
+            for (name, index), moving in state.reassigning.items()
+        }
 
     async def elect_leaders(
         self, partitions: Sequence[tuple[str, int]], *, unclean: bool, timeout_ms: int

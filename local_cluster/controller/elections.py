@@ -39,7 +39,8 @@ def decide_leader(
             return None
         first = next((replica for replica in alive if replica not in leaving), alive[0])
         return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=alive)
-    in_sync = tuple(replica for replica in state.isr if replica in live)
+    # A replica that was reassigned away is in sync no more, where another is.
+    in_sync = tuple(replica for replica in state.isr if replica in alive)
     for unwanted in (forgetful, leaving):
         in_sync = tuple(replica for replica in in_sync if replica not in unwanted) or in_sync
     if not in_sync and unclean and alive:

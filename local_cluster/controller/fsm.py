@@ -4,7 +4,7 @@
     Loaded            adopt what ZooKeeper holds; begin marked deletions; elect where needed
     BrokersSeen       elect for every partition that a broker's coming or going touches
     TopicsSeen        adopt new topics and partitions and elect; forget what is no longer there
-    ConfigsSeen       replace a topic's configs
+    ConfigsSeen       replace a topic's configs; elect where they now allow an unclean leader
     StatesWritten     adopt leaders that are now in ZooKeeper
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
     BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
@@ -12,6 +12,7 @@
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
     TopicErased       forget the deletion
+    any               finish the reassignments whose added replicas are in sync
 
 Guarantees: a leader changes only through a `WriteState` that names the znode version it was
 decided on, and is adopted only by `StatesWritten`; every change of leader or ISR raises the leader
@@ -42,6 +43,7 @@ from local_cluster.controller.cluster_state import (
     ElectionsWanted,
     EraseTopic,
     Event,
+    FinishReassignments,
     Loaded,
     ReplicasDeleted,
     SeenTopic,
@@ -62,6 +64,7 @@ from local_cluster.controller.model import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.reassignments import find_done
 
 __all__ = [
     "BrokerLeaving",
@@ -75,6 +78,7 @@ __all__ = [
     "ElectionsWanted",
     "EraseTopic",
     "Event",
+    "FinishReassignments",
     "Loaded",
     "ReplicasDeleted",
     "SeenTopic",
@@ -92,6 +96,13 @@ __all__ = [
 
 def step(state: ClusterState, event: Event) -> Step:
     """Decide what follows from one event."""
+    done = _decide(state, event)
+    if not done.state.reassigning:
+        return done
+    return Step(done.state, (*done.effects, *_finish_reassignments(done.state)))
+
+
+def _decide(state: ClusterState, event: Event) -> Step:
     match event:
         case Loaded():
             return _load(state, event)
@@ -132,6 +143,13 @@ def step(state: ClusterState, event: Event) -> Step:
             return Step(replace(state, deletions=deletions))
 
 
+def _finish_reassignments(state: ClusterState) -> list[Effect]:
+    by_topic: dict[str, dict[int, tuple[int, ...]]] = {}
+    for (name, index), replicas in find_done(state).items():
+        by_topic.setdefault(name, {})[index] = replicas
+    return [FinishReassignments(name, replicas) for name, replicas in by_topic.items()]
+
+
 def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
     """A partition that has no state in ZooKeeper yet."""
     return PartitionState(partition, tuple(replicas), NO_LEADER, NO_EPOCH, (), UNWRITTEN)
@@ -148,6 +166,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         outlived=event.outlived | _led_by(event.topics, bounced) | state.outlived,
         forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
+        reassigning=event.reassigning,
     )
     marked = _mark(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
@@ -232,6 +251,7 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
     deletions = dict(state.deletions)
     effects: list[Effect] = []
     touched: list[TopicPartition] = []
+    reassigning = {key: each for key, each in state.reassigning.items() if key[0] not in seen}
     for name, topic in seen.items():
         if topic is None:
             topics.pop(name, None)
@@ -241,10 +261,16 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
             before = topics.get(name)
             after = _merge(name, before, topic)
             topics[name] = after
+            reassigning |= {(name, index): each for index, each in topic.reassigning.items()}
             known = {} if before is None else before.partitions
             touched += [(name, p) for p, each in after.partitions.items() if known.get(p) != each]
-    outlived = _of(topics, state.outlived)
-    after_state = replace(state, topics=topics, deletions=deletions, outlived=outlived)
+    after_state = replace(
+        state,
+        topics=topics,
+        deletions=deletions,
+        outlived=_of(topics, state.outlived),
+        reassigning=reassigning,
+    )
     return Step(after_state, (*effects, *_elect(after_state, touched)))
 
 
@@ -344,6 +370,7 @@ def _mark(state: ClusterState, names: Collection[str]) -> Step:
         deletions=deletions,
         outlived=_of(topics, state.outlived),
         forgetful=frozenset(each for each in state.forgetful if each[0][0] in topics),
+        reassigning={key: each for key, each in state.reassigning.items() if key[0] in topics},
     )
     return Step(after, tuple(effects))
 

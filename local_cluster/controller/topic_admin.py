@@ -12,8 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_reader import gather_bounded
-from local_cluster.controller.cluster_state import ClusterState, Event, SeenTopic
+from local_cluster.controller.cluster_reader import gather_bounded, seen_topic
+from local_cluster.controller.cluster_state import (
+    ClusterState,
+    Event,
+    SeenTopic,
+    TopicPartition,
+)
 from local_cluster.controller.coordination import (
     CommitConflict,
     Conflict,
@@ -22,6 +27,11 @@ from local_cluster.controller.coordination import (
     Create,
     SetPayload,
     ZkOp,
+)
+from local_cluster.controller.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    plan_reassignment,
 )
 from local_cluster.controller.term import Term
 from local_cluster.controller.topic_requests import (
@@ -160,9 +170,65 @@ class TopicAdmin:
             except CommitConflict:
                 continue
             topic = self._controller.state.topics[name]
-            seen = SeenTopic(topic.topic_id, grown.replicas, topic.configs)
-            await self._controller.apply(fsm.TopicsSeen({name: seen}))
+            await self._controller.apply(fsm.TopicsSeen({name: seen_topic(grown, topic.configs)}))
             return None
+        return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
+
+    async def alter_reassignments(
+        self, requests: Sequence[ReassignmentRequest], *, may_change_factor: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin or cancel moves of replicas; one result per request."""
+        results: dict[TopicPartition, KafkaError | None] = {}
+        planned: dict[str, dict[int, PlannedReplicas]] = {}
+        for request in requests:
+            key = (request.topic, request.partition)
+            try:
+                plan = plan_reassignment(
+                    self._controller.state, request, may_change_factor=may_change_factor
+                )
+            except KafkaError as error:
+                results[key] = error
+            else:
+                results[key] = None
+                planned.setdefault(request.topic, {})[request.partition] = plan
+        for name, plans in planned.items():
+            seen = await self.write_replicas(name, plans)
+            if isinstance(seen, KafkaError):
+                results |= dict.fromkeys(((name, index) for index in plans), seen)
+            else:
+                await self._controller.apply(fsm.TopicsSeen({name: seen}))
+        return results
+
+    async def write_replicas(
+        self, name: str, plans: Mapping[int, PlannedReplicas]
+    ) -> SeenTopic | KafkaError:
+        """Write the replicas of some partitions into the topic's znode; the topic as it then is."""
+        path = znodes.topic_path(name)
+        for _ in range(CONFLICTS_MAX):
+            znode = await self._coordination.read(path)
+            topic = self._controller.state.topics.get(name)
+            if znode is None or topic is None:
+                return KafkaError(ErrorCode.unknown_topic_or_partition)
+            stored = znodes.decode_topic(znode.payload)
+            moving = {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
+            kept = stored.replicas.keys() - plans.keys()
+            changed = znodes.TopicAssignment(
+                topic.topic_id,
+                {**stored.replicas, **{index: plan.replicas for index, plan in plans.items()}},
+                {i: r for i, r in stored.adding.items() if i in kept}
+                | {i: r.adding for i, r in moving.items() if r.adding},
+                {i: r for i, r in stored.removing.items() if i in kept}
+                | {i: r.removing for i, r in moving.items() if r.removing},
+            )
+            if changed != stored:
+                try:
+                    await self._term.commit(
+                        self._coordination,
+                        (SetPayload(path, znodes.encode_topic(changed), znode.version),),
+                    )
+                except CommitConflict:
+                    continue
+            return seen_topic(changed, topic.configs)
         return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
 
     async def create_partitions(

@@ -1,7 +1,6 @@
-"""ListPartitionReassignments v0 (KIP-455): there are none.
+"""ListPartitionReassignments v0 (KIP-455): which replicas are being moved; the controller only.
 
-Partitions are not moved between brokers yet, so the list is empty, on every broker (Kafka with
-ZooKeeper answers on the controller only). Tools ask before they describe a topic.
+Without topics it is about all of them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
@@ -19,8 +18,29 @@ from .services import BrokerServices
 def list_partition_reassignments(
     broker: BrokerServices, context: RequestContext, request: Any
 ) -> Reply:
-    """Nothing is being moved."""
-    error = ErrorCode.none
-    if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
-        error = ErrorCode.cluster_authorization_failed
-    return {"error_code": error, "error_message": None, "topics": ()}
+    """Tell the moves that are under way."""
+    try:
+        if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
+            raise KafkaError(ErrorCode.cluster_authorization_failed)
+        moving = broker.control_plane.reassignments()
+    except KafkaError as error:
+        return {"error_code": error.code, "error_message": error.message or None, "topics": ()}
+    wanted = None
+    if request.topics is not None:
+        wanted = {(entry.name, int(i)) for entry in request.topics for i in entry.partition_indexes}
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (name, index), (state, reassignment) in moving.items():
+        if wanted is None or (name, index) in wanted:
+            topics.setdefault(name, []).append(
+                {
+                    "partition_index": index,
+                    "replicas": state.replicas,
+                    "adding_replicas": reassignment.adding,
+                    "removing_replicas": reassignment.removing,
+                }
+            )
+    return {
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
+    }

@@ -172,6 +172,13 @@ class LogDirectory:
             if log.topic == topic and log.topic_id == topic_id:
                 self._garbage += self.delete_log(topic, log.partition).trees
 
+    def delete_replica(self, topic: str, partition: int) -> None:
+        """Take out one log that was moved to other brokers; `collect_garbage` has the files.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        self._garbage += self.delete_log(topic, partition).trees
+
     def collect_garbage(self) -> Deletion:
         """What `delete_topic` left to remove, to be run by a worker."""
         trees, self._garbage = self._garbage, []

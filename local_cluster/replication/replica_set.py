@@ -148,6 +148,7 @@ class ReplicaSet:
         config = LogConfig.of(topic.configs, self._broker_config)
         for state in topic.partitions.values():
             if self._broker_id not in state.replicas:
+                self._drop_moved(topic, state.partition)
                 continue
             try:
                 partition = self._replica(topic, state, config)
@@ -166,6 +167,24 @@ class ReplicaSet:
                 self._lead(partition, state)
             else:
                 self._follow(partition, state)
+
+    def _drop_moved(self, topic: TopicState, index: int) -> None:
+        """Delete a replica that was moved to other brokers.
+
+        What the controller says of this very topic id names the replicas, and this is none of
+        them: a positive record, where a partition that is merely missing would not be.
+        """
+        log = self._directory.get(topic.name, index)
+        if log is None or log.topic_id != topic.topic_id:
+            return
+        partition = self._partitions.get(topic.name, {}).pop(index, None)
+        if partition is not None:
+            self._resign(partition, partition.leader_epoch)
+        _log.info("%s was moved to other brokers and is deleted here", log)
+        try:
+            self._directory.delete_replica(topic.name, index)
+        except KafkaError as error:
+            _log.error("%s stays until the next start: %s", log, error)
 
     def _replica(self, topic: TopicState, state: PartitionState, config: LogConfig) -> Partition:
         partitions = self._partitions.setdefault(topic.name, {})

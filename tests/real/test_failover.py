@@ -14,6 +14,7 @@ from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from tests.replicas import (
     IdempotentProducer,
+    all_in_sync,
     bootstrap,
     eventually,
     leader_of,
@@ -119,8 +120,3 @@ async def test_a_rolling_restart_loses_and_doubles_nothing(zookeeper: str, tmp_p
             ]
             assert keys == list(range(partition, sent, 3))
             await replicas_are_equal(brokers, "t", partition)
-
-
-async def all_in_sync(client: KafkaClient, topic: str) -> bool:
-    partitions = (await client.metadata([topic])).topics[topic].partitions
-    return all(len(p.isr) == len(p.replicas) for p in partitions.values())

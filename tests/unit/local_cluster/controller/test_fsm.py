@@ -64,7 +64,7 @@ class TestDecideLeader:
             # the whole ISR is away: it stays, so that its members alone may lead
             (partition(0, 1, 2, 3, isr=(1, 2)), {3}, (NO_LEADER, 1, (1, 2))),
             # reassigned away from its leader
-            (PartitionState(0, (2,), 1, 3, (1, 2), 0), {1, 2}, (2, 4, (1, 2))),
+            (PartitionState(0, (2,), 1, 3, (1, 2), 0), {1, 2}, (2, 4, (2,))),
         ],
     )
     def test_decision(

@@ -1,0 +1,115 @@
+"""Moving replicas between brokers (KIP-455): what is asked, and when it is done. Pure.
+
+    asked      the topic znode gets target + removed replicas, and says which are added and removed
+    under way  the added ones fetch and join the ISR, as any follower does
+    done       all added ones are in sync, and one that stays: the znode gets the target, and the
+               election then takes the removed ones out of the ISR, and leadership from them
+
+A cancelled one is turned round: what was added is removed. Whoever is asked for in between starts
+from the replicas that were there before anything was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from local_cluster.controller.cluster_state import ClusterState, Reassignment, TopicPartition
+from local_cluster.controller.model import PartitionState
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+
+class ReassignmentRequest(NamedTuple):
+    """One partition of AlterPartitionReassignments."""
+
+    topic: str
+    partition: int
+    target: tuple[int, ...] | None
+    """None cancels what is under way."""
+
+
+class PlannedReplicas(NamedTuple):
+    """What the topic znode says of one partition."""
+
+    replicas: tuple[int, ...]
+    reassignment: Reassignment | None
+
+
+def plan_reassignment(
+    state: ClusterState, request: ReassignmentRequest, *, may_change_factor: bool = True
+) -> PlannedReplicas:
+    """What to write for a request. Raises KafkaError, with Kafka's codes."""
+    topic = state.topics.get(request.topic)
+    partition = None if topic is None else topic.partitions.get(request.partition)
+    if partition is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
+    under_way = state.reassigning.get((request.topic, request.partition))
+    added = under_way.adding if under_way is not None else ()
+    origin = tuple(replica for replica in partition.replicas if replica not in added)
+    target = request.target
+    if target is None:
+        if under_way is None:
+            raise KafkaError(
+                ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
+            )
+        return _turned_round(partition, origin, added)
+    _check_target(target, state.brokers.keys())
+    if not may_change_factor and len(target) != len(origin):
+        raise KafkaError(
+            ErrorCode.invalid_replication_factor,
+            f"The replication factor is changed from {len(origin)} to {len(target)}",
+        )
+    adding = tuple(replica for replica in target if replica not in origin)
+    removing = tuple(replica for replica in origin if replica not in target)
+    if not adding and not removing:
+        # Only the order changes, which is nobody's move; or what was under way is undone.
+        return _turned_round(partition, target, [a for a in added if a not in target])
+    return PlannedReplicas((*target, *removing), Reassignment(adding, removing))
+
+
+def _turned_round(
+    partition: PartitionState, replicas: tuple[int, ...], dropped: Collection[int]
+) -> PlannedReplicas:
+    stays = [replica for replica in partition.isr if replica in replicas]
+    if stays or not dropped:
+        return PlannedReplicas(replicas, None)
+    # Nobody of those that stay is in sync: they have to be first.
+    removing = tuple(replica for replica in partition.replicas if replica in dropped)
+    return PlannedReplicas((*replicas, *removing), Reassignment((), removing))
+
+
+def target_of(partition: PartitionState, reassignment: Reassignment) -> tuple[int, ...]:
+    """The replicas when it is done."""
+    return tuple(r for r in partition.replicas if r not in reassignment.removing)
+
+
+def is_done(partition: PartitionState, reassignment: Reassignment) -> bool:
+    """Whether the removed replicas are no longer needed."""
+    stays = set(partition.isr) - set(reassignment.removing)
+    return bool(stays) and set(reassignment.adding) <= stays
+
+
+def find_done(state: ClusterState) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """The target of every reassignment that is done."""
+    done = {}
+    for (name, index), reassignment in state.reassigning.items():
+        topic = state.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if partition is not None and is_done(partition, reassignment):
+            done[name, index] = target_of(partition, reassignment)
+    return done
+
+
+def _check_target(target: tuple[int, ...], live: Collection[int]) -> None:
+    problem = ""
+    if not target:
+        problem = "Empty replica list specified in partition reassignment."
+    elif len(set(target)) != len(target):
+        problem = f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
+    elif unknown := [replica for replica in target if replica not in live]:
+        problem = (
+            f"Replica assignment has brokers that are not alive. Replica list: {list(target)}, "
+            f"not alive: {unknown}"
+        )
+    if problem:
+        raise KafkaError(ErrorCode.invalid_replica_assignment, problem)
