@@ -1,4 +1,4 @@
-"""ZooKeeper for simulations: sessions that time out, answers and watches that come late or never."""
+"""ZooKeeper for simulations: sessions time out, answers and watches come late or never."""
 
 from __future__ import annotations
 
