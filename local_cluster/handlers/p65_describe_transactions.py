@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-from typing import Any, Final
+from typing import Any
 
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.api import ApiKey
@@ -11,8 +10,6 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
-
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS, min_version=0, max_version=0)
@@ -44,14 +41,13 @@ def _answer(error: ErrorCode, transactional_id: str, known: Transaction | None) 
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(known.partitions) if known else ():
         by_topic.setdefault(topic, []).append(partition)
-    start_ms = known.start_ms if known else 0
     return {
         "error_code": error,
         "transactional_id": transactional_id,
         "transaction_state": known.state.value if known else "",
         "transaction_timeout": known.timeout_ms if known else 0,
-        # -1 is "none yet", as in Kafka; the codec would take the number itself for null.
-        "transaction_start_time": _EPOCH + datetime.timedelta(milliseconds=start_ms),
+        # Of a transaction that never began -1.
+        "transaction_start_time": known.start_ms if known else 0,
         "producer_id": known.producer_id if known else -1,
         "producer_epoch": known.producer_epoch if known else -1,
         "topics": [

@@ -18,12 +18,14 @@ end that raised it; one with the current epoch can only be a new end:
     state            current: commit     current: abort   before: commit     before: abort
     Empty            INVALID_TXN_STATE   decides          PRODUCER_FENCED    PRODUCER_FENCED
     Ongoing          decides             decides          PRODUCER_FENCED    PRODUCER_FENCED
-    PrepareCommit    PRODUCER_FENCED     PRODUCER_FENCED  CONCURRENT_...     INVALID_TXN_STATE
-    PrepareAbort     PRODUCER_FENCED     PRODUCER_FENCED  INVALID_TXN_STATE  CONCURRENT_...
+    PrepareCommit    CONCURRENT_...      CONCURRENT_...   CONCURRENT_...     INVALID_TXN_STATE
+    PrepareAbort     CONCURRENT_...      CONCURRENT_...   INVALID_TXN_STATE  CONCURRENT_...
     CompleteCommit   INVALID_TXN_STATE   decides          repeats            INVALID_TXN_STATE
     CompleteAbort    INVALID_TXN_STATE   decides          INVALID_TXN_STATE  repeats
 
-Every other epoch is fenced. Source: TransactionCoordinator.scala, endTransaction.
+Every other epoch is fenced. Source: TransactionCoordinator.scala, endTransaction. One answer
+differs: Kafka fences a producer that ends its next transaction while the markers of the one before
+are being written, which it may (an abort before anything was written); here it is to try again.
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ def _judge_first(known: Transaction, request: EndRequest) -> Verdict | ErrorCode
 
 
 def _judge_second(known: Transaction, request: EndRequest) -> Verdict | ErrorCode:
+    if known.is_next(request.producer_id, request.producer_epoch):
+        return ErrorCode.concurrent_transactions
     before_rotation = (
         request.producer_id == known.previous_producer_id
         and request.producer_epoch == EPOCH_EXHAUSTED
@@ -81,8 +85,10 @@ def _judge_second(known: Transaction, request: EndRequest) -> Verdict | ErrorCod
         return Verdict.DECIDES
     if is_before:
         return _repetition(known, is_commit=request.is_commit)
-    if known.state in PREPARED or not is_current:
+    if not is_current:
         return ErrorCode.producer_fenced
+    if known.state in PREPARED:
+        return ErrorCode.concurrent_transactions
     return ErrorCode.invalid_txn_state if request.is_commit else Verdict.DECIDES
 
 

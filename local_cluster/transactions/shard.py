@@ -185,8 +185,6 @@ class TransactionShard:
         error = _check_producer(known, request.producer_id, request.producer_epoch)
         if error is not ErrorCode.none or known is None:
             return Outcome(answer=error)
-        if known.state in PREPARED:
-            return Outcome(answer=ErrorCode.concurrent_transactions)
         is_ongoing = known.state is TransactionState.ONGOING
         youngest = self._added_by.get(request.transactional_id, NO_CONNECTION)
         self._added_by[request.transactional_id] = (
@@ -203,15 +201,12 @@ class TransactionShard:
         known = self.transactions.get(request.transactional_id)
         error = _check_producer(known, request.producer_id, request.producer_epoch)
         if error is ErrorCode.none and known is not None:
-            if known.state in PREPARED:
-                error = ErrorCode.concurrent_transactions
-            else:
-                return {
-                    partition: ErrorCode.none
-                    if partition in known.partitions
-                    else ErrorCode.transaction_abortable
-                    for partition in request.partitions
-                }
+            return {
+                partition: ErrorCode.none
+                if partition in known.partitions
+                else ErrorCode.transaction_abortable
+                for partition in request.partitions
+            }
         return dict.fromkeys(request.partitions, error)
 
     def end(self, request: EndRequest, now_ms: int) -> Outcome:
@@ -313,7 +308,9 @@ class TransactionShard:
 def _is_producer(known: Transaction, request: InitRequest) -> bool:
     """Whether an InitProducerId that names a producer names ours, or the one before it whose
     epochs were used up (KIP-360)."""
-    if request.producer_id == NO_PRODUCER_ID or request.producer_id == known.producer_id:
+    if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
+        return True
+    if known.is_next(request.producer_id, request.producer_epoch):
         return True
     return (
         request.producer_id == known.previous_producer_id
@@ -322,11 +319,16 @@ def _is_producer(known: Transaction, request: InitRequest) -> bool:
 
 
 def _check_producer(known: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
-    if known is None or known.producer_id != producer_id:
+    """Whether this is the producer, and its transaction can go on or begin now."""
+    if known is None:
+        return ErrorCode.invalid_producer_id_mapping
+    if known.is_next(producer_id, epoch):
+        return ErrorCode.concurrent_transactions
+    if known.producer_id != producer_id:
         return ErrorCode.invalid_producer_id_mapping
     if known.producer_epoch != epoch:
         return ErrorCode.producer_fenced
-    return ErrorCode.none
+    return ErrorCode.concurrent_transactions if known.state in PREPARED else ErrorCode.none
 
 
 def _current(transaction: Transaction) -> ProducerAnswer:

@@ -44,6 +44,15 @@ class Transaction:
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= EPOCH_EXHAUSTED
 
+    def is_next(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this is the producer that follows when the markers are written: it was told so
+        already, and may come before they are."""
+        return (
+            self.next_producer_id not in (NO_PRODUCER_ID, self.producer_id)
+            and producer_id == self.next_producer_id
+            and producer_epoch == 0
+        )
+
     def initialize(
         self,
         *,

@@ -23,7 +23,7 @@ from typing import Any, Final, get_type_hints
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from . import shape
+from . import corrected, shape
 from .errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
@@ -48,7 +48,9 @@ def get(message: object, field: str, default: Any) -> Any:
 
 @lru_cache(maxsize=512)
 def _codec(api_key: int, version: int, response: bool) -> tuple[Any, Any, Any, Any]:
-    schema = (load_response_schema if response else load_request_schema)(api_key, version)
+    schema = corrected.RESPONSES.get((api_key, version)) if response else None
+    if schema is None:
+        schema = (load_response_schema if response else load_request_schema)(api_key, version)
     return schema, _builder(schema), entity_reader(schema), entity_writer(schema)
 
 

@@ -1,0 +1,100 @@
+"""EndTxn in every state: what decides, what repeats, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.transactions.ending import Verdict, judge
+from local_cluster.transactions.requests import EndRequest
+from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
+from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire.errors import ErrorCode
+
+S = TransactionState
+DECIDES, REPEATS = Verdict.DECIDES, Verdict.REPETITION
+BUSY = ErrorCode.concurrent_transactions
+WRONG = ErrorCode.invalid_txn_state
+FENCED = ErrorCode.producer_fenced
+
+FIRST = {
+    # state: (commit, abort)
+    S.EMPTY: (WRONG, WRONG),
+    S.ONGOING: (DECIDES, DECIDES),
+    S.PREPARE_COMMIT: (BUSY, WRONG),
+    S.PREPARE_ABORT: (WRONG, BUSY),
+    S.COMPLETE_COMMIT: (REPEATS, WRONG),
+    S.COMPLETE_ABORT: (WRONG, REPEATS),
+}
+SECOND = {
+    # state: (current epoch: commit, abort; the epoch before: commit, abort)
+    S.EMPTY: (WRONG, DECIDES, FENCED, FENCED),
+    S.ONGOING: (DECIDES, DECIDES, FENCED, FENCED),
+    S.PREPARE_COMMIT: (BUSY, BUSY, BUSY, WRONG),
+    S.PREPARE_ABORT: (BUSY, BUSY, WRONG, BUSY),
+    S.COMPLETE_COMMIT: (WRONG, DECIDES, REPEATS, WRONG),
+    S.COMPLETE_ABORT: (WRONG, DECIDES, WRONG, REPEATS),
+}
+
+
+def known(state: TransactionState, epoch: int = 5, previous: int = 7) -> Transaction:
+    return Transaction(
+        transactional_id="tx",
+        producer_id=7,
+        producer_epoch=epoch,
+        timeout_ms=1,
+        state=state,
+        previous_producer_id=previous,
+    )
+
+
+def ask(
+    transaction: Transaction, epoch: int, *, commit: bool, version: int, producer_id: int = 7
+) -> Verdict | ErrorCode:
+    return judge(transaction, EndRequest("tx", producer_id, epoch, commit, version))
+
+
+@pytest.mark.parametrize("state", FIRST, ids=lambda state: state.value)
+def test_version_1(state: TransactionState) -> None:
+    transaction = known(state)
+    for commit, expected in zip((True, False), FIRST[state], strict=True):
+        assert ask(transaction, 5, commit=commit, version=0) is expected
+        for epoch in (4, 6):
+            assert ask(transaction, epoch, commit=commit, version=0) is FENCED
+        other = ask(transaction, 5, commit=commit, version=0, producer_id=8)
+        assert other is ErrorCode.invalid_producer_id_mapping
+
+
+@pytest.mark.parametrize("state", SECOND, ids=lambda state: state.value)
+def test_version_2(state: TransactionState) -> None:
+    transaction = known(state)
+    asked = ((5, True), (5, False), (4, True), (4, False))
+    for (epoch, commit), expected in zip(asked, SECOND[state], strict=True):
+        assert ask(transaction, epoch, commit=commit, version=2) is expected
+    for commit in (True, False):
+        for epoch in (3, 6):
+            assert ask(transaction, epoch, commit=commit, version=2) is FENCED
+        other = ask(transaction, 5, commit=commit, version=2, producer_id=8)
+        assert other is ErrorCode.invalid_producer_id_mapping
+
+
+@pytest.mark.parametrize("state", SECOND, ids=lambda state: state.value)
+def test_version_2_after_the_epochs_of_an_id_were_used_up(state: TransactionState) -> None:
+    """The id before, at its last epoch, is what the producer had when it asked first."""
+    if state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
+        return  # the new id is there only when the markers are written
+    transaction = known(state, epoch=0, previous=6)
+    for commit, expected in zip((True, False), SECOND[state][2:], strict=True):
+        last = ask(transaction, EPOCH_EXHAUSTED, commit=commit, version=2, producer_id=6)
+        assert last is expected
+        older = ask(transaction, EPOCH_EXHAUSTED - 1, commit=commit, version=2, producer_id=6)
+        assert older is ErrorCode.invalid_producer_id_mapping
+
+
+def test_the_producer_that_follows_waits_for_the_markers() -> None:
+    """It was told its new id with the answer to its end, before the markers are written."""
+    ending = known(S.ONGOING, epoch=EPOCH_EXHAUSTED).prepare(
+        is_commit=True, client_version=2, next_producer_id=8, now_ms=1
+    )
+    assert ask(ending, 0, commit=False, version=2, producer_id=8) is BUSY
+    assert ask(ending, EPOCH_EXHAUSTED, commit=True, version=2) is BUSY, "a repetition"
+    assert ask(ending.complete(2), 0, commit=False, version=2, producer_id=8) is DECIDES
