@@ -2,9 +2,9 @@
 
 - DescribeTransactionsResponse v0: a transaction that never began has the start time -1, which kio
   refuses to read; here it is None, as in kio's fields of times that may be absent.
-"""
 
-from __future__ import annotations
+No postponed annotations here: kio looks at the types of the fields.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
