@@ -41,11 +41,14 @@ def main(module: str, docstring: str | None, measure: Measure) -> int:
     parser.add_argument("--rows", default="", help="only rows whose names have one of these parts")
     parser.add_argument("--json", type=Path, help="write everything to this file as well")
     parser.add_argument("--repeats", type=int, help="of each row; the median counts")
+    parser.add_argument("--warm-up", type=float, help="seconds of work before the first row")
     parser.add_argument("--directory", type=Path, help="where the logs go: a disk, not memory")
     arguments = parser.parse_args()
     scale = QUICK if arguments.quick else FULL
     if arguments.repeats:
         scale = replace(scale, repeats=arguments.repeats)
+    if arguments.warm_up is not None:
+        scale = replace(scale, warm_up_seconds=arguments.warm_up)
     command = shlex.join(["python", "-m", module, *sys.argv[1:]])
     parts = [part for part in arguments.rows.split(",") if part]
     try:
