@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from local_cluster.log.config import LogConfig
+from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
@@ -33,6 +34,7 @@ CONFIG = LogConfig(
     segment_bytes=900, index_interval_bytes=150, segment_index_bytes=200, retention_ms=1000
 )
 PRODUCER_ID = 9
+SEQUENCE_MAX = (1 << 31) - 1
 
 
 @dataclass
@@ -51,15 +53,18 @@ class ModelBatch:
 class LogMachine(RuleBasedStateMachine):
     """The model is the list of batches between log start and log end."""
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(first_sequence=st.sampled_from([0, SEQUENCE_MAX - 3]))
+    def start(self, first_sequence: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="log-model-"))
         self.log = create(self.directory, config=CONFIG)
         self.batches: list[ModelBatch] = []
         self.start_offset = 0
         self.end_offset = 0
         self.epoch = 0
-        self.sequence = 0
+        # A producer of which nothing is known may begin anywhere: soon it wraps.
+        self.sequence = first_sequence
+        self.remembered_from = 0
+        """What lies before this offset the log may have forgotten of its producer."""
         self.now_ms = NOW_MS
 
     def teardown(self) -> None:
@@ -95,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
         self.batches.append(ModelBatch(self.end_offset, times, self.epoch, sequence, value))
         self.end_offset += count
         if idempotent:
-            self.sequence += count
+            self.sequence = (self.sequence + count) & SEQUENCE_MAX
 
     @rule(runs=st.integers(2, 15), size=st.integers(0, 120), idempotent=st.booleans())
     def append_many(self, runs: int, size: int, idempotent: bool) -> None:
@@ -120,14 +125,28 @@ class LogMachine(RuleBasedStateMachine):
     @rule(gap=st.integers(1, 5))
     def leave_a_gap(self, gap: int) -> None:
         try:
-            append(self.log, batch(1, producer=(PRODUCER_ID, 0, self.sequence + gap)))
+            sequence = (self.sequence + gap) & SEQUENCE_MAX
+            append(self.log, batch(1, producer=(PRODUCER_ID, 0, sequence)))
         except KafkaError as error:
             assert error.code is ErrorCode.out_of_order_sequence_number
         else:
             raise AssertionError("a gap was accepted")
 
     def window(self) -> list[ModelBatch]:
-        return [kept for kept in self.batches if kept.sequence >= 0][-5:]
+        known = [kept for kept in self.batches if kept.base_offset >= self.remembered_from]
+        return [kept for kept in known if kept.sequence >= 0][-5:]
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll(self.now_ms)
+
+    @rule()
+    def forget_idle_producers(self) -> None:
+        day_ms = self.log.config.producer_id_expiration_ms
+        self.log.producers.expire(self.now_ms + day_ms + 1, day_ms)
+        assert self.log.producers.get(PRODUCER_ID) is None
+        self.sequence = 0
+        self.remembered_from = self.end_offset
 
     @rule()
     def next_epoch(self) -> None:
@@ -176,11 +195,36 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = offset
         self.batches = [kept for kept in self.batches if kept.next_offset > offset]
 
+    @rule(share=st.floats(0, 1))
+    def crash_with_a_torn_tail(self, share: float) -> None:
+        """Of what was written since the last flush, any number of bytes reached the disk."""
+        flushed = self.log.flushed_end_offset
+        path = Path(self.log.active_path)
+        base_offset, content = self.log.segment_base_offsets[-1], path.read_bytes()
+        headers = [header for _, header in iter_headers(content)]
+        safe_bytes = sum(each.size_bytes for each in headers if each.next_offset <= flushed)
+        size = safe_bytes + round(share * (len(content) - safe_bytes))
+        path.write_bytes(content[:size])
+        whole_bytes, end_offset = 0, base_offset
+        for header in headers:
+            if whole_bytes + header.size_bytes > size:
+                break
+            whole_bytes += header.size_bytes
+            end_offset = header.next_offset
+        self.batches = [kept for kept in self.batches if kept.next_offset <= end_offset]
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.reopen(flushed, is_clean=False)
+        assert path.read_bytes() == content[:whole_bytes]
+
     @rule(is_clean=st.booleans())
     def restart(self, is_clean: bool) -> None:
         recovery_point = self.log.flushed_end_offset
         if is_clean:
             self.log.close()
+        self.reopen(recovery_point, is_clean)
+
+    def reopen(self, recovery_point: int, is_clean: bool) -> None:
         self.log = reopen(
             self.directory,
             config=CONFIG,
@@ -197,11 +241,12 @@ class LogMachine(RuleBasedStateMachine):
         window = self.window()
         entry = self.log.producers.get(PRODUCER_ID)
         if entry is not None and entry.batches:
-            newest = entry.batches[-1]
+            newest, oldest = entry.batches[-1], entry.batches[0]
             if window:
-                last = window[-1]
-                assert newest.base_offset == last.base_offset
-            self.sequence = newest.last_sequence + 1
+                assert newest.base_offset == window[-1].base_offset
+            # A snapshot from before the producer was forgotten may have brought it back.
+            self.remembered_from = min(self.remembered_from, oldest.base_offset)
+            self.sequence = (newest.last_sequence + 1) & SEQUENCE_MAX
         else:
             assert not window
             self.sequence = 0
