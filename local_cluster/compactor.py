@@ -4,7 +4,7 @@ Per line of its standard input a `CompactionJob` as JSON; on its standard output
 
     {"cleaned": {"replaced": [0, 120], "size_bytes": 4711}}     a group is written
     {"compacted": {"end_offset": 900, "totals": {...}}}         the job is done
-    {"failed": "why"}                                           the job is not; the next one may be
+    {"failed": "why", "errno": 28}                              the job is not; the next one may be
 
 It ends when its input does, and is killed when the broker dies: nothing may be written into a
 directory that another broker process has opened since.
@@ -13,6 +13,7 @@ directory that another broker process has opened since.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import logging
@@ -27,6 +28,7 @@ from pydantic import TypeAdapter
 
 from local_cluster.log.compaction_job import CleanedGroup, Compacted, CompactionJob, run_job
 from local_cluster.log.files import OsFiles
+from local_cluster.log.swap import remove_cleaned
 
 NICENESS: Final = 10
 """Serving goes first."""
@@ -92,7 +94,10 @@ def _do(job: CompactionJob, throttle: RateThrottle) -> None:
     except (OSError, ValueError, OverflowError, MemoryError) as error:
         # A batch that cannot be opened is a ValueError.
         _log.warning("%s was not compacted: %r", job.directory, error)
-        _tell({"failed": repr(error)})
+        with contextlib.suppress(OSError):
+            # On a full disk what was written in vain is the first that should go.
+            remove_cleaned(OsFiles(), job.directory)
+        _tell({"failed": repr(error), "errno": getattr(error, "errno", None)})
 
 
 def _tell(event: dict[str, object]) -> None:

@@ -24,6 +24,7 @@ from local_cluster.log.cleanable import is_roll_due
 from local_cluster.log.compaction_job import CleanedGroup
 from local_cluster.log.compaction_round import CompactionRound, find_due, plan_round
 from local_cluster.log.directory import LogDirectory
+from local_cluster.log.disk import SPACE_ERRORS
 from local_cluster.log.files import OsFiles
 from local_cluster.log.key_offsets import LOAD_FACTOR
 from local_cluster.replication.partition import Partition
@@ -206,6 +207,10 @@ class Compaction:
             else:
                 if planned.log.failure is not None or planned.log_changed:
                     # Files went away under it; nothing is wrong with the log.
+                    planned.is_void = True
+                    return planned.job.start_offset
+                if event["errno"] in SPACE_ERRORS:
+                    self._directory.disk.note(OSError(event["errno"], event["failed"]))
                     planned.is_void = True
                     return planned.job.start_offset
                 _log.error("%s cannot be compacted: %s", planned.log, event["failed"])
