@@ -21,6 +21,15 @@ class LogFlushes(LogState):
         """Offsets below are on the disk: what a replica reports in fsync mode."""
         return self._flushing.flushed_end_offset
 
+    @property
+    def needs_flush(self) -> bool:
+        """Whether there is something to flush, and the log is fit for it."""
+        return (
+            self.failure is None
+            and self.corruption is None
+            and self.flushed_end_offset < self.log_end_offset
+        )
+
     def begin_flush(self) -> FlushTicket | None:
         """What a worker must flush for everything appended so far.
 
@@ -28,9 +37,7 @@ class LogFlushes(LogState):
         full to note the leader epoch: then nothing new counts as flushed, and the next call tries
         again. Several tickets may be out.
         """
-        if self.failure is not None or self.corruption is not None:
-            return None
-        if self.flushed_end_offset >= self.log_end_offset:
+        if not self.needs_flush:
             return None
         try:
             return self._make_ticket()

@@ -29,6 +29,8 @@ THREADS_MAX: Final = 4
 """Threads that sync side by side where a round goes file by file."""
 SHARED_TICKETS_MIN: Final = 4
 """A round over fewer logs is not split: waking a thread costs more than a short wait."""
+RETRY_SECONDS: Final = 1.0
+"""Before a log whose flush could not even begin is tried again."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,11 +84,14 @@ class GroupCommit:
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        tickets = [
-            (partition, ticket)
-            for partition in dirty
-            if (ticket := partition.log.begin_flush()) is not None
-        ]
+        tickets = []
+        for partition in dirty:
+            ticket = partition.log.begin_flush()
+            if ticket is not None:
+                tickets.append((partition, ticket))
+            elif partition.log.needs_flush:
+                # No space or no descriptor for it just now; its producers wait.
+                self._loop.call_later(RETRY_SECONDS, self.request, partition)
         self._is_busy = bool(tickets)
         if tickets:
             self._rounds.put(tickets)

@@ -14,6 +14,7 @@ import pytest
 from local_cluster.log.file_system import FileSystem
 from local_cluster.log.tickets import FlushTicket, LogDirectoryError
 from local_cluster.replication.partition import Partition
+from local_cluster.server import flusher
 from local_cluster.server.flusher import GroupCommit
 from local_cluster.wire.errors import ErrorCode
 
@@ -55,9 +56,18 @@ class DirtyPartition:
         self.failed_with: ErrorCode | None = None
         self.failure: str | None = None
         self.moved = asyncio.Event()
+        self.refusals = 0
+        """How often a flush cannot begin: no space for the epochs, no descriptor."""
+
+    @property
+    def needs_flush(self) -> bool:
+        return self.flushed_end_offset < self.end_offset
 
     def begin_flush(self) -> FlushTicket | None:
-        if self.flushed_end_offset >= self.end_offset:
+        if self.refusals:
+            self.refusals -= 1
+            return None
+        if not self.needs_flush:
             return None
         return FlushTicket(
             end_offset=self.end_offset,
@@ -119,6 +129,17 @@ async def test_what_comes_in_one_turn_is_one_sync(setup: Setup, disk: Disk) -> N
         setup.append(partition)
     await flushed(partition)
     assert (disk.files, disk.whole) == (1, 0)
+
+
+async def test_a_flush_that_cannot_begin_is_tried_again(
+    setup: Setup, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flusher, "RETRY_SECONDS", 0.01)
+    partition = DirtyPartition(disk)
+    partition.refusals = 3
+    setup.append(partition)
+    await flushed(partition)
+    assert (partition.refusals, disk.files) == (0, 1)
 
 
 async def test_what_comes_during_a_round_waits_for_the_next(setup: Setup, disk: Disk) -> None:
