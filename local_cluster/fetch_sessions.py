@@ -6,7 +6,8 @@ offset. Semantics are those of Kafka's FetchSession.scala.
 
 Guarantees: at most `slots_max` sessions, each of at most PARTITIONS_PER_SESSION_MAX partitions; a
 session that was used within EVICTION_MS is evicted only by a larger one, and not before it is
-that old; an epoch that was answered is not answered twice. Pure: time and ids come from outside.
+that old; an epoch that was answered is not answered twice; a partition that was read to its end is
+not looked at again before it moves. Pure: time and ids come from outside.
 
 Not here: reading (handlers/p01_fetch.py), the wire (wire/fetch.py).
 """
@@ -17,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from local_cluster.fetch_watches import Watches
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     FetchPartition,
@@ -68,7 +70,17 @@ class CachedPartition:
 class FetchSession:
     """One client's partitions, those that had records last at the end."""
 
-    __slots__ = ("created_ms", "epoch", "id", "partitions", "used_ms", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "id",
+        "on_moved",
+        "partitions",
+        "unsettled",
+        "used_ms",
+        "uses_topic_ids",
+        "watches",
+    )
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
         self.id = session_id
@@ -78,19 +90,40 @@ class FetchSession:
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.partitions: dict[Key, CachedPartition] = {}
+        self.unsettled: dict[Key, None] = {}
+        """The partitions that the next request has to look at."""
+        self.watches: Watches[Key] = Watches(self._moved)
+        self.on_moved: Callable[[Key], None] | None = None
+        """Told of what moves while a request waits."""
+
+    def close(self) -> None:
+        self.watches.close()
+
+    def settle(self, key: Key) -> None:
+        """Nothing is left to be read until the watch on it says so."""
+        self.unsettled.pop(key, None)
+
+    def _moved(self, key: Key) -> None:
+        self.unsettled[key] = None
+        if self.on_moved is not None:
+            self.on_moved(key)
 
     def update(
         self, asked: Iterable[FetchPartition], forgotten: Iterable[ForgottenPartition]
     ) -> None:
         for entry in asked:
-            key = _key(entry)
+            key = key_of(entry)
             cached = self.partitions.get(key)
             if cached is None:
                 self.partitions[key] = CachedPartition(entry)
             else:
                 cached.asked = entry
+            self.unsettled[key] = None
         for gone in forgotten:
-            self.partitions.pop(_key(gone), None)
+            key = key_of(gone)
+            self.partitions.pop(key, None)
+            self.unsettled.pop(key, None)
+            self.watches.drop(key)
 
     def advance(self, now_ms: int) -> None:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
@@ -110,8 +143,10 @@ class FetchContext:
         uses_topic_ids: bool = False,
     ) -> None:
         self.partitions = partitions
+        """What has to be looked at."""
+        self.session = session
+        """The session that goes on; a new one is not there before its first answer."""
         self._sessions = sessions
-        self._session = session
         self._epoch = None if session is None else session.epoch
         self._wants_session = wants_session
         self._uses_topic_ids = uses_topic_ids
@@ -120,15 +155,15 @@ class FetchContext:
         self, results: Sequence[PartitionFetched], now_ms: int
     ) -> tuple[ErrorCode, int, Sequence[PartitionFetched]]:
         """(error, session id, what to tell), from one result per partition, in order."""
-        if self._session is not None:
-            return self._incremental(self._session, results)
+        if self.session is not None:
+            return self._incremental(self.session, results)
         if not self._wants_session:
             return ErrorCode.none, NO_SESSION, results
         session = self._sessions.create(self.partitions, self._uses_topic_ids, now_ms)
         if session is None:
             return ErrorCode.none, NO_SESSION, results
         for result in results:
-            session.partitions[_key(result)].take_news(result)
+            session.partitions[key_of(result)].take_news(result)
         return ErrorCode.none, session.id, results
 
     def _incremental(
@@ -139,7 +174,7 @@ class FetchContext:
             return ErrorCode.invalid_fetch_session_epoch, session.id, ()
         told = []
         for result in results:
-            key = _key(result)
+            key = key_of(result)
             cached = session.partitions.get(key)
             if cached is None or not cached.take_news(result):
                 continue
@@ -147,6 +182,8 @@ class FetchContext:
             if records_size_bytes(result.records):
                 # Others come first next time, so that one busy partition starves nobody.
                 session.partitions[key] = session.partitions.pop(key)
+                session.unsettled.pop(key, None)
+                session.unsettled[key] = None
         return ErrorCode.none, session.id, told
 
 
@@ -179,7 +216,9 @@ class FetchSessions:
         """
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             # A full request ends the session that it names.
-            self._sessions.pop(session_id, None)
+            ended = self._sessions.pop(session_id, None)
+            if ended is not None:
+                ended.close()
             return FetchContext(
                 self,
                 asked,
@@ -194,14 +233,14 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.fetch_session_topic_id_error)
         if len(session.partitions) + len(asked) > PARTITIONS_PER_SESSION_MAX:
-            del self._sessions[session_id]
+            self._sessions.pop(session_id).close()
             raise KafkaError(ErrorCode.invalid_request, "the fetch session is too large")
         session.update(asked, forgotten)
         if not session.partitions:
-            del self._sessions[session_id]
+            self._sessions.pop(session_id).close()
             return FetchContext(self, ())
         session.advance(now_ms)
-        partitions = [cached.asked for cached in session.partitions.values()]
+        partitions = [session.partitions[key].asked for key in session.unsettled]
         return FetchContext(self, partitions, session=session)
 
     def create(
@@ -229,9 +268,10 @@ class FetchSessions:
             if idle_or_none is None or len(idle_or_none.partitions) >= size:
                 return False
             idle = idle_or_none
-        del self._sessions[idle.id]
+        self._sessions.pop(idle.id).close()
         return True
 
 
-def _key(entry: FetchPartition | ForgottenPartition | PartitionFetched) -> Key:
+def key_of(entry: FetchPartition | ForgottenPartition | PartitionFetched) -> Key:
+    """What tells a partition from all others, at any version."""
     return (entry.topic_id or entry.topic, entry.partition)

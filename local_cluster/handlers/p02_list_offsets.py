@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.log.page_cache import ColdReadError, warm_only
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -42,32 +43,51 @@ OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 @handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11)
 def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Answer each partition by itself."""
+    answers: list[dict[str, Any]] = []
+    asked = [(topic.name, entry) for topic in request.topics for entry in topic.partitions]
     isolation_level = int(get(request, "isolation_level", 0))
-    topics = []
-    for topic in request.topics:
-        partitions = []
-        for entry in topic.partitions:
-            answer: dict[str, Any] = {
-                "partition_index": entry.partition_index,
-                "error_code": ErrorCode.none,
-                "timestamp": -1,
-                "offset": -1,
-                "leader_epoch": -1,
-            }
-            try:
-                if not broker.authorize(context, "DESCRIBE", "TOPIC", topic.name):
-                    raise KafkaError(ErrorCode.topic_authorization_failed)
-                partition = broker.replicas.get_leader(topic.name, entry.partition_index)
-                partition.require_leader(int(get(entry, "current_leader_epoch", -1)))
-                offset, timestamp_ms, epoch = _find(
-                    partition, int(entry.timestamp), isolation_level, context.api_version
-                )
-                answer |= {"offset": offset, "timestamp": timestamp_ms, "leader_epoch": epoch}
-            except KafkaError as error:
-                answer["error_code"] = error.code
-            partitions.append(answer)
-        topics.append({"name": topic.name, "partitions": partitions})
-    return {"topics": topics}
+
+    def answer_all() -> Reply:
+        # After a cold read it goes on where that was met.
+        for name, entry in asked[len(answers) :]:
+            answers.append(_answer(broker, context, isolation_level, name, entry))
+        told = iter(answers)
+        return {
+            "topics": [
+                {"name": topic.name, "partitions": [next(told) for _ in topic.partitions]}
+                for topic in request.topics
+            ]
+        }
+
+    try:
+        with warm_only():
+            return answer_all()
+    except ColdReadError as cold:
+        return broker.cold_reads.warmed(cold, answer_all)
+
+
+def _answer(
+    broker: BrokerServices, context: RequestContext, isolation_level: int, name: str, entry: Any
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "partition_index": entry.partition_index,
+        "error_code": ErrorCode.none,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": -1,
+    }
+    try:
+        if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
+            raise KafkaError(ErrorCode.topic_authorization_failed)
+        partition = broker.replicas.get_leader(name, entry.partition_index)
+        partition.require_leader(int(get(entry, "current_leader_epoch", -1)))
+        offset, timestamp_ms, epoch = _find(
+            partition, int(entry.timestamp), isolation_level, context.api_version
+        )
+        answer |= {"offset": offset, "timestamp": timestamp_ms, "leader_epoch": epoch}
+    except KafkaError as error:
+        answer["error_code"] = error.code
+    return answer
 
 
 def _find(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from local_cluster.handlers.registry import RequestContext
     from local_cluster.producer_ids import ProducerIds
     from local_cluster.replication.replica_set import ReplicaSet
+    from local_cluster.server.cold_reads import ColdReads
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
 
@@ -43,6 +44,9 @@ class BrokerServices(Protocol):
 
     @property
     def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def cold_reads(self) -> ColdReads: ...
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...

@@ -20,6 +20,8 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
+from .page_cache import ColdReadError, is_warm_only, read_now
+
 
 class Syncable(Protocol):
     """Something whose content can be forced to the disk, whatever its path is by then."""
@@ -65,6 +67,11 @@ class OsFile(io.FileIO):
 
     def pread(self, size_bytes: int, position: int) -> bytes:
         fd = self.fileno()
+        if is_warm_only():
+            warm = read_now(fd, size_bytes, position)
+            if warm is None:
+                raise ColdReadError(self, position, size_bytes)
+            return warm
         chunk = os.pread(fd, size_bytes, position)
         if len(chunk) == size_bytes or not chunk:
             return chunk

@@ -143,6 +143,8 @@ class Partition:
                 now_ms=self._peers.monotonic_ms(),
             )
         self._advance()
+        # Readers that name an epoch have to be told that it is another one.
+        self._wake()
         self.request_flush()
 
     def _adopt(self, state: PartitionState | None) -> None:
@@ -404,6 +406,7 @@ class Partition:
         if not 0 <= before_offset <= self._high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range, f"{before_offset}")
         self.log.advance_log_start(before_offset)
+        self.log_start_moved()
         return self.log.log_start_offset
 
     # -- reading ----------------------------------------------------------------------------
@@ -441,8 +444,12 @@ class Partition:
             return EpochEnd(known, self.log.log_end_offset)
         return self.log.epoch_end_offset(epoch)
 
+    def log_start_moved(self) -> None:
+        """Tell the readers, for whom it is news: after retention, and deletion of records."""
+        self._wake()
+
     def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever the high watermark or the leadership changes."""
+        """Call `wake` whenever the high watermark, the log start or the leadership changes."""
         self._watchers.add(wake)
 
     def watch_appends(self, wake: Callable[[], None]) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from local_cluster.log import page_cache
 from local_cluster.log.page_cache import ColdReadError, Descriptor
+
+_T = TypeVar("_T")
 
 THREADS_MAX: Final = 4
 """Cold reads that wait for the disk side by side."""
@@ -62,9 +64,27 @@ class ColdReads:
         """Load a range in a thread, then call `then` on the loop with how it went."""
         self._loading(file, position, size_bytes).add_done_callback(then)
 
-    async def wait_for(self, cold: ColdReadError) -> None:
-        """Load what a lookup met. Raises OSError."""
-        await self._loading(cold.file, cold.position, cold.size_bytes)
+    async def warmed(self, cold: ColdReadError, lookup: Callable[[], _T]) -> _T:
+        """What `lookup` gives when all that it reads is warm; `cold` is what it met first.
+
+        A range that stays cold after it was loaded, or cannot be, is read on the loop: the file
+        system cannot say better, or the lookup is to meet the error of the disk itself.
+        """
+        last: tuple[int, int] | None = None
+        while True:
+            where = (cold.file.fileno(), cold.position)
+            try:
+                await self._loading(cold.file, cold.position, cold.size_bytes)
+            except OSError:
+                return lookup()
+            if where == last:
+                return lookup()
+            last = where
+            try:
+                with page_cache.warm_only():
+                    return lookup()
+            except ColdReadError as another:
+                cold = another
 
     def stop(self) -> None:
         """No more loads; those that run end by themselves."""

@@ -180,7 +180,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if type(reply) is bytes or type(reply) is list:
             self._finish(slot, context, reply)
         elif isinstance(reply, Deferred):
-            reply.then(partial(self._finish, slot, context))
+            reply.then(partial(self._finish, slot, context), partial(self._failed, context))
         elif isinstance(reply, Awaitable):
             task = asyncio.ensure_future(self._finish_later(slot, context, reply))
             self._tasks.add(task)
@@ -204,17 +204,19 @@ class BrokerConnection(asyncio.BufferedProtocol):
         try:
             self._finish(slot, context, await reply)
         except Exception as error:  # noqa: BLE001 - as above
-            level = logging.INFO if isinstance(error, KafkaError) else logging.ERROR
-            _log.log(
-                level,
-                "connection %d from %s: %s v%d failed",
-                self._id,
-                self._client_host,
-                ApiKey(context.api_key).name,
-                context.api_version,
-                exc_info=not isinstance(error, KafkaError),
-            )
-            self._close("internal error")
+            self._failed(context, error)
+
+    def _failed(self, context: RequestContext, error: Exception) -> None:
+        _log.log(
+            logging.INFO if isinstance(error, KafkaError) else logging.ERROR,
+            "connection %d from %s: %s v%d failed",
+            self._id,
+            self._client_host,
+            ApiKey(context.api_key).name,
+            context.api_version,
+            exc_info=None if isinstance(error, KafkaError) else error,
+        )
+        self._close("internal error")
 
     def _finish(self, slot: _Slot, context: RequestContext, reply: Any) -> None:
         if reply is None:

@@ -92,6 +92,7 @@ class Housekeeping:
                 _log.error("%s: retention: %s", partition.log, error)
                 continue
             if deletion.paths:
+                partition.log_start_moved()
                 await self._guarded(deletion.run)
             else:
                 await asyncio.sleep(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -197,3 +198,58 @@ def test_topics_by_id_are_told_apart() -> None:
     results[1] = results[1]._replace(high_watermark=9)
     _, _, news = context.answer(results, 0)
     assert [result.topic_id for result in news] == [ids[1]]
+
+
+class Thing:
+    """A partition that moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.watchers: set[Callable[[], None]] = set()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self.watchers.discard(wake)
+
+    def move(self) -> None:
+        for wake in tuple(self.watchers):
+            wake()
+
+
+def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:
+    client = Client()
+    names = ["a", "b", "c"]
+    session = client.begin(*names)
+    things = {name: Thing() for name in names}
+    context = client.open(session, 1)
+    assert context.session is not None
+    for name in names:
+        context.session.watches.add((name, 0), things[name])
+    client.answer(context, *(told(name) for name in names))
+    for name in names:
+        context.session.settle((name, 0))
+    assert client.open(session, 2).partitions == []
+    things["b"].move()
+    things["b"].move()
+    context = client.open(session, 3, asked("c", offset=9))
+    assert [(e.topic, e.fetch_offset) for e in context.partitions] == [("b", 0), ("c", 9)]
+    waiting: list[object] = []
+    assert context.session is not None
+    context.session.on_moved = waiting.append
+    things["a"].move()
+    assert waiting == [("a", 0)]
+
+
+@pytest.mark.parametrize("epoch", [FULL, FINAL])
+def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
+    client = Client()
+    session, thing = client.begin("a", "b"), Thing()
+    context = client.open(session, 1)
+    assert context.session is not None
+    context.session.watches.add(("a", 0), thing)
+    context.session.watches.add(("b", 0), Thing())
+    client.open(session, 2, gone=("b",))
+    assert len(context.session.watches) == 1
+    client.open(session, epoch, asked("a"))
+    assert not thing.watchers

@@ -73,13 +73,3 @@ async def test_what_is_not_committed_in_time_is_told_so() -> None:
 
 async def waited(reply: Deferred) -> object:
     return await reply
-
-
-async def test_a_deferred_tells_who_came_before_and_who_came_after() -> None:
-    told: list[object] = []
-    early, late = Deferred(), Deferred()
-    early.then(told.append)
-    early.resolve(1)
-    late.resolve(2)
-    late.then(told.append)
-    assert told == [1, 2]

@@ -1,0 +1,205 @@
+"""One Fetch of a consumer: reads, waits for what it watches, answers.
+
+Each partition is read once, and again only when it moved; what was read is kept, so a long poll
+over thousands of partitions costs what moves. A lookup that would wait for the disk (a cold index
+or batch header) has the range loaded beside the loop and is then done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import nullcontext
+from typing import Final
+
+from local_cluster.fetch_sessions import FetchContext, Key, key_of
+from local_cluster.fetch_watches import Watches
+from local_cluster.log.page_cache import ColdReadError, warm_only
+from local_cluster.wire import fetch as codec
+from local_cluster.wire.errors import ErrorCode
+
+from .current_leader import node_endpoints
+from .deferred import Deferred
+from .partition_read import PartitionRead, read_partition
+from .registry import Reply, RequestContext
+from .services import BrokerServices
+
+BYTES_MAX: Final = 55 * 1024 * 1024
+"""Kafka's default of fetch.max.bytes on the broker."""
+WAIT_MS_MAX: Final = 5 * 60 * 1000
+
+
+class ConsumerFetch:
+    """Made for one request; `run` it once."""
+
+    def __init__(
+        self,
+        broker: BrokerServices,
+        context: RequestContext,
+        request: codec.FetchRequest,
+        fetch_context: FetchContext,
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._fetch_context = fetch_context
+        self._entries = {key_of(entry): entry for entry in fetch_context.partitions}
+        self._todo: deque[Key] = deque(self._entries)
+        self._reads: dict[Key, PartitionRead] = {}
+        self._bytes_max = min(request.bytes_max, BYTES_MAX)
+        self._bytes_found = 0
+        self._is_urgent = not self._entries and fetch_context.session is None
+        self._is_over = request.wait_ms_max <= 0
+        session = fetch_context.session
+        self._watches: Watches[Key] | None = None if session is None else session.watches
+        self._reply: Deferred | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_loading = False
+        self._is_due = False
+        self._last_cold: tuple[int, int] | None = None
+        self._may_block = False
+
+    def run(self) -> Reply:
+        """The answer, or a Deferred for it."""
+        session = self._fetch_context.session
+        if session is not None:
+            session.on_moved = self._moved
+        if self._proceed():
+            return self._answer()
+        reply = self._reply = Deferred()
+        loop = asyncio.get_running_loop()
+        wait_ms = min(self._request.wait_ms_max, WAIT_MS_MAX)
+        if not self._is_over:
+            self._timer = loop.call_later(wait_ms / 1000, self._expired)
+        return reply
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _proceed(self) -> bool:
+        """Read what is to be read; whether the answer may leave now."""
+        cold = self._read_all()
+        if cold is not None:
+            self._load(cold)
+            return False
+        if self._is_over or self._is_urgent or self._bytes_found >= self._request.bytes_min:
+            return True
+        self._watch()
+        # Rarely: what moved while something cold was loaded has to be read before waiting.
+        return self._proceed() if self._todo else False
+
+    def _read_all(self) -> ColdReadError | None:
+        committed_only = self._request.isolation_level == codec.READ_COMMITTED
+        with nullcontext() if self._may_block else warm_only():
+            while self._todo:
+                key = self._todo[0]
+                before = self._reads.pop(key, None)
+                if before is not None:
+                    self._bytes_found -= before.size_bytes
+                try:
+                    read = read_partition(
+                        self._broker,
+                        self._context,
+                        self._entries[key],
+                        bytes_left=self._bytes_max - self._bytes_found,
+                        first=self._bytes_found == 0,
+                        committed_only=committed_only,
+                    )
+                except ColdReadError as cold:
+                    return cold
+                self._todo.popleft()
+                self._reads[key] = read
+                self._bytes_found += read.size_bytes
+                if read.partition is None:
+                    self._is_urgent = True
+                elif self._watches is not None:
+                    self._watches.add(key, read.partition)
+        return None
+
+    def _load(self, cold: ColdReadError) -> None:
+        self._is_loading = True
+        where = (cold.file.fileno(), cold.position)
+        # A range that stays cold after it was loaded, on a file system that cannot say better.
+        self._may_block = self._may_block or where == self._last_cold
+        self._last_cold = where
+        self._broker.cold_reads.load(cold.file, cold.position, cold.size_bytes, self._loaded)
+
+    def _loaded(self, loading: asyncio.Future[None]) -> None:
+        self._is_loading = False
+        if loading.cancelled():
+            return
+        if loading.exception() is not None:
+            # The lookup meets the error of the disk itself, and tells it of the partition.
+            self._may_block = True
+        self._resume()
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Be told of everything that this request reads."""
+        if self._watches is None:
+            self._watches = Watches(self._moved)
+            for key, read in self._reads.items():
+                if read.partition is not None:
+                    self._watches.add(key, read.partition)
+                    if read.partition.high_watermark != read.result.high_watermark:
+                        self._todo.append(key)
+
+    def _moved(self, key: Key) -> None:
+        session = self._fetch_context.session
+        if key not in self._entries and session is not None:
+            cached = session.partitions.get(key)
+            if cached is None:
+                return
+            self._entries[key] = cached.asked
+        self._todo.append(key)
+        if not self._is_due:
+            # Several partitions often move in one turn.
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._resume)
+
+    def _expired(self) -> None:
+        self._is_over = True
+        self._resume()
+
+    def _resume(self) -> None:
+        self._is_due = False
+        if self._is_loading or self._reply is None or self._reply.is_done:
+            return
+        self._reply.guard(self._go_on)
+
+    def _go_on(self) -> None:
+        assert self._reply is not None
+        if self._proceed():
+            self._reply.resolve(self._answer())
+
+    # -- answering --------------------------------------------------------------------------
+
+    def _answer(self) -> Reply:
+        if self._timer is not None:
+            self._timer.cancel()
+        results = [read.result for read in self._reads.values()]
+        error_code, session_id, told = self._fetch_context.answer(
+            results, self._broker.clock.monotonic_ms()
+        )
+        if error_code != ErrorCode.invalid_fetch_session_epoch:
+            self._settle()
+        leaders = [entry.current_leader for entry in told if entry.current_leader is not None]
+        return codec.encode_response(
+            self._context.api_version,
+            told,
+            error_code=error_code,
+            session_id=session_id,
+            node_endpoints=node_endpoints(self._broker, self._context, leaders) if leaders else (),
+        )
+
+    def _settle(self) -> None:
+        """What was read to its end need not be looked at by the next request of the session."""
+        session = self._fetch_context.session
+        if session is None:
+            if self._watches is not None:
+                self._watches.close()
+            return
+        session.on_moved = None
+        for key, read in self._reads.items():
+            if read.is_at_end:
+                session.settle(key)

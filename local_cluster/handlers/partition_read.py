@@ -1,0 +1,133 @@
+"""Reading one partition for a consumer's Fetch: who may, where it ends, and what it is told."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from local_cluster.replication.partition import Partition
+from local_cluster.wire import fetch as codec
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .current_leader import NAMES_LEADER, current_leader
+from .registry import RequestContext
+from .services import BrokerServices
+
+NOT_FOUND: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    }
+)
+
+
+class PartitionRead(NamedTuple):
+    """One partition's answer; `partition` is None where it is an error."""
+
+    result: codec.PartitionFetched
+    partition: Partition | None
+    is_at_end: bool
+    """Whether there is nothing more until the partition moves."""
+
+    @property
+    def size_bytes(self) -> int:
+        return codec.records_size_bytes(self.result.records)
+
+
+def read_partition(
+    broker: BrokerServices,
+    context: RequestContext,
+    entry: codec.FetchPartition,
+    *,
+    bytes_left: int,
+    first: bool,
+    committed_only: bool,
+) -> PartitionRead:
+    """Read what the entry asks for; `first` gets a batch whatever the limits say.
+
+    Raises ColdReadError, inside of `warm_only`, where that would wait for the disk.
+    """
+    try:
+        return _read(
+            broker,
+            context,
+            entry,
+            bytes_left=bytes_left,
+            first=first,
+            committed_only=committed_only,
+        )
+    except KafkaError as error:
+        return PartitionRead(_refused(broker, context, entry, error.code), None, False)
+
+
+def _read(
+    broker: BrokerServices,
+    context: RequestContext,
+    entry: codec.FetchPartition,
+    *,
+    bytes_left: int,
+    first: bool,
+    committed_only: bool,
+) -> PartitionRead:
+    topic = _topic_name(broker, context, entry)
+    if not broker.authorize(context, "READ", "TOPIC", topic):
+        raise KafkaError(ErrorCode.topic_authorization_failed)
+    partition = broker.replicas.get_leader(topic, entry.partition)
+    if entry.topic_id is not None and entry.topic_id != partition.topic_id:
+        raise KafkaError(ErrorCode.inconsistent_topic_id)
+    partition.require_leader(entry.current_leader_epoch)
+    limit = partition.last_stable_offset if committed_only else partition.high_watermark
+    records = None
+    aborted: list[tuple[int, int]] = []
+    if bytes_left > 0 or first:
+        records = partition.read(
+            entry.fetch_offset,
+            bytes_max=max(min(entry.partition_bytes_max, bytes_left), 0),
+            offset_limit=limit,
+            at_least_one_batch=first,
+        )
+    if committed_only and records is not None:
+        aborted = [
+            (ended.producer_id, ended.first_offset)
+            for ended in partition.log.aborted_transactions(entry.fetch_offset, records.next_offset)
+        ]
+    result = codec.PartitionFetched(
+        entry.topic,
+        entry.partition,
+        ErrorCode.none,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        aborted if committed_only else None,
+        -1,
+        records,
+        entry.topic_id,
+    )
+    return PartitionRead(result, partition, entry.fetch_offset >= limit)
+
+
+def _topic_name(
+    broker: BrokerServices, context: RequestContext, entry: codec.FetchPartition
+) -> str:
+    if context.api_version < codec.TOPIC_IDS_SINCE:
+        return entry.topic
+    topic = None
+    if entry.topic_id is not None:
+        topic = broker.metadata.topic_by_id(entry.topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.unknown_topic_id)
+    return topic.name
+
+
+def _refused(
+    broker: BrokerServices, context: RequestContext, entry: codec.FetchPartition, code: ErrorCode
+) -> codec.PartitionFetched:
+    # Kafka's list is null only where the partition was found.
+    aborted = () if code in NOT_FOUND else None
+    refused = codec.PartitionFetched(
+        entry.topic, entry.partition, code, -1, -1, -1, aborted, topic_id=entry.topic_id
+    )
+    if code not in NAMES_LEADER or context.api_version < codec.NODE_ENDPOINTS_SINCE:
+        return refused
+    leader = current_leader(broker, _topic_name(broker, context, entry), entry.partition)
+    return refused._replace(current_leader=leader)

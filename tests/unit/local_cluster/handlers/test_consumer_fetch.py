@@ -1,0 +1,226 @@
+"""One Fetch over partitions whose log and page cache are the test's: what is read, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.handlers.consumer_fetch import ConsumerFetch
+from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.page_cache import ColdReadError, is_warm_only
+from local_cluster.server.cold_reads import ColdReads
+from local_cluster.wire import fetch as codec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+VERSION = 12
+LONG_MS = 600_000
+
+
+class FakePartition:
+    """A partition of one-byte records; `reads` counts the looks at it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.topic_id = uuid.UUID(int=1)
+        self.log = SimpleNamespace(log_start_offset=0)
+        self.high_watermark = 0
+        self.last_stable_offset = 0
+        self.reads = 0
+        self.cold = 0
+        self.watchers: set[Callable[[], None]] = set()
+
+    def require_leader(self, epoch: int) -> None:
+        self.reads += 1
+
+    def read(
+        self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
+    ) -> memoryview | None:
+        if self.cold and is_warm_only():
+            self.cold -= 1
+            raise ColdReadError(cast(Any, self), 4096 * self.cold, 61)
+        count = offset_limit - offset
+        return memoryview(b"r" * count)[:bytes_max] if count > 0 else None
+
+    def fileno(self) -> int:
+        return self.index
+
+    def append(self, count: int = 1) -> None:
+        self.high_watermark += count
+        self.last_stable_offset += count
+        for wake in tuple(self.watchers):
+            wake()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self.watchers.discard(wake)
+
+
+class FakePageCache:
+    def __init__(self) -> None:
+        self.loads: list[tuple[int, int]] = []
+
+    def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int:
+        raise AssertionError("a lookup asks by reading")
+
+    def load(self, fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None:
+        self.loads.append((fd, position))
+
+
+class FakeBroker:
+    def __init__(self, partitions_count: int) -> None:
+        self.partitions = [FakePartition(index) for index in range(partitions_count)]
+        self.page_cache = FakePageCache()
+        self.cold_reads = ColdReads(self.page_cache)
+        self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
+        self.fetch_sessions = FetchSessions(lambda: 7)
+        self.replicas = self
+        self.epoch = 0
+
+    def authorize(self, *arguments: object) -> bool:
+        return True
+
+    def get_leader(self, topic: str, index: int) -> FakePartition:
+        if index >= len(self.partitions):
+            raise KafkaError(ErrorCode.unknown_topic_or_partition)
+        return self.partitions[index]
+
+    @property
+    def reads(self) -> int:
+        count = sum(partition.reads for partition in self.partitions)
+        for partition in self.partitions:
+            partition.reads = 0
+        return count
+
+    def fetch(
+        self,
+        *asked: tuple[int, int],
+        session: tuple[int, int] = (0, -1),
+        wait_ms: int = LONG_MS,
+        bytes_min: int = 1,
+        bytes_max: int = 1_000,
+    ) -> Any:
+        """Ask for (partition, offset) pairs; bytes, parts or a Deferred."""
+        entries = [codec.FetchPartition("t", i, -1, offset, -1, -1, 1_000) for i, offset in asked]
+        request = codec.FetchRequest(
+            -1, wait_ms, bytes_min, bytes_max, 0, *session, entries, (), ""
+        )
+        opened = self.fetch_sessions.open(*session, entries, (), uses_topic_ids=False, now_ms=0)
+        context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
+        return ConsumerFetch(cast(BrokerServices, self), context, request, opened).run()
+
+
+def told(parts: Any) -> dict[int, int]:
+    """Bytes of records by partition."""
+    body = memoryview(b"".join(bytes(part) for part in parts))
+    _, _, partitions = codec.decode_response(VERSION, body, 0)
+    return {entry.partition: codec.records_size_bytes(entry.records) for entry in partitions}
+
+
+async def soon(deferred: Any) -> dict[int, int]:
+    assert isinstance(deferred, Deferred)
+    async with asyncio.timeout(10):
+        return told(await deferred)
+
+
+async def test_what_is_there_is_answered_at_once() -> None:
+    broker = FakeBroker(2)
+    broker.partitions[1].append(5)
+    assert told(broker.fetch((0, 0), (1, 2))) == {0: 0, 1: 3}
+    assert not any(partition.watchers for partition in broker.partitions)
+
+
+async def test_a_long_poll_reads_only_what_moved() -> None:
+    broker = FakeBroker(2_000)
+    waiting = broker.fetch(*((index, 0) for index in range(2_000)), bytes_min=3)
+    assert broker.reads == 2_000
+    broker.partitions[77].append(2)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.is_done, "not enough yet"
+    assert broker.reads == 1
+    broker.partitions[78].append(1)
+    answer = await soon(waiting)
+    assert {index: size for index, size in answer.items() if size} == {77: 2, 78: 1}
+    assert broker.reads == 1
+    assert not any(partition.watchers for partition in broker.partitions)
+
+
+async def test_a_session_of_thousands_reads_only_what_moved() -> None:
+    broker = FakeBroker(2_000)
+    told(broker.fetch(*((index, 0) for index in range(2_000)), session=(0, 0), wait_ms=0))
+    assert told(broker.fetch(session=(7, 1), wait_ms=0)) == {}
+    broker.reads  # noqa: B018 - counts from here
+    assert told(broker.fetch(session=(7, 2), wait_ms=0)) == {}
+    assert broker.reads == 0
+    broker.partitions[5].append(4)
+    assert told(broker.fetch(session=(7, 3))) == {5: 4}
+    assert broker.reads == 1
+    # Not taken: it comes again until the client moves on.
+    assert told(broker.fetch(session=(7, 4))) == {5: 4}
+    waiting = broker.fetch((5, 4), session=(7, 5))
+    broker.partitions[1_999].append(1)
+    assert await soon(waiting) == {1_999: 1}
+
+
+async def test_what_did_not_fit_is_read_by_the_next_request() -> None:
+    broker = FakeBroker(2)
+    told(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
+    told(broker.fetch(session=(7, 1), wait_ms=0))
+    for partition in broker.partitions:
+        partition.append(5)
+    first = told(broker.fetch(session=(7, 2), bytes_max=5))
+    assert first == {0: 5, 1: 0}, "the high watermark of the other one is news"
+    second = told(broker.fetch((0, 5), session=(7, 3), bytes_max=5))
+    assert second == {1: 5}
+
+
+async def test_time_is_up() -> None:
+    broker = FakeBroker(1)
+    assert await soon(broker.fetch((0, 0), wait_ms=10)) == {0: 0}
+
+
+async def test_an_error_does_not_wait() -> None:
+    broker = FakeBroker(1)
+    assert told(broker.fetch((0, 0), (9, 0))) == {0: 0, 9: 0}
+
+
+async def test_cold_lookups_are_loaded_and_done_again() -> None:
+    broker = FakeBroker(3)
+    for partition in broker.partitions:
+        partition.append(3)
+    broker.partitions[1].cold = 2
+    waiting = broker.fetch((0, 0), (1, 0), (2, 0))
+    assert await soon(waiting) == {0: 3, 1: 3, 2: 3}
+    assert broker.page_cache.loads == [(1, 4096), (1, 0)]
+    assert broker.partitions[0].reads == 1, "what was read stays read"
+
+
+async def test_what_moves_during_a_cold_lookup_is_not_missed() -> None:
+    broker = FakeBroker(2)
+    told(broker.fetch((0, 0), (1, 0), session=(0, 0), wait_ms=0))
+    broker.partitions[1].cold = 1
+    waiting = broker.fetch(session=(7, 1))
+    broker.partitions[0].append(2)
+    assert await soon(waiting) == {0: 2}
+
+
+async def test_a_range_that_stays_cold_is_read_all_the_same() -> None:
+    broker = FakeBroker(1)
+    broker.partitions[0].append(3)
+
+    def always_cold(offset: int, **limits: Any) -> memoryview:
+        if is_warm_only():
+            raise ColdReadError(cast(Any, broker.partitions[0]), 0, 61)
+        return memoryview(b"abc")
+
+    broker.partitions[0].read = always_cold  # type: ignore[method-assign]
+    assert await soon(broker.fetch((0, 0))) == {0: 3}
