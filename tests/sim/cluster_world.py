@@ -359,6 +359,8 @@ class ClusterChecks:
         """Between two steps."""
         self.looks += 1
         for broker in self._world.brokers.values():
+            if broker.failure is not None:
+                raise broker.failure
             if not broker.is_alive:
                 continue
             for partition in broker.replicas:

@@ -124,6 +124,8 @@ class SimBroker:
         self.disk = SimDisk()
         self.life = 0
         self.is_alive = False
+        self.failure: BaseException | None = None
+        """What ended a process by itself: no fault does that."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._network = network
         self._zookeeper = zookeeper
@@ -162,7 +164,17 @@ class SimBroker:
         context.run(HOME.set, self)
         self._context = context
         context.run(self._build)
-        asyncio.get_running_loop().create_task(self._join(), context=context)
+        joining = asyncio.get_running_loop().create_task(self._join(), context=context)
+        joining.add_done_callback(self._ended)
+
+    def _start_again(self, life: int) -> None:
+        if self.is_alive and self.life == life:
+            self.kill()
+            self.start()
+
+    def _ended(self, joining: asyncio.Task[None]) -> None:
+        if not joining.cancelled():
+            self.failure = joining.exception()
 
     def _build(self) -> None:
         self.clock = SimClock(self._random.randint(-500, 500))
@@ -208,13 +220,12 @@ class SimBroker:
 
     async def _join(self) -> None:
         self.isr_changes.start()
-        while True:
-            try:
-                await self.control_plane.start()
-                break
-            except (CoordinationUnavailable, KafkaError):
-                # The supervisor starts it again.
-                await asyncio.sleep(0.5)
+        try:
+            await self.control_plane.start()
+        except (CoordinationUnavailable, KafkaError):
+            # The process ends, and its supervisor starts it again.
+            asyncio.get_running_loop().call_soon(self._start_again, self.life)
+            return
         assert self.metadata.cluster_id is not None
         self.directory.bind_cluster_id(self.metadata.cluster_id)
         self._network.listen(self.host, self.serve)

@@ -32,6 +32,8 @@ class SimCoordination(FakeCoordination):
         self._heard_at = 0.0
         self._is_expired = True
         self._is_suspended = False
+        self.missed_watch = False
+        """A watch fired while nothing could reach this client."""
         self._is_dead = False
         self._pinging: asyncio.Task[None] | None = None
 
@@ -89,12 +91,13 @@ class SimCoordination(FakeCoordination):
                 self.on_session(SessionState.LOST)
                 self._connect()
                 self._resume()
-            elif self._is_suspended:
+            elif self._is_suspended or self.missed_watch:
                 self._resume()
             self._heard_at = loop.time()
 
     def _resume(self) -> None:
         self._is_suspended = False
+        self.missed_watch = False
         self.on_session(SessionState.CONNECTED)
         self.on_path(None)
 
@@ -138,9 +141,12 @@ class SimZooKeeper(FakeZooKeeper):
         for path in dict.fromkeys(paths):
             clients = self.watches.pop(path, set())
             for client in sorted(clients, key=lambda client: client.session_id):
+                assert isinstance(client, SimCoordination)
                 loop.call_later(self.random.uniform(0.0002, 0.01), _tell, client, path)
 
 
-def _tell(client: FakeCoordination, path: str) -> None:
-    if not client.cut_off:
+def _tell(client: SimCoordination, path: str) -> None:
+    if client.cut_off:
+        client.missed_watch = True
+    else:
         client.on_path(path)
