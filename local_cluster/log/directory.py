@@ -312,13 +312,24 @@ class LogDirectory:
         if self._flushes:
             durable_offset = max(recovery_point, self._offsets.high_watermark(key))
         try:
+            topic_id = self._load_topic_id(path)
+        except KafkaError as error:
+            # The first flush of a log makes its partition.metadata durable before anything counts.
+            if durable_offset or self._offsets.high_watermark(key):
+                _log.error("partition is offline: %s", error)
+                self.offline[key] = str(error)
+                return
+            _log.warning("%s was never flushed and is made anew: %s", path, error)
+            self._files.remove_tree(path)
+            return
+        try:
             self._logs[key] = PartitionLog.open(
                 self._files,
                 path,
                 *key,
                 self._config,
                 now_ms=self._clock.now_ms(),
-                topic_id=self._load_topic_id(path),
+                topic_id=topic_id,
                 recovery_point=recovery_point,
                 durable_offset=durable_offset,
                 log_start_offset=self._offsets.log_start(key),

@@ -242,3 +242,35 @@ def test_a_flush_in_flight_does_not_care_that_its_topic_goes(tmp_path: Path) -> 
 )
 def test_names_of_partition_directories(name: str, parsed: tuple[str, int] | None) -> None:
     assert parse_log_name(name) == parsed
+
+
+@pytest.mark.parametrize("content", [b"", b"version: 0\ntopic"])
+def test_a_log_that_lost_its_topic_id_before_its_first_flush_is_made_anew(
+    tmp_path: Path, content: bytes
+) -> None:
+    """A power loss right after the creation: nothing of the log was counted on yet."""
+    directory = opened(tmp_path)
+    append(made(directory), batch(2))
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(content)
+    directory.fail("the power is gone")
+    directory.close()
+    again = opened(tmp_path)
+    log = made(again)
+    assert (log.log_end_offset, log.topic_id) == (0, TOPIC_ID)
+    append(log, batch(1))
+    again.close()
+    assert made(opened(tmp_path)).log_end_offset == 1
+
+
+def test_a_log_that_was_counted_on_is_offline_without_its_topic_id(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(2))
+    flush(log)
+    directory.close(high_watermarks={("t", 0): 2})
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(b"")
+    (tmp_path / checkpoints.CLEAN_SHUTDOWN).unlink()
+    again = opened(tmp_path)
+    with pytest.raises(KafkaError, match=r"partition\.metadata"):
+        made(again)
+    assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
