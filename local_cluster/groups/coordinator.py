@@ -151,7 +151,7 @@ class GroupCoordinator:
         """LeaveGroup."""
         return self._ask(request.group_id, lambda shard, t, now: shard.leave(t, request, now))
 
-    def commit_offsets(self, request: CommitRequest) -> Awaitable[tuple[ErrorCode, ...]]:
+    def commit_offsets(self, request: CommitRequest) -> asyncio.Future[tuple[ErrorCode, ...]]:
         """OffsetCommit: one error code per position, in order."""
         return self._ask(
             request.group_id, lambda shard, t, now: shard.commit_offsets(t, request, now)

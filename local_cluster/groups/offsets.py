@@ -25,7 +25,9 @@ from .records import (
     STRING_BYTES_MAX,
     CommittedOffset,
     encode_offset_key,
+    encode_offset_key_prefix,
     encode_offset_value,
+    offset_key_of,
 )
 from .requests import (
     UNKNOWN_MEMBER,
@@ -209,32 +211,23 @@ class CommittedOffsets:
     ) -> tuple[ErrorCode, ...]:
         """Take in the positions of a request that was found valid; one error code each."""
         expire_ms = NO_TIMESTAMP if request.retention_ms < 0 else now.wall_ms + request.retention_ms
-        group_id = request.group_id
-        return tuple(
-            self._commit_one(group_id, offset, limits, now.wall_ms, expire_ms, records)
-            for offset in request.offsets
-        )
-
-    def _commit_one(
-        self,
-        group_id: str,
-        to_commit: OffsetToCommit,
-        limits: GroupLimits,
-        wall_ms: int,
-        expire_ms: int,
-        records: list[StoredRecord],
-    ) -> ErrorCode:
-        topic, partition = to_commit.topic, to_commit.partition
-        committed = _committed(to_commit, limits, wall_ms, expire_ms)
-        if committed is None:
-            return ErrorCode.offset_metadata_too_large
-        records.append(
-            StoredRecord(
-                encode_offset_key(group_id, topic, partition), encode_offset_value(committed)
-            )
-        )
-        self.put(group_id, topic, partition, committed)
-        return ErrorCode.none
+        group_id, wall_ms = request.group_id, now.wall_ms
+        errors = []
+        topic, key_prefix = "", b""
+        for to_commit in request.offsets:
+            committed = _committed(to_commit, limits, wall_ms, expire_ms)
+            if committed is None:
+                errors.append(ErrorCode.offset_metadata_too_large)
+                continue
+            if to_commit.topic != topic or not key_prefix:
+                topic = to_commit.topic
+                key_prefix = encode_offset_key_prefix(group_id, topic)
+            partition = to_commit.partition
+            key = offset_key_of(key_prefix, partition)
+            records.append(StoredRecord(key, encode_offset_value(committed)))
+            self.put(group_id, topic, partition, committed)
+            errors.append(ErrorCode.none)
+        return tuple(errors)
 
     def fetch(
         self,

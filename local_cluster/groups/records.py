@@ -97,6 +97,11 @@ class StoredGroup(NamedTuple):
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
     """Offset key v1."""
+    return offset_key_of(encode_offset_key_prefix(group, topic), partition)
+
+
+def encode_offset_key_prefix(group: str, topic: str) -> bytes:
+    """What the keys of all partitions of a topic begin with."""
     group_bytes = group.encode()
     topic_bytes = topic.encode()
     return b"".join(
@@ -106,9 +111,13 @@ def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
             group_bytes,
             _PACK_INT16(len(topic_bytes)),
             topic_bytes,
-            _PACK_INT32(partition),
         )
     )
+
+
+def offset_key_of(prefix: bytes, partition: int) -> bytes:
+    """The key of one partition."""
+    return prefix + _PACK_INT32(partition)
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:

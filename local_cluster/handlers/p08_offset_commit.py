@@ -12,106 +12,91 @@ others are committed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Final
 
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
+from local_cluster.wire import offset_commit as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.messages import get, ms
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 VERSION_WITH_GROUP_NOT_FOUND: Final = 9
-VERSION_WITH_TOPIC_IDS: Final = 10
 
 
-@handles(ApiKey.OFFSET_COMMIT, min_version=2, max_version=10)
-def offset_commit(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
+@handles(ApiKey.OFFSET_COMMIT, min_version=2, max_version=10, raw=True)
+def offset_commit(broker: BrokerServices, context: RequestContext, frame: memoryview) -> Reply:
     """Commit the positions of existing topics."""
+    version = context.api_version
+    request = codec.decode_request(version, frame, 0)
     group_id = request.group_id
-    uses_ids = context.api_version >= VERSION_WITH_TOPIC_IDS
     if not broker.authorize(context, "READ", "GROUP", group_id):
         refused_all = [ErrorCode.group_authorization_failed] * len(request.topics)
-        return _answer(request, refused_all, uses_ids=uses_ids)
+        return _answer(version, request, refused_all, ())
     known_topics = broker.metadata.topics
-    topic_errors: list[ErrorCode] = []
+    refused: list[ErrorCode] = []
     offsets: list[OffsetToCommit] = []
-    for topic in request.topics:
-        if uses_ids:
-            known = broker.metadata.topic_by_id(topic.topic_id)
+    for topic, topic_id, partitions in request.topics:
+        name, unknown = topic, ErrorCode.unknown_topic_or_partition
+        if version >= codec.TOPIC_IDS_SINCE:
+            known = None if topic_id is None else broker.metadata.topic_by_id(topic_id)
             name, unknown = ("" if known is None else known.name), ErrorCode.unknown_topic_id
-        else:
-            name, unknown = topic.name, ErrorCode.unknown_topic_or_partition
         if name not in known_topics:
-            topic_errors.append(unknown)
+            refused.append(unknown)
         elif not broker.authorize(context, "READ", "TOPIC", name):
-            topic_errors.append(ErrorCode.topic_authorization_failed)
+            refused.append(ErrorCode.topic_authorization_failed)
         else:
-            topic_errors.append(ErrorCode.none)
-            offsets.extend(
-                OffsetToCommit(
-                    name,
-                    partition.partition_index,
-                    partition.committed_offset,
-                    get(partition, "committed_leader_epoch", -1),
-                    partition.committed_metadata,
-                )
-                for partition in topic.partitions
-            )
+            refused.append(ErrorCode.none)
+            offsets += [OffsetToCommit(name, *position) for position in partitions]
     if not offsets:
-        return _answer(request, topic_errors, uses_ids=uses_ids)
+        return _answer(version, request, refused, ())
     try:
         committed = broker.groups.commit_offsets(
             CommitRequest(
                 group_id,
                 request.member_id,
-                get(request, "group_instance_id", None),
-                request.generation_id_or_member_epoch,
+                request.group_instance_id,
+                request.generation_id,
                 tuple(offsets),
-                ms(get(request, "retention_time", None)),
-                context.api_version >= VERSION_WITH_GROUP_NOT_FOUND,
+                request.retention_ms,
+                version >= VERSION_WITH_GROUP_NOT_FOUND,
             )
         )
     except KafkaError as error:
-        return _answer(request, topic_errors, [error.code] * len(offsets), uses_ids=uses_ids)
-    return _answer_later(request, topic_errors, len(offsets), committed, uses_ids=uses_ids)
+        return _answer(version, request, refused, (error.code,) * len(offsets))
+    if committed.done() and committed.exception() is None:
+        return _answer(version, request, refused, committed.result())
+    return _answer_later(version, request, refused, len(offsets), committed)
 
 
 async def _answer_later(
-    request: Any,
-    topic_errors: list[ErrorCode],
+    version: int,
+    request: codec.OffsetCommitRequest,
+    refused: list[ErrorCode],
     count: int,
-    committed: Awaitable[tuple[ErrorCode, ...]],
-    *,
-    uses_ids: bool,
-) -> dict[str, Any]:
+    committed: Awaitable[Sequence[ErrorCode]],
+) -> bytes:
     try:
         errors = await committed
     except KafkaError as error:
         errors = (error.code,) * count
-    return _answer(request, topic_errors, errors, uses_ids=uses_ids)
+    return _answer(version, request, refused, errors)
 
 
 def _answer(
-    request: Any,
-    topic_errors: list[ErrorCode],
-    errors: Iterable[ErrorCode] = (),
-    *,
-    uses_ids: bool,
-) -> dict[str, Any]:
+    version: int,
+    request: codec.OffsetCommitRequest,
+    refused: list[ErrorCode],
+    errors: Sequence[ErrorCode],
+) -> bytes:
     """One error per position: that of its topic, else the next one in order."""
-    remaining = iter(errors)
-    topics = []
-    for topic, refused in zip(request.topics, topic_errors, strict=True):
-        partitions = [
-            {
-                "partition_index": partition.partition_index,
-                "error_code": refused or next(remaining),
-            }
-            for partition in topic.partitions
+    if any(refused):
+        remaining = iter(errors)
+        errors = [
+            error or next(remaining)
+            for topic, error in zip(request.topics, refused, strict=True)
+            for _ in topic.partitions
         ]
-        named = {"topic_id": topic.topic_id} if uses_ids else {"name": topic.name}
-        topics.append({**named, "partitions": partitions})
-    return {"topics": topics}
+    return codec.encode_response(version, request, errors)

@@ -42,20 +42,40 @@ class CorruptRecordError(ValueError):
 _VARINT_BYTES_MAX: Final = 10
 
 
-def _write_varint(out: bytearray, value: int) -> None:
+_VARINTS_OF_ONE_BYTE: Final = tuple(bytes((2 * value,)) for value in range(64))
+_NULL: Final = b"\1"
+"""The length -1."""
+
+
+def _varint(value: int) -> bytes:
+    if 0 <= value < 64:
+        return _VARINTS_OF_ONE_BYTE[value]
     zigzag = (value << 1) ^ (value >> 63)
+    out = bytearray()
     while zigzag >= 0x80:
         out.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
     out.append(zigzag)
+    return bytes(out)
 
 
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)
-    else:
-        _write_varint(out, len(value))
-        out += value
+def _encode_record(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
+    """One record with its length."""
+    _, key, value, headers = record
+    fields = [
+        b"\0",  # attributes, unused
+        _varint(timestamp_delta),
+        _varint(offset_delta),
+        _NULL if key is None else _varint(len(key)) + key,
+        _NULL if value is None else _varint(len(value)) + value,
+        _varint(len(headers)),
+    ]
+    for name, content in headers:
+        encoded = name.encode()
+        fields.append(_varint(len(encoded)) + encoded)
+        fields.append(_NULL if content is None else _varint(len(content)) + content)
+    body = b"".join(fields)
+    return _varint(len(body)) + body
 
 
 def encode_batch(
@@ -77,19 +97,12 @@ def encode_batch(
     if not records:
         raise ValueError("a batch needs at least one record")
     base_timestamp = records[0].timestamp_ms
-    payload = bytearray()
-    for index, record in enumerate(records):
-        body = bytearray(b"\0")
-        _write_varint(body, record.timestamp_ms - base_timestamp)
-        _write_varint(body, index)
-        _write_bytes(body, record.key)
-        _write_bytes(body, record.value)
-        _write_varint(body, len(record.headers))
-        for name, value in record.headers:
-            _write_bytes(body, name.encode())
-            _write_bytes(body, value)
-        _write_varint(payload, len(body))
-        payload += body
+    payload = bytearray().join(
+        [
+            _encode_record(record, record.timestamp_ms - base_timestamp, index)
+            for index, record in enumerate(records)
+        ]
+    )
     compressed = compress(codec, payload)
     batch = bytearray(
         h.pack_header(

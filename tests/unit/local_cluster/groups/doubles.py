@@ -190,7 +190,7 @@ class FakeBroker:
         assert handler is not None
         assert handler.min_version <= version <= handler.max_version
         frame = memoryview(messages.encode_request(api, version, fields))
-        request = messages.decode_request(api, version, frame, 0)
+        request: Any = frame if handler.raw else messages.decode_request(api, version, frame, 0)
         context = RequestContext(
             api, version, 1, "client", "User:ANONYMOUS", "PLAINTEXT", "127.0.0.1", 1
         )
@@ -198,7 +198,9 @@ class FakeBroker:
 
         async def finish() -> Any:
             values = await reply if isawaitable(reply) else reply
-            body = messages.encode_response(api, version, values)  # type: ignore[arg-type]
+            body = values
+            if not isinstance(body, bytes):
+                body = messages.encode_response(api, version, values)  # type: ignore[arg-type]
             return messages.decode_response(api, version, memoryview(body), 0)
 
         return asyncio.ensure_future(finish())
