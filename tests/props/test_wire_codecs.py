@@ -15,8 +15,8 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, messages, produce, shape
-from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
+from local_cluster.wire import fetch, messages, offset_commit, produce, shape
+from local_cluster.wire.api import FLEXIBLE_SINCE, PRIVATE_API_KEY_MIN, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
 from local_cluster.wire.header import read_request_header
@@ -51,9 +51,16 @@ def test_fetch_of_any_bytes(data: bytes, version: int) -> None:
 KIOS_APIS = [
     (api, version)
     for api in FLEXIBLE_SINCE
-    if api not in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CLUSTER_DELTA)
+    if api not in (ApiKey.PRODUCE, ApiKey.FETCH) and api < PRIVATE_API_KEY_MIN
     for version in schema_name_map[api_key_map[api]]
 ]
+
+
+@settings(max_examples=1000)
+@given(small_bytes, st.integers(2, 10))
+def test_offset_commit_of_any_bytes(data: bytes, version: int) -> None:
+    with contextlib.suppress(PeerError):
+        offset_commit.decode_request(version, memoryview(data), 0)
 
 
 @settings(max_examples=1000)
