@@ -99,6 +99,15 @@ class BrokerProcess:
         self.process.kill()
         await self._wait()
 
+    def pause(self) -> None:
+        """SIGSTOP: alive, but it does nothing until `resume`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
     async def _wait(self) -> int:
         assert self.process is not None
         return await asyncio.wait_for(asyncio.to_thread(self.process.wait), STOP_SECONDS_MAX)

@@ -17,14 +17,16 @@ from local_cluster.settings import FlushMode
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from topology.kafka_configs import broker_config
+from topology.load import load_topology
 
 EVENTUALLY_SECONDS = 60.0
 
+CONFIGURATION = Path(__file__).parent.parent / "configs" / "three-brokers.yaml"
+
 THREE_BROKERS: Mapping[str, str] = {
-    "default.replication.factor": "3",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "min.insync.replicas": "2",
+    # What configs/three-brokers.yaml says, so that it is what the tests hold.
+    **broker_config(load_topology(CONFIGURATION).clusters[0]),
     # Times of tests: a replica that hangs is out of sync in seconds.
     "replica.lag.time.max.ms": "4000",
 }

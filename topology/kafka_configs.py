@@ -15,11 +15,15 @@ from topology.problems import Finding, Location, nearest_name
 BROKER_CONFIGS = frozenset(
     {
         "auto.create.topics.enable",
+        "auto.leader.rebalance.enable",
+        "controlled.shutdown.enable",
         "default.replication.factor",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "leader.imbalance.check.interval.seconds",
+        "leader.imbalance.per.broker.percentage",
         "log.retention.check.interval.ms",
         "num.partitions",
         "offset.metadata.max.bytes",
@@ -29,10 +33,23 @@ BROKER_CONFIGS = frozenset(
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
         "producer.id.expiration.ms",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
         "socket.request.max.bytes",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
     }
 )
 """Broker configs that are not the default of a topic config."""
+
+
+INTERNAL_REPLICATION_FACTOR_MAX = 3
+"""Kafka's default for the topics of the coordinators."""
 
 
 def known_broker_configs() -> frozenset[str]:
@@ -82,4 +99,13 @@ def topic_defaults(cluster: Cluster) -> dict[str, str]:
 
 def broker_config(cluster: Cluster) -> dict[str, str]:
     """What every broker of the cluster is given."""
-    return {**topic_defaults(cluster), **cluster.config}
+    return {**_internal_topics(cluster), **topic_defaults(cluster), **cluster.config}
+
+
+def _internal_topics(cluster: Cluster) -> dict[str, str]:
+    """Replicas of the internal topics: Kafka's three, or as many as there are brokers."""
+    factor = min(INTERNAL_REPLICATION_FACTOR_MAX, len(cluster.broker_list))
+    if factor == 1:
+        return {}
+    names = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+    return dict.fromkeys(names, str(factor))

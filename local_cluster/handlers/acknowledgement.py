@@ -1,4 +1,8 @@
-"""The answer to a Produce with acks=all: it leaves when every partition's batches are committed."""
+"""The answer to a Produce with acks=all: it leaves when every partition's batches are committed.
+
+Where time is up it says that, or that too few replicas are in sync for it ever to be committed as
+things are; either way the batches are in the leader's log and may be committed later.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Acknowledgement:
         self.reply = Deferred()
         self._results = results
         self._encode = encode
-        self._left = {index for index, _, _ in waiting}
+        self._left = {index: partition for index, partition, _ in waiting}
         self._timer: asyncio.TimerHandle | None = None
         for index, partition, next_offset in waiting:
             partition.when_committed(next_offset, partial(self._settled, index))
@@ -42,15 +46,20 @@ class Acknowledgement:
     def _settled(self, index: int, error_code: ErrorCode) -> None:
         if self.reply.is_done:
             return
-        self._left.discard(index)
+        self._left.pop(index, None)
         if error_code:
             self._fail(index, error_code)
         if not self._left:
             self._finish()
 
     def _expired(self) -> None:
-        for index in self._left:
-            self._fail(index, ErrorCode.request_timed_out)
+        for index, partition in self._left.items():
+            self._fail(
+                index,
+                ErrorCode.not_enough_replicas_after_append
+                if partition.is_under_min_isr
+                else ErrorCode.request_timed_out,
+            )
         self._finish()
 
     def _fail(self, index: int, error_code: ErrorCode) -> None:

@@ -181,7 +181,7 @@ def _append(
             bad = check_keys(entry.records, headers)
             if bad:
                 return _keyless(entry, partition, bad), None
-        if request.acks == ACKS_ALL:
+        if request.acks == ACKS_ALL and partition.in_sync is not None:
             partition.require_in_sync_replicas()
         appended = partition.append(entry.records, headers)
     except KafkaError as error:

@@ -80,7 +80,7 @@ async def test_no_committed_offset_is_lost_or_goes_back(zookeeper: str, tmp_path
         running_cluster(zookeeper, tmp_path, config=config) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
     ):
-        await client.create_topics([NewTopic(name="t")])
+        await client.create_topics([NewTopic(name="t", partitions=1)])
         committer = Committer(bootstrap(brokers))
         await advance(committer.task, lambda: committer.committed, 5)
         for _ in range(KILLS):

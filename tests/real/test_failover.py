@@ -42,7 +42,7 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
         running_cluster(zookeeper, tmp_path) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
     ):
-        await client.create_topics([NewTopic(name="t")])
+        await client.create_topics([NewTopic(name="t", partitions=1)])
         producer = IdempotentProducer(bootstrap(brokers), "t")
         epoch = 0
         for _ in range(KILLS):

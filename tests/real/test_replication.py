@@ -10,10 +10,14 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.replicas import (
+    all_in_sync,
     bootstrap,
     end_offset,
+    eventually,
+    leader_of,
     partition_of,
     replicas_are_equal,
     running_cluster,
@@ -44,3 +48,81 @@ async def test_an_acknowledged_record_is_on_every_replica(zookeeper: str, tmp_pa
         values = [record.value async for record in read_topic(client, "t")]
         assert values == [b"%d" % index for index in range(20)]
         await replicas_are_equal(brokers, "t")
+
+
+async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=1)])
+        leader = await leader_of(brokers, client, "t")
+        node_id = leader.settings.broker_id
+        others = [broker for broker in brokers if broker is not leader]
+        assert (await client.produce(node_id, {AT: batch(b"all")}))[AT].error == ErrorCode.none
+        for broker in others:
+            broker.pause()
+        try:
+            async with KafkaClient(leader.bootstrap) as alone:
+                # Appended while both were in sync, and then too few were.
+                late = (await alone.produce(node_id, {AT: batch(b"late")}, timeout_ms=15_000))[AT]
+                assert late.error == ErrorCode.not_enough_replicas_after_append
+
+                async def refused() -> bool:
+                    answer = (await alone.produce(node_id, {AT: batch(b"none")}))[AT]
+                    return answer.error == ErrorCode.not_enough_replicas
+
+                await eventually(refused)
+                one = (await alone.produce(node_id, {AT: batch(b"one")}, acks=1))[AT]
+                assert one.error == ErrorCode.none
+                high_watermark = (await alone.list_offsets({AT: -1}))[AT].offset
+                assert high_watermark == 1, "below min.insync.replicas nothing is committed"
+        finally:
+            for broker in others:
+                broker.resume()
+
+        async def all_committed() -> bool:
+            answer = (await client.list_offsets({AT: -1}))[AT]
+            return bool(answer.offset == one.base_offset + 1)
+
+        await eventually(all_committed)
+        await replicas_are_equal(brokers, "t")
+        values = [record.value async for record in read_topic(client, "t")]
+        assert values == [b"all", b"late", b"one"]
+
+
+async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_path: Path) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        configs = {"segment.bytes": "20000"}
+        await client.create_topics([NewTopic(name="t", partitions=1, configs=configs)])
+        leader = await leader_of(brokers, client, "t")
+        node_id = leader.settings.broker_id
+        absent = next(broker for broker in brokers if broker is not leader)
+        await absent.stop()
+        for _ in range(50):
+            answer = (await client.produce(node_id, {AT: batch(b"x" * 1000)}))[AT]
+            assert answer.error == ErrorCode.none
+        fields = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 40}]}]}
+        deleted = await client.call(
+            ApiKey.DELETE_RECORDS, {**fields, "timeout": 10_000}, node_id=node_id
+        )
+        assert deleted.topics[0].partitions[0].error_code == ErrorCode.none
+        await absent.start()
+        await eventually(lambda: all_in_sync(client, "t"))
+        # It led nothing of it meanwhile; now it must be able to.
+        await leader.kill()
+
+        async def led_by_another() -> bool:
+            async with KafkaClient(absent.bootstrap) as other:
+                return bool((await partition_of(other, "t")).leader not in (-1, node_id))
+
+        await eventually(led_by_another)
+        async with KafkaClient(absent.bootstrap) as other:
+            offsets = [record.offset async for record in read_topic(other, "t")]
+        assert offsets[-1] == 49
+        assert offsets[0] >= 40, "what was deleted stays deleted on every replica"

@@ -19,6 +19,7 @@ class FakePartition:
 
     def __init__(self) -> None:
         self.parked: list[tuple[int, Settle]] = []
+        self.is_under_min_isr = False
 
     def when_committed(self, next_offset: int, settle: Settle) -> None:
         self.parked.append((next_offset, settle))
@@ -69,6 +70,15 @@ async def test_what_is_not_committed_in_time_is_told_so() -> None:
     assert await asyncio.wait_for(asyncio.ensure_future(waited(reply)), 10) == b"answer"
     first.settle()
     assert encoded == [[(0, ErrorCode.request_timed_out), (1, 0), (2, 0)]]
+
+
+async def test_what_too_few_replicas_have_in_time_is_told_so() -> None:
+    first, second = FakePartition(), FakePartition()
+    reply, encoded = acknowledgement([first, second], timeout_ms=10)
+    second.is_under_min_isr = True
+    await asyncio.wait_for(asyncio.ensure_future(waited(reply)), 10)
+    late = ErrorCode.not_enough_replicas_after_append
+    assert encoded == [[(0, ErrorCode.request_timed_out), (1, late), (2, 0)]]
 
 
 async def waited(reply: Deferred) -> object:

@@ -1,0 +1,157 @@
+"""Who leads: brokers that leave, that forget, preferred and unclean elections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from local_cluster.controller import fsm
+from local_cluster.controller.cluster_state import ClusterState, WriteState
+from local_cluster.controller.elections import decide_leader, decide_preferred, election_problem
+from local_cluster.controller.fsm import step
+from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
+from local_cluster.wire.errors import ErrorCode
+
+from .samples import broker, brokers, partition, topic, unwritten
+
+LIVE = {1, 2, 3}
+
+
+def told(decided: PartitionState | None) -> tuple[int, tuple[int, ...]] | None:
+    return None if decided is None else (decided.leader, decided.isr)
+
+
+class TestDecisions:
+    @pytest.mark.parametrize(
+        ("before", "live", "leaving", "after"),
+        [
+            # what it leads goes to the next one in sync, and it is in sync no more
+            (partition(0, 1, 2, 3), LIVE, {1}, (2, (2, 3))),
+            # where it follows it leaves the ISR
+            (partition(0, 2, 1, 3), LIVE, {1}, (2, (2, 3))),
+            # nobody else is in sync: it leads until it is gone
+            (partition(0, 1, 2, isr=(1,)), LIVE, {1}, None),
+            # all of them go at once: somebody stays
+            (partition(0, 1, 2), LIVE, {1, 2}, None),
+            # a new partition is not given to it
+            (unwritten(0, 1, 2), LIVE, {1}, (2, (1, 2))),
+        ],
+    )
+    def test_brokers_that_leave(
+        self,
+        before: PartitionState,
+        live: set[int],
+        leaving: set[int],
+        after: tuple[int, tuple[int, ...]] | None,
+    ) -> None:
+        assert told(decide_leader(before, live, leaving=leaving)) == after
+
+    @pytest.mark.parametrize(
+        ("before", "forgetful", "after"),
+        [
+            (partition(0, 1, 2, 3), {1}, (2, (2, 3))),
+            (partition(0, 1, 2, 3), {3}, (1, (1, 2))),
+            (partition(0, 1, 2, leader=2, isr=(2,)), {2}, None),
+            (partition(0, 1, 2), {1, 2}, None),
+        ],
+    )
+    def test_brokers_that_may_have_lost_their_tail(
+        self,
+        before: PartitionState,
+        forgetful: set[int],
+        after: tuple[int, tuple[int, ...]] | None,
+    ) -> None:
+        assert told(decide_leader(before, LIVE, forgetful=forgetful)) == after
+
+    def test_unclean_only_where_it_is_allowed_and_nobody_in_sync_lives(self) -> None:
+        before = partition(0, 1, 2, 3, isr=(1,))
+        assert told(decide_leader(before, {2, 3})) == (NO_LEADER, (1,))
+        assert told(decide_leader(before, {2, 3}, unclean=True)) == (2, (2,))
+        assert told(decide_leader(before, {1, 2}, unclean=True)) is None
+        assert told(decide_leader(before, set(), unclean=True)) == (NO_LEADER, (1,))
+
+    def test_the_preferred_replica_leads_if_it_can(self) -> None:
+        other = partition(0, 1, 2, leader=2, epoch=4)
+        decided = decide_preferred(other, LIVE)
+        assert decided is not None
+        assert (decided.leader, decided.leader_epoch, decided.isr) == (1, 5, (1, 2))
+        assert decide_preferred(partition(0, 1, 2), LIVE) is None
+        assert decide_preferred(other, {2, 3}) is None
+        assert decide_preferred(other, LIVE, {1}) is None
+        assert decide_preferred(other._replace(isr=(2,)), LIVE) is None
+
+
+class TestEvents:
+    def state(self, *topics: TopicState, keeps_tails: bool = True) -> ClusterState:
+        return ClusterState(
+            brokers(1, 2, 3), {each.name: each for each in topics}, keeps_tails=keeps_tails
+        )
+
+    def test_a_broker_that_leaves_is_relieved_until_it_is_back(self) -> None:
+        state = self.state(topic("a", partition(0, 1, 2), partition(1, 2, 3)))
+        done = step(state, fsm.BrokerLeaving(1))
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        assert (write.state.partition, write.state.leader, write.state.isr) == (0, 2, (2,))
+        back = {**brokers(1, 2, 3), 1: broker(1, epoch=999)}
+        assert step(done.state, fsm.BrokersSeen(back)).state.leaving == frozenset()
+        assert step(state, fsm.BrokerLeaving(9)).state == state
+
+    def test_with_page_cache_who_was_started_again_leaves_the_isr(self) -> None:
+        again = {**brokers(1, 2, 3), 2: broker(2, epoch=999)}
+        everywhere = topic("a", partition(0, 1, 2, 3), partition(1, 2))
+        assert step(self.state(everywhere), fsm.BrokersSeen(again)).effects == (
+            WriteState("a", partition(1, 2, epoch=1)),
+        ), "with fsync only the leader's epoch changes"
+        done = step(self.state(everywhere, keeps_tails=False), fsm.BrokersSeen(again))
+        writes = {w.state.partition: w.state for w in done.effects if isinstance(w, WriteState)}
+        assert writes[0].isr == (1, 3)
+        assert (writes[1].isr, writes[1].leader_epoch) == ((2,), 1), "the last one stays"
+        assert (("a", 0), 2) in done.state.forgetful, "until it is written"
+        written = writes[0]._replace(zk_version=1)
+        after = step(done.state, fsm.StatesWritten({("a", 0): written})).state
+        assert (("a", 0), 2) not in after.forgetful
+
+    def test_a_topic_that_begins_to_allow_it_gets_an_unclean_leader(self) -> None:
+        state = self.state(topic("a", partition(0, 1, 2, leader=NO_LEADER, isr=(1,))))
+        state = replace(state, brokers=brokers(2, 3))
+        configs = {"unclean.leader.election.enable": "true"}
+        (write,) = step(state, fsm.ConfigsSeen("a", configs)).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.leader, write.state.isr) == (2, (2,))
+
+    def test_elections_that_are_asked_for(self) -> None:
+        state = self.state(topic("a", partition(0, 1, 2, leader=2), partition(1, 1, 2)))
+        wanted = fsm.ElectionsWanted((("a", 0), ("a", 1), ("a", 7), ("none", 0)))
+        (write,) = step(state, wanted).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.partition, write.state.leader) == (0, 1)
+
+    @pytest.mark.parametrize(
+        ("key", "unclean", "code"),
+        [
+            (("none", 0), False, ErrorCode.unknown_topic_or_partition),
+            (("a", 0), False, None),
+            (("a", 1), False, ErrorCode.election_not_needed),
+            (("a", 2), False, ErrorCode.preferred_leader_not_available),
+            (("a", 0), True, ErrorCode.election_not_needed),
+            (("a", 3), True, ErrorCode.eligible_leaders_not_available),
+            (("a", 4), True, None),
+        ],
+    )
+    def test_why_an_election_is_not_held(
+        self, key: tuple[str, int], unclean: bool, code: ErrorCode | None
+    ) -> None:
+        state = self.state(
+            topic(
+                "a",
+                partition(0, 1, 2, leader=2),
+                partition(1, 1, 2),
+                partition(2, 1, 2, leader=2, isr=(2,)),
+                partition(3, 8, 9, leader=NO_LEADER, isr=(8,)),
+                partition(4, 8, 2, leader=NO_LEADER, isr=(8,)),
+            )
+        )
+        error = election_problem(state, key, unclean)
+        assert (None if error is None else error.code) == code

@@ -1,0 +1,125 @@
+"""Moves of replicas: what is written when they are asked for, and when they are done."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.controller import fsm
+from local_cluster.controller.cluster_state import (
+    ClusterState,
+    FinishReassignments,
+    Reassignment,
+    SeenTopic,
+    WriteState,
+)
+from local_cluster.controller.fsm import step
+from local_cluster.controller.model import PartitionState
+from local_cluster.controller.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    is_done,
+    plan_reassignment,
+)
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .samples import brokers, partition, topic, topic_id
+
+
+def state_of(
+    known: PartitionState, moving: Reassignment | None = None, live: int = 6
+) -> ClusterState:
+    return ClusterState(
+        brokers(*range(1, live)),
+        {"a": topic("a", known)},
+        reassigning={} if moving is None else {("a", 0): moving},
+    )
+
+
+def plan(state: ClusterState, *target: int, cancel: bool = False) -> PlannedReplicas:
+    return plan_reassignment(state, ReassignmentRequest("a", 0, None if cancel else target))
+
+
+STILL = state_of(partition(0, 1, 2, 3))
+MOVING = state_of(partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3)), Reassignment((4,), (1,)))
+
+
+class TestPlans:
+    def test_the_removed_ones_stay_until_it_is_done(self) -> None:
+        assert plan(STILL, 4, 2) == PlannedReplicas((4, 2, 1, 3), Reassignment((4,), (1, 3)))
+
+    def test_another_order_is_no_move(self) -> None:
+        assert plan(STILL, 3, 2, 1) == PlannedReplicas((3, 2, 1), None)
+
+    def test_another_target_starts_from_what_was_there_first(self) -> None:
+        assert plan(MOVING, 5, 2, 3) == PlannedReplicas((5, 2, 3, 1), Reassignment((5,), (1,)))
+
+    def test_a_cancelled_one_goes_back(self) -> None:
+        assert plan(MOVING, cancel=True) == PlannedReplicas((2, 3, 1), None)
+
+    def test_a_cancelled_one_waits_where_only_the_added_ones_are_in_sync(self) -> None:
+        known = partition(0, 4, 1, leader=4, isr=(4,))
+        state = state_of(known, Reassignment((4,), (1,)))
+        assert plan(state, cancel=True) == PlannedReplicas((1, 4), Reassignment((), (4,)))
+
+    @pytest.mark.parametrize(
+        ("target", "code"),
+        [
+            ((), ErrorCode.invalid_replica_assignment),
+            ((1, 1), ErrorCode.invalid_replica_assignment),
+            ((1, 9), ErrorCode.invalid_replica_assignment),
+            (None, ErrorCode.no_reassignment_in_progress),
+        ],
+    )
+    def test_refusals(self, target: tuple[int, ...] | None, code: ErrorCode) -> None:
+        with pytest.raises(KafkaError) as refused:
+            plan_reassignment(STILL, ReassignmentRequest("a", 0, target))
+        assert refused.value.code is code
+
+    def test_an_unknown_partition(self) -> None:
+        with pytest.raises(KafkaError) as refused:
+            plan_reassignment(STILL, ReassignmentRequest("a", 1, (1,)))
+        assert refused.value.code is ErrorCode.unknown_topic_or_partition
+
+    def test_the_replication_factor_may_be_kept(self) -> None:
+        with pytest.raises(KafkaError) as refused:
+            plan_reassignment(STILL, ReassignmentRequest("a", 0, (1,)), may_change_factor=False)
+        assert refused.value.code is ErrorCode.invalid_replication_factor
+
+
+@pytest.mark.parametrize(
+    ("isr", "adding", "removing", "done"),
+    [
+        ((1, 2, 3), (4,), (1,), False),
+        ((1, 2, 3, 4), (4,), (1,), True),
+        ((4,), (4,), (1,), True),
+        ((1,), (), (1,), False),
+        ((1, 2), (), (1,), True),
+    ],
+)
+def test_done_when_the_added_ones_are_in_sync_and_one_stays(
+    isr: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], done: bool
+) -> None:
+    known = partition(0, 4, 2, 3, 1, isr=isr)
+    assert is_done(known, Reassignment(adding, removing)) is done
+
+
+def test_when_it_is_done_the_removed_one_neither_leads_nor_is_in_sync() -> None:
+    joined = partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4), version=3)
+    done = step(MOVING, fsm.StatesWritten({("a", 0): joined}))
+    assert done.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    # The shell wrote the topic's znode.
+    noted = step(done.state, fsm.TopicsSeen({"a": SeenTopic(topic_id("a"), {0: (4, 2, 3)}, {})}))
+    assert not noted.state.reassigning
+    (write,) = noted.effects
+    assert isinstance(write, WriteState)
+    assert (write.state.leader, write.state.isr, write.state.leader_epoch) == (4, (2, 3, 4), 1)
+
+
+def test_a_next_controller_goes_on_with_it() -> None:
+    joined = topic("a", partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4)))
+    loaded = fsm.Loaded(
+        brokers(1, 2, 3, 4),
+        {"a": joined},
+        reassigning={("a", 0): Reassignment((4,), (1,))},
+    )
+    assert step(ClusterState(), loaded).effects == (FinishReassignments("a", {0: (4, 2, 3)}),)

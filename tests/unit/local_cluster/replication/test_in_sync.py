@@ -1,0 +1,202 @@
+"""The leader's view of its followers: commits, leaving and joining the ISR, proposals."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.controller.model import PartitionState
+from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+LAG_MS = 1_000
+EPOCHS = {1: 10, 2: 20, 3: 30}
+
+
+def state(*isr: int, epoch: int = 5, version: int = 7, replicas: int = 3) -> PartitionState:
+    ids = tuple(range(1, replicas + 1))
+    return PartitionState(0, ids, 1, epoch, isr or ids, version)
+
+
+def leading(*isr: int, end: int = 0, now: int = 0) -> InSyncReplicas:
+    made = InSyncReplicas(1)
+    made.lead(state(*isr), log_end_offset=end, now_ms=now)
+    return made
+
+
+def fetch(
+    made: InSyncReplicas,
+    replica: int,
+    end: int,
+    *,
+    leader_end: int,
+    now: int = 0,
+    epoch: int | None = None,
+) -> None:
+    made.fetched(
+        replica,
+        broker_epoch=EPOCHS[replica] if epoch is None else epoch,
+        end_offset=end,
+        log_start_offset=0,
+        leader_end_offset=leader_end,
+        now_ms=now,
+    )
+
+
+def committed(made: InSyncReplicas, own: int, *, min_isr: int = 2, now: int = 0) -> int:
+    return made.committed_offset(own, min_insync_replicas=min_isr, now_ms=now, lag_ms_max=LAG_MS)
+
+
+def decide(
+    made: InSyncReplicas, *, end: int, high_watermark: int = 0, now: int = 0
+) -> tuple[int, ...] | None:
+    return made.decide_isr(
+        leader_end_offset=end,
+        high_watermark=high_watermark,
+        now_ms=now,
+        lag_ms_max=LAG_MS,
+        broker_epochs=EPOCHS,
+    )
+
+
+class TestCommits:
+    def test_what_all_in_sync_have_is_committed(self) -> None:
+        made = leading()
+        fetch(made, 2, 8, leader_end=10)
+        assert committed(made, 10) == UNKNOWN_OFFSET, "nobody knows what 3 has"
+        fetch(made, 3, 6, leader_end=10)
+        assert committed(made, 10) == 6
+        assert committed(made, 5) == 5, "the leader's own durable end counts as well"
+
+    def test_nothing_is_below_min_insync_replicas(self) -> None:
+        made = leading(1)
+        assert committed(made, 10) == UNKNOWN_OFFSET
+        assert committed(made, 10, min_isr=1) == 10
+        assert made.is_under_min(2)
+
+    def test_min_insync_replicas_above_the_replicas_asks_for_all_of_them(self) -> None:
+        made = InSyncReplicas(1)
+        made.lead(state(1, 2, replicas=2), log_end_offset=0, now_ms=0)
+        fetch(made, 2, 4, leader_end=4)
+        assert committed(made, 4, min_isr=3) == 4
+
+    def test_a_new_epoch_knows_nothing_of_followers(self) -> None:
+        made = leading()
+        for replica in (2, 3):
+            fetch(made, replica, 10, leader_end=10)
+        made.lead(state(epoch=6, version=8), log_end_offset=10, now_ms=0)
+        assert committed(made, 10) == UNKNOWN_OFFSET
+
+    @pytest.mark.parametrize("proposed", [(1, 2), (1, 2, 3)])
+    def test_old_and_new_in_sync_replicas_count_while_a_change_is_under_way(
+        self, proposed: tuple[int, ...]
+    ) -> None:
+        before = (1, 2) if len(proposed) == 3 else (1, 2, 3)
+        made = leading(*before)
+        fetch(made, 2, 10, leader_end=10, now=0)
+        fetch(made, 3, 4, leader_end=10, now=0)
+        made.proposed = proposed
+        late = LAG_MS * 5
+        assert committed(made, 10, now=late) == 4
+        made.adopt(state(1, 2, version=8))
+        assert committed(made, 10, now=late) == 10
+
+    def test_who_was_caught_up_lately_holds_it_back_to_be_able_to_join(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 2, 10, leader_end=10, now=100)
+        fetch(made, 3, 7, leader_end=7, now=100)
+        assert committed(made, 10, now=100 + LAG_MS) == 7
+        assert committed(made, 10, now=101 + LAG_MS) == 10
+
+
+class TestLeaving:
+    def test_who_lags_too_long_leaves(self) -> None:
+        made = leading(end=10)
+        for replica in (2, 3):
+            fetch(made, replica, 10, leader_end=10)
+        fetch(made, 2, 20, leader_end=20, now=900)
+        assert decide(made, end=20, now=LAG_MS) is None
+        assert decide(made, end=20, now=LAG_MS + 1) == (1, 2)
+
+    def test_who_has_everything_stays_however_long_ago_it_fetched(self) -> None:
+        made = leading()
+        for replica in (2, 3):
+            fetch(made, replica, 10, leader_end=10)
+        assert decide(made, end=10, now=LAG_MS * 9) is None
+
+    def test_who_reaches_where_the_leader_was_at_its_last_fetch_was_caught_up_then(self) -> None:
+        made = leading()
+        fetch(made, 2, 0, leader_end=10, now=500)
+        fetch(made, 2, 10, leader_end=20, now=1_200)
+        fetch(made, 3, 20, leader_end=20, now=1_200)
+        assert decide(made, end=30, now=1_500) is None
+        assert decide(made, end=30, now=1_501) == (1, 3)
+
+    def test_the_leader_stays_alone(self) -> None:
+        made = leading()
+        assert decide(made, end=5, now=LAG_MS + 1) == (1,)
+
+
+class TestJoining:
+    def test_at_the_high_watermark(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 3, 7, leader_end=10)
+        assert decide(made, end=10, high_watermark=8) is None
+        assert decide(made, end=10, high_watermark=7) == (1, 2, 3)
+
+    def test_not_before_the_start_of_the_leaders_epoch(self) -> None:
+        made = leading(1, 2, end=9)
+        fetch(made, 3, 8, leader_end=9)
+        assert decide(made, end=9, high_watermark=3) is None
+
+    def test_not_from_a_run_of_the_broker_that_is_over(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 3, 10, leader_end=10, epoch=29)
+        assert decide(made, end=10) is None
+        fetch(made, 3, 10, leader_end=10, epoch=30)
+        assert decide(made, end=10) == (1, 2, 3)
+        with pytest.raises(KafkaError) as refused:
+            fetch(made, 3, 10, leader_end=10, epoch=29)
+        assert refused.value.code is ErrorCode.not_leader_or_follower
+
+    def test_who_holds_no_replica_is_refused(self) -> None:
+        with pytest.raises(KafkaError) as refused:
+            leading().fetched(
+                9,
+                broker_epoch=1,
+                end_offset=0,
+                log_start_offset=0,
+                leader_end_offset=0,
+                now_ms=0,
+            )
+        assert refused.value.code is ErrorCode.unknown_topic_or_partition
+
+
+class TestProposals:
+    def test_one_at_a_time(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 3, 10, leader_end=10)
+        made.proposed = (1,)
+        assert decide(made, end=10) is None
+
+    def test_a_newer_state_decides_it(self) -> None:
+        made = leading()
+        made.proposed = (1, 2)
+        assert not made.adopt(state(version=6)), "older than what is known"
+        assert made.proposed == (1, 2)
+        assert made.adopt(state(1, 2, 3, version=8))
+        assert made.proposed is None
+
+    def test_it_names_the_runs_that_fetched(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 3, 10, leader_end=10)
+        made.proposed = (1, 2, 3)
+        assert made.proposal() == [(1, -1), (2, -1), (3, 30)]
+
+    def test_replicas_that_are_assigned_in_between(self) -> None:
+        made = leading(1, 2, 3)
+        fetch(made, 2, 10, leader_end=10)
+        made.adopt(state(1, 2, 3, version=8)._replace(replicas=(1, 2, 3, 4)))
+        assert made.followers[2].end_offset == 10, "what others told is kept"
+        assert made.followers[4].end_offset == UNKNOWN_OFFSET
+        made.adopt(state(1, 2, version=9)._replace(replicas=(1, 2)))
+        assert made.followers.keys() == {2}

@@ -1,0 +1,95 @@
+"""Where a follower's log leaves its leader's, and where it is cut back to."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local_cluster.log.epochs import EpochEnd, EpochEntry, LeaderEpochs
+from local_cluster.replication.truncation import decide_truncation, find_divergence
+
+LEADER_EPOCH = 99
+"""Newer than whatever is in a log: the leader was elected, and has written nothing yet."""
+
+Log = list[int]
+"""The epoch of each record, by offset: who wrote it is all that tells logs apart."""
+
+
+def epochs_of(log: Log) -> LeaderEpochs:
+    return LeaderEpochs(
+        EpochEntry(epoch, offset)
+        for offset, epoch in enumerate(log)
+        if offset == 0 or log[offset - 1] != epoch
+    )
+
+
+def agree(leader: Log, follower: Log, high_watermark: int = 0) -> list[Log]:
+    """The follower's log after each answer, until the leader finds nothing to cut."""
+    steps: list[Log] = []
+    epochs = epochs_of(leader)
+    epochs.assign(LEADER_EPOCH, len(leader))
+    while True:
+        last = follower[-1] if follower else -1
+        answer = find_divergence(len(follower), last, epochs.end_of(last, len(leader)))
+        if answer is None:
+            return steps
+        offset = decide_truncation(answer, epochs_of(follower), len(follower), high_watermark)
+        assert offset < len(follower), "every round cuts something"
+        follower = follower[:offset]
+        steps.append(follower)
+
+
+def test_a_prefix_stays() -> None:
+    assert agree([1, 1, 2, 2], [1, 1]) == []
+    assert agree([1, 1, 2, 2], [1, 1, 2, 2]) == []
+    assert agree([1, 1], []) == []
+
+
+def test_a_tail_of_the_same_epoch_that_the_leader_lost() -> None:
+    assert agree([1, 1], [1, 1, 1, 1]) == [[1, 1]]
+
+
+def test_a_tail_of_an_epoch_that_the_leader_does_not_have() -> None:
+    """KIP-101's loss: the high watermark would keep what the leader never had."""
+    assert agree([1, 1, 3], [1, 1, 2, 2], high_watermark=4) == [[1, 1]]
+
+
+def test_several_rounds_where_both_have_epochs_that_the_other_has_not() -> None:
+    """KIP-279: two changes of leader in a row."""
+    assert agree([1, 3, 5, 5], [1, 2, 4, 4]) == [[1, 2], [1]]
+    assert agree([1, 1, 3, 5], [1, 2, 2, 4, 4])[-1] == [1]
+
+
+def test_a_leader_without_epochs_keeps_what_is_committed() -> None:
+    answer = find_divergence(4, 2, EpochEnd(-1, -1))
+    assert answer is not None
+    assert decide_truncation(answer, epochs_of([1, 1, 2, 2]), 4, 3) == 3
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Log, Log, int]:
+    """Two logs that may come about: in each epoch one leader writes on top of its own log."""
+    logs: list[Log] = [[], []]
+    for epoch in range(1, draw(st.integers(1, 6)) + 1):
+        leader = draw(st.integers(0, 1))
+        logs[leader] = logs[leader] + [epoch] * draw(st.integers(0, 3))
+        if draw(st.booleans()):  # the other one follows for a while
+            other = 1 - leader
+            same = _common(logs[leader], logs[other])
+            logs[other] = logs[leader][: draw(st.integers(same, len(logs[leader])))]
+    return logs[0], logs[1], _common(*logs)
+
+
+def _common(one: Log, other: Log) -> int:
+    for offset, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs:
+            return offset
+    return min(len(one), len(other))
+
+
+@given(histories())
+def test_what_is_left_is_exactly_what_both_have(history: tuple[Log, Log, int]) -> None:
+    leader, follower, common = history
+    left = ([follower, *agree(leader, follower)])[-1]
+    assert left == leader[: len(left)], "it is a prefix of the leader's log"
+    assert len(left) == common, "and nothing that both have is cut"
