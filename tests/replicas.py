@@ -133,7 +133,10 @@ async def ask_controller(client: KafkaClient, api: ApiKey, fields: Mapping[str, 
 class IdempotentProducer:
     """Writes numbered records to one partition, one at a time, until each is acknowledged."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, partition: int = 0) -> None:
+    def __init__(
+        self, bootstrap_servers: str, topic: str, partition: int = 0, *, key: bytes = b"k"
+    ) -> None:
+        self._key = key
         self.acknowledged: list[bytes] = []
         self.errors: list[ErrorCode] = []
         self._at = TopicPartition(topic, partition)
@@ -164,14 +167,15 @@ class IdempotentProducer:
             try:
                 producer = producer or await self._client.init_producer_id()
                 records = encode_batch(
-                    [NewRecord(sequence, b"k", value)],
+                    [NewRecord(sequence, self._key, value)],
                     producer_id=producer[0],
                     producer_epoch=producer[1],
                     base_sequence=sequence,
                 )
                 node_id = leader if leader >= 0 else await self._find_leader()
                 leader = node_id
-                answer = (await self._client.produce(node_id, {self._at: records}))[self._at]
+                batches = {self._at: records}
+                answer = (await self._client.produce(node_id, batches, timeout_ms=5_000))[self._at]
             except KafkaError as error:
                 leader = -1
                 self.errors.append(error.code)

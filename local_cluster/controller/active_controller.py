@@ -32,7 +32,11 @@ from local_cluster.controller.coordination import (
     CoordinationUnavailable,
     Delete,
 )
-from local_cluster.controller.elections import UNCLEAN_CONFIG, election_problem
+from local_cluster.controller.elections import (
+    UNCLEAN_CONFIG,
+    election_problem,
+    find_imbalanced,
+)
 from local_cluster.controller.isr_requests import (
     IsrProposal,
     IsrResult,
@@ -58,6 +62,10 @@ log = logging.getLogger(__name__)
 CONFLICTS_MAX: Final = 5
 """How often one write is tried anew after somebody else was faster."""
 RETRY_DELAY_MS: Final = 100
+REBALANCE_INTERVAL_S: Final = 300
+"""Kafka's default of leader.imbalance.check.interval.seconds."""
+IMBALANCE_PERCENTAGE_MAX: Final = 10
+"""Kafka's default of leader.imbalance.per.broker.percentage."""
 
 _EVERYTHING: Final = None
 
@@ -124,12 +132,22 @@ class ActiveController:
 
     async def run(self) -> None:
         """Follow the watches until the term is over."""
+        loop = asyncio.get_running_loop()
+        period_s = self._settings.config_int(
+            "leader.imbalance.check.interval.seconds", REBALANCE_INTERVAL_S
+        )
+        rebalance_at = loop.time() + period_s
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(rebalance_at):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 async with self._lock:
                     await self._catch_up()
+                    if loop.time() >= rebalance_at:
+                        rebalance_at = loop.time() + period_s
+                        await self._rebalance_leaders()
             except CoordinationUnavailable as error:
                 log.warning("ZooKeeper does not answer the controller: %s", error)
                 self.touch(_EVERYTHING)
@@ -290,6 +308,18 @@ class ActiveController:
         for broker_id in {broker_id for broker_id, _ in deleted}:
             ids = frozenset(topic_id for broker, topic_id in deleted if broker == broker_id)
             await self.apply(fsm.ReplicasDeleted(broker_id, ids))
+
+    async def _rebalance_leaders(self) -> None:
+        """Give leadership back to the preferred replicas, where a broker leads far too little."""
+        if not self._settings.config_bool("auto.leader.rebalance.enable", True):
+            return
+        percentage_max = self._settings.config_int(
+            "leader.imbalance.per.broker.percentage", IMBALANCE_PERCENTAGE_MAX
+        )
+        wanted = find_imbalanced(self.state, percentage_max)
+        if wanted:
+            log.info("%d partitions go back to their preferred leaders", len(wanted))
+            await self.apply(fsm.ElectionsWanted(tuple(wanted)))
 
     async def _see_topics(self, paths: Collection[str]) -> None:
         prefix = znodes.TOPICS + "/"

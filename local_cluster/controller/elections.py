@@ -11,6 +11,7 @@ unclean     only where the topic allows it, and nobody of the ISR lives: any liv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from local_cluster.controller.cluster_state import ClusterState, TopicPartition
@@ -86,3 +87,29 @@ def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) ->
             ErrorCode.preferred_leader_not_available, "The preferred leader was not available."
         )
     return None
+
+
+def find_imbalanced(state: ClusterState, percentage_max: int) -> list[TopicPartition]:
+    """Partitions to give back to their preferred leader (auto.leader.rebalance.enable).
+
+    All that a broker should lead and does not, where that is more than `percentage_max` of what it
+    should lead; those that are being moved are left alone.
+    """
+    preferred: Counter[int] = Counter()
+    away: dict[int, list[TopicPartition]] = {}
+    for name, topic in state.topics.items():
+        for index, partition in topic.partitions.items():
+            if not partition.replicas or (name, index) in state.reassigning:
+                continue
+            first = partition.replicas[0]
+            preferred[first] += 1
+            if partition.leader != first and decide_preferred(
+                partition, state.brokers.keys(), state.leaving
+            ):
+                away.setdefault(first, []).append((name, index))
+    return [
+        key
+        for broker_id, keys in away.items()
+        if len(keys) * 100 > percentage_max * preferred[broker_id]
+        for key in keys
+    ]

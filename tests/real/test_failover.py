@@ -62,6 +62,45 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
         await assert_each_once(client, producer.acknowledged)
 
 
+async def test_a_leader_that_slept_acknowledges_nothing_when_it_wakes(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    """SIGSTOP for longer than its session: it wakes up believing that it leads."""
+    async with (
+        running_cluster(zookeeper, tmp_path) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=1)])
+        producer = IdempotentProducer(bootstrap(brokers), "t")
+        await producer.advance(50)
+        sleeper = await leader_of(brokers, client, "t")
+        others = [broker for broker in brokers if broker is not sleeper]
+        # Only the sleeper is asked by this one: what it says must be what holds.
+        stubborn = IdempotentProducer(sleeper.bootstrap, "t", key=b"kk")
+        await stubborn.advance(20)
+        sleeper.pause()
+        async with KafkaClient(bootstrap(others)) as other:
+
+            async def led_by_another() -> bool:
+                leader = (await partition_of(other, "t")).leader
+                return leader not in (-1, sleeper.settings.broker_id)
+
+            await eventually(led_by_another)
+        await producer.advance(50)
+        sleeper.resume()
+        await eventually(lambda: all_in_sync(client, "t"))
+        await producer.advance(50)
+        await stubborn.advance(20)
+        await producer.stop()
+        await stubborn.stop()
+        await replicas_are_equal(brokers, "t")
+        by_producer: dict[int, list[bytes]] = {}
+        async for record in read_topic(client, "t"):
+            by_producer.setdefault(len(record.key or b""), []).append(record.value or b"")
+        assert by_producer[1] == producer.acknowledged
+        assert by_producer[2] == stubborn.acknowledged
+
+
 async def test_a_rolling_restart_loses_and_doubles_nothing(zookeeper: str, tmp_path: Path) -> None:
     async with (
         running_cluster(zookeeper, tmp_path) as brokers,

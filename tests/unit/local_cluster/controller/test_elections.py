@@ -7,8 +7,13 @@ from dataclasses import replace
 import pytest
 
 from local_cluster.controller import fsm
-from local_cluster.controller.cluster_state import ClusterState, WriteState
-from local_cluster.controller.elections import decide_leader, decide_preferred, election_problem
+from local_cluster.controller.cluster_state import ClusterState, Reassignment, WriteState
+from local_cluster.controller.elections import (
+    decide_leader,
+    decide_preferred,
+    election_problem,
+    find_imbalanced,
+)
 from local_cluster.controller.fsm import step
 from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
 from local_cluster.wire.errors import ErrorCode
@@ -155,3 +160,14 @@ class TestEvents:
         )
         error = election_problem(state, key, unclean)
         assert (None if error is None else error.code) == code
+
+    def test_leaders_go_back_where_a_broker_leads_far_too_little(self) -> None:
+        away = [partition(index, 1, 2, leader=2) for index in range(3)]
+        here = [partition(index, 1, 2) for index in range(3, 10)]
+        unable = partition(10, 3, 2, leader=2, isr=(2,))
+        state = self.state(topic("a", *away, *here, unable))
+        wanted = [("a", 0), ("a", 1), ("a", 2)]
+        assert find_imbalanced(state, 10) == wanted
+        assert find_imbalanced(state, 30) == []
+        moving = replace(state, reassigning={("a", 0): Reassignment((3,), (2,))})
+        assert find_imbalanced(moving, 10) == wanted[1:]
