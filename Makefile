@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster exactly-once lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -31,6 +31,9 @@ bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25
 
 bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_cluster $(BENCH_OPTIONS)
+
+exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
+	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \
