@@ -1,27 +1,43 @@
-"""ListTransactions v0-v1: the transactional ids led here (KIP-664). v1 adds the duration filter
-(KIP-994): only transactions that have been open for at least so many milliseconds."""
+"""ListTransactions v0-v2: the transactional ids led here (KIP-664).
+
+v1 adds the duration filter (KIP-994): only transactions that have been open for longer than so many
+milliseconds. v2 adds a pattern (KIP-1152), an expression of RE2 that whole ids must match, with
+INVALID_REGULAR_EXPRESSION where it is none.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=1)
+@handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=2)
 def list_transactions(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Every transactional id that passes all filters."""
+    pattern = get(request, "transactional_id_pattern", None)
     error, transactions = broker.transactions.list_transactions()
     names = {state.value for state in TransactionState}
     states = set(request.state_filters)
     producer_ids = set(request.producer_id_filters)
     duration_ms = int(get(request, "duration_filter", -1))
     now_ms = broker.clock.now_ms()
+    matching: frozenset[str] | None = None
+    if pattern:
+        try:
+            expression = compile_regex(pattern)
+            matching = frozenset(
+                expression.select(known.transactional_id for known in transactions)
+            )
+        except InvalidRegexError:
+            return {"error_code": ErrorCode.invalid_regular_expression}
     return {
         "error_code": error,
         "unknown_state_filters": tuple(sorted(states - names)),
@@ -34,6 +50,7 @@ def list_transactions(broker: BrokerServices, context: RequestContext, request: 
             for known in transactions
             if (not states or known.state.value in states)
             and (not producer_ids or known.producer_id in producer_ids)
+            and (matching is None or known.transactional_id in matching)
             and (duration_ms < 0 or (known.start_ms >= 0 and now_ms - known.start_ms > duration_ms))
             and broker.authorize(context, "DESCRIBE", "TRANSACTIONAL_ID", known.transactional_id)
         ],

@@ -94,6 +94,8 @@ async def test_transactions_are_listed_described_and_terminated(broker: BrokerPr
     assert listed.keys() == {"x-1", "y-1"}
     assert listed["x-1"]["TransactionState"] == "CompleteCommit"
     assert listed["y-1"]["TransactionState"] == "Ongoing"
+    some = await transactions(broker, "list", "--transactional-id-pattern", "[x]-\\d+")
+    assert [row["TransactionalId"] for row in some] == ["x-1"]
     (row,) = await transactions(broker, "describe", "--transactional-id", "y-1")
     assert (row["TransactionState"], row["TopicPartitions"]) == ("Ongoing", "t-0")
     assert row["ProducerId"] == listed["y-1"]["ProducerId"]

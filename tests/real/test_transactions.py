@@ -334,3 +334,32 @@ async def test_transactions_over_two_brokers(zookeeper: str, tmp_path: Path) -> 
         await call(run_transaction, producer, topic, ["z"], commit=False)
         expected = sorted(f"{r}-{i}" for r in (0, 2) for i in range(9))
         assert await call(read_all, first, topic) == expected
+
+
+async def test_transactions_are_listed_by_pattern_and_duration(broker: BrokerProcess) -> None:
+    topic = await new_topic(broker)
+    names = ("a-1", "a-2", "b-1")
+    opened = [await call(new_producer, broker, name) for name in names]
+    for producer in opened[1:]:
+        producer.begin_transaction()
+        write(producer, topic, ["x"])
+        assert await call(producer.flush, WAIT_SECONDS) == 0
+    async with KafkaClient(broker.bootstrap) as client:
+
+        async def listed(**filters: Any) -> list[str]:
+            answer = await client.call(ApiKey.LIST_TRANSACTIONS, filters)
+            assert answer.error_code is ErrorCode.none
+            return sorted(entry.transactional_id for entry in answer.transaction_states)
+
+        assert await listed() == list(names)
+        assert await listed(transactional_id_pattern="") == list(names)
+        assert await listed(transactional_id_pattern="a-.") == ["a-1", "a-2"]
+        assert await listed(transactional_id_pattern="a") == [], "whole ids match"
+        assert await listed(transactional_id_pattern="a-.", state_filters=("Ongoing",)) == ["a-2"]
+        assert await listed(duration_filter=3_600_000) == []
+        answer = await client.call(
+            ApiKey.LIST_TRANSACTIONS, {"transactional_id_pattern": "a(", "state_filters": ("No",)}
+        )
+        assert answer.error_code is ErrorCode.invalid_regular_expression
+        described = await client.call(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ("a-1",)})
+        assert described.transaction_states[0].transaction_start_time is None, "never began one"
