@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -38,6 +39,7 @@ def main() -> int:
     except (OSError, ValidationError) as error:
         print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_BAD_SETTINGS
+    _allow_descriptors()
     gc.freeze()
     return asyncio.run(_run(settings))
 
@@ -58,6 +60,12 @@ async def _run(settings: BrokerSettings) -> int:
         _log.critical("stopped: %r", broker.fatal.result())
         return EXIT_FAILED
     return 0
+
+
+def _allow_descriptors() -> None:
+    """As many open files as the system lets this process have: partitions and connections."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -42,13 +42,18 @@ def delete_records(broker: BrokerServices, context: RequestContext, request: Any
         for entry in topic["partitions"]
         if entry["error_code"] is ErrorCode.none
     ]
-    if deleted:
-        try:
-            broker.checkpoint()
-        except LogDirectoryError:
-            # It is deleted here and now, but a crash may bring it back: not what was asked for.
-            for entry in deleted:
-                entry |= _answer(entry["partition_index"], ErrorCode.kafka_storage_error)
+    return _made_last(broker, topics, deleted) if deleted else {"topics": topics}
+
+
+async def _made_last(
+    broker: BrokerServices, topics: list[dict[str, Any]], deleted: list[dict[str, Any]]
+) -> Any:
+    try:
+        await broker.checkpoint()
+    except LogDirectoryError:
+        # It is deleted here and now, but a crash may bring it back: not what was asked for.
+        for entry in deleted:
+            entry |= _answer(entry["partition_index"], ErrorCode.kafka_storage_error)
     return {"topics": topics}
 
 

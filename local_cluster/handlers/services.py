@@ -51,8 +51,8 @@ class BrokerServices(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessions: ...
 
-    def checkpoint(self) -> None:
-        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
+    async def checkpoint(self) -> None:
+        """Have the offsets of now on the disk. Raises LogDirectoryError."""
         ...
 
     def authorize(

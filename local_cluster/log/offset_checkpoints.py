@@ -11,7 +11,9 @@ readable, it would let the next start take the damage for a torn tail.
 
 from __future__ import annotations
 
+import itertools
 import logging
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -26,20 +28,36 @@ Key = tuple[str, int]
 """Topic and partition."""
 
 
+class Turns:
+    """Checkpoints are written one at a time, and none over a newer one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.written: dict[str, int] = {}
+        """The newest checkpoint in each file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The offset checkpoints, encoded; `run` writes them and may do so in any thread."""
+    """The offsets as they were when it was made; `run` writes them and may do so in any thread."""
 
     files: Files
-    contents: Mapping[str, bytes]
+    offsets: Mapping[str, Mapping[Key, int]]
+    """By the path of the file."""
+    number: int
+    turns: Turns
 
     def run(self) -> None:
         """Blocks. Raises LogDirectoryError; what was written before stays as it is."""
-        try:
-            for path, content in self.contents.items():
-                self.files.replace(path, content, durable=True)
-        except OSError as error:
-            raise LogDirectoryError(f"checkpoint failed: {error}", error.errno) from error
+        with self.turns.lock:
+            try:
+                for path, offsets in self.offsets.items():
+                    if self.number < self.turns.written.get(path, 0):
+                        continue
+                    self.files.replace(path, c.encode_offsets(offsets), durable=True)
+                    self.turns.written[path] = self.number
+            except OSError as error:
+                raise LogDirectoryError(f"checkpoint failed: {error}", error.errno) from error
 
 
 class OffsetCheckpoints:
@@ -53,6 +71,8 @@ class OffsetCheckpoints:
         self._high_watermarks: dict[Key, int] = {}
         self._cleaned: dict[Key, int] = {}
         self._cleaned_changed = False
+        self._numbers = itertools.count(1)
+        self._turns = Turns()
 
     def load(self) -> None:
         """Read the files that are there. Raises OSError, CheckpointCorruptError."""
@@ -119,15 +139,15 @@ class OffsetCheckpoints:
             if log.log_start_offset > log.first_base_offset:
                 log_starts[key] = log.log_start_offset
         known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
-        contents = {
-            f"{self._directory}/{c.RECOVERY_POINTS}": c.encode_offsets(recovery_points),
-            f"{self._directory}/{c.LOG_START_OFFSETS}": c.encode_offsets(log_starts),
-            f"{self._directory}/{c.HIGH_WATERMARKS}": c.encode_offsets(known),
+        offsets = {
+            f"{self._directory}/{c.RECOVERY_POINTS}": recovery_points,
+            f"{self._directory}/{c.LOG_START_OFFSETS}": log_starts,
+            f"{self._directory}/{c.HIGH_WATERMARKS}": known,
         }
         if self._cleaned_changed:
             self._cleaned_changed = False
-            contents[f"{self._directory}/{c.CLEANER_OFFSETS}"] = c.encode_offsets(self._cleaned)
-        return Checkpoint(self._files, contents)
+            offsets[f"{self._directory}/{c.CLEANER_OFFSETS}"] = dict(self._cleaned)
+        return Checkpoint(self._files, offsets, next(self._numbers), self._turns)
 
     def _read(self, name: str) -> dict[Key, int]:
         path = f"{self._directory}/{name}"

@@ -23,6 +23,7 @@ from .index import (
     OffsetIndex,
     TimeIndex,
 )
+from .open_files import OPEN_FILES
 from .scan import CheckedScan, Found, ValidPrefix, find_offset, find_position, iter_file_headers
 from .transaction_index import (
     AbortedTransaction,
@@ -93,6 +94,7 @@ class Segment:
         self.needs_transactions = False
         """Whether `aborted` must be rebuilt from the batches: after a crash, or a broken file."""
         self._file: LogFile | None = None
+        self._is_closed = False
         self._bytes_since_entry = 0
         self._known_positions: dict[int, int] = {base_offset: 0}
 
@@ -110,7 +112,21 @@ class Segment:
         """The open `.log` file; closed segments open it on first use."""
         if self._file is None:
             self._file = self._files.open(self.path(LOG_SUFFIX))
+        if self._is_closed:
+            OPEN_FILES.used(self)
         return self._file
+
+    def let_go(self) -> None:
+        """Keep the file open no longer: see open_files.py."""
+        assert self._is_closed, "the file that is appended to stays open"
+        self._file = None
+
+    def _set_closed(self, is_closed: bool) -> None:
+        self._is_closed = is_closed
+        if not is_closed:
+            OPEN_FILES.forget(self)
+        elif self._file is not None:
+            OPEN_FILES.used(self)
 
     # Opening
 
@@ -130,6 +146,7 @@ class Segment:
     def load_closed(self, next_offset: int) -> None:
         """Take over a segment that ends at `next_offset`; IndexCorruptError or FileNotFoundError
         where its indexes must be rebuilt first."""
+        self._set_closed(True)
         self.size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         self.next_offset = next_offset
         self.offset_index.load(self.size_bytes, appendable=False)
@@ -140,6 +157,7 @@ class Segment:
     def load_active(self) -> None:
         """Take over the last segment after a clean stop: indexes as they are, headers behind the
         last entry. IndexCorruptError, FileNotFoundError where it must be rebuilt first."""
+        self._set_closed(False)
         self.size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         self.offset_index.load(self.size_bytes, appendable=True)
         self.time_index.load(appendable=True)
@@ -189,6 +207,7 @@ class Segment:
         """
         size_bytes = self._files.size_bytes(self.path(LOG_SUFFIX))
         self.created_ms = self._files.modified_ms(self.path(LOG_SUFFIX))
+        self._set_closed(False)
         self._forget()
         self.aborted = []
         self.needs_transactions = True
@@ -293,6 +312,7 @@ class Segment:
 
     def close_for_appends(self) -> None:
         """After `finish`: free the memory of the indexes."""
+        self._set_closed(True)
         self.offset_index.close_for_appends()
         self.time_index.close_for_appends()
 
@@ -330,6 +350,7 @@ class Segment:
 
     def cut(self, position: int, next_offset: int) -> None:
         """Truncate at a batch boundary and be the segment that is appended to."""
+        self._set_closed(False)
         self.file.truncate(position)
         self._known_positions = {self.base_offset: 0}
         self.offset_index.truncate_positions(position)

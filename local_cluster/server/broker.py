@@ -176,9 +176,10 @@ class Broker:
             _log.error("no clean stop: %s", error)
             self._on_fatal(error)
 
-    def checkpoint(self) -> None:
-        """Write the offset checkpoints now. Blocks. Raises LogDirectoryError."""
-        self._directory.checkpoint(self._housekeeping.high_watermarks())
+    async def checkpoint(self) -> None:
+        """Have the offsets of now on the disk. Raises LogDirectoryError."""
+        checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
+        await asyncio.to_thread(checkpoint.run)
 
     @property
     def ports(self) -> Mapping[str, int]:

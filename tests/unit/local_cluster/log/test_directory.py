@@ -274,3 +274,16 @@ def test_a_log_that_was_counted_on_is_offline_without_its_topic_id(tmp_path: Pat
     with pytest.raises(KafkaError, match=r"partition\.metadata"):
         made(again)
     assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
+
+
+def test_an_older_checkpoint_is_not_written_over_a_newer_one(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    older = directory.prepare_checkpoint()
+    newer = directory.prepare_checkpoint()
+    newer.run()
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_text("of the newer one")
+    older.run()
+    assert path.read_text() == "of the newer one"
+    newer.run()
+    assert path.read_text() != "of the newer one"
