@@ -50,7 +50,10 @@ def decide_leader(
     # With nobody of the ISR alive it stays as it was: its members alone may lead later.
     isr = in_sync or state.isr
     keeps = state.leader in alive and state.leader in in_sync and state.leader not in bounced
-    leader = state.leader if keeps else next((r for r in alive if r in in_sync), NO_LEADER)
+    # A run that ended leads again only where nobody else can: what ended it may have done damage.
+    able = [r for r in alive if r in in_sync]
+    others = [r for r in able if r not in bounced] or able
+    leader = state.leader if keeps else next(iter(others), NO_LEADER)
     if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
         return None
     return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)

@@ -17,11 +17,13 @@ from local_cluster.controller.fsm import (
     ClearMark,
     ClusterState,
     EraseTopic,
+    FinishReassignments,
     SeenTopic,
     TopicPartition,
     WriteState,
     step,
 )
+from local_cluster.controller.isr_requests import IsrProposal, decide_isr
 from local_cluster.controller.model import (
     NO_LEADER,
     UNWRITTEN,
@@ -29,6 +31,13 @@ from local_cluster.controller.model import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    is_done,
+    plan_reassignment,
+)
+from local_cluster.wire.errors import KafkaError
 from tests.unit.local_cluster.controller.samples import topic_id
 
 BROKERS = (1, 2, 3)
@@ -108,6 +117,59 @@ class ControllerMachine(RuleBasedStateMachine):
         ids = frozenset(self.state.deletions[name].topic.topic_id for name in told)
         self.run(fsm.ReplicasDeleted(broker, ids))
 
+    @rule(broker=brokers_of)
+    def leave(self, broker: int) -> None:
+        self.run(fsm.BrokerLeaving(broker))
+
+    @precondition(lambda self: self.state.topics)
+    @rule(data=st.data())
+    def propose_isr(self, data: st.DataObject) -> None:
+        """What a leader asks for; its followers may have caught up or fallen behind."""
+        keys = [(n, p) for n, t in self.state.topics.items() for p in t.partitions]
+        if not keys:
+            return
+        name, index = data.draw(st.sampled_from(sorted(keys)))
+        known = self.state.topics[name].partitions[index]
+        isr = data.draw(st.sets(st.sampled_from(known.replicas))) | {known.leader}
+        proposal = IsrProposal(
+            topic_id(name),
+            index,
+            known.leader_epoch,
+            tuple((replica, self.live.get(replica, -1)) for replica in sorted(isr)),
+            known.zk_version,
+        )
+        try:
+            decided = decide_isr(self.state, known, known.leader, proposal)
+        except KafkaError:
+            return
+        if (name, index) in self.state.outlived:
+            return
+        self.run_all([self.write(WriteState(name, decided), proposed=True)])
+
+    @precondition(lambda self: self.state.topics)
+    @rule(data=st.data(), wanted=st.lists(brokers_of, max_size=3, unique=True))
+    def move(self, data: st.DataObject, wanted: list[int]) -> None:
+        name = data.draw(st.sampled_from(sorted(self.state.topics)))
+        if not self.state.topics[name].partitions:
+            return
+        index = data.draw(st.sampled_from(sorted(self.state.topics[name].partitions)))
+        request = ReassignmentRequest(name, index, tuple(wanted) or None)
+        try:
+            plan = plan_reassignment(self.state, request)
+        except KafkaError:
+            return
+        self.assign(name, {index: plan})
+        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+
+    def assign(self, name: str, plans: dict[int, PlannedReplicas]) -> None:
+        """Write replicas into the topic's znode, as the shell does."""
+        seen = self.seen[name]
+        replicas = {**seen.replicas, **{i: plan.replicas for i, plan in plans.items()}}
+        moving = {i: each for i, each in seen.reassigning.items() if i not in plans}
+        moving |= {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
+        self.seen[name] = SeenTopic(seen.topic_id, replicas, seen.configs, moving)
+        self.holders[name] |= {r for plan in plans.values() for r in plan.replicas}
+
     @precondition(lambda self: self.written)
     @rule(data=st.data())
     def leader_shrinks_isr(self, data: st.DataObject) -> None:
@@ -139,11 +201,19 @@ class ControllerMachine(RuleBasedStateMachine):
         topics = {}
         for name, seen in self.seen.items():
             partitions = {
-                index: self.written.get((name, index), fsm.new_partition(index, ids))
+                index: self.written[name, index]._replace(replicas=ids)
+                if (name, index) in self.written
+                else fsm.new_partition(index, ids)
                 for index, ids in seen.replicas.items()
             }
             topics[name] = TopicState(name, seen.topic_id, partitions, {})
-        self.run(fsm.Loaded(self.endpoints(), topics, frozenset(self.marks), self.outlived()))
+        moving = {
+            (name, index): each
+            for name, seen in self.seen.items()
+            for index, each in seen.reassigning.items()
+        }
+        marks, outlived = frozenset(self.marks), self.outlived()
+        self.run(fsm.Loaded(self.endpoints(), topics, marks, outlived, reassigning=moving))
 
     def outlived(self) -> frozenset[TopicPartition]:
         return frozenset(
@@ -153,13 +223,19 @@ class ControllerMachine(RuleBasedStateMachine):
         )
 
     def run(self, event: fsm.Event) -> None:
-        events: list[fsm.Event] = [event]
+        self.run_all([event])
+
+    def run_all(self, events: list[fsm.Event]) -> None:
         while events:
             done = step(self.state, events.pop(0))
             self.state = done.state
             for effect in done.effects:
                 if isinstance(effect, WriteState):
                     events.append(self.write(effect))
+                elif isinstance(effect, FinishReassignments):
+                    plans = {i: PlannedReplicas(r, None) for i, r in effect.replicas.items()}
+                    self.assign(effect.topic, plans)
+                    events.append(fsm.TopicsSeen({effect.topic: self.seen[effect.topic]}))
                 elif isinstance(effect, EraseTopic):
                     assert not self.holders[effect.name], "a broker still holds a replica"
                     self.erase(effect.name)
@@ -169,7 +245,7 @@ class ControllerMachine(RuleBasedStateMachine):
                     assert effect.name not in self.seen
                     self.marks.discard(effect.name)
 
-    def write(self, effect: WriteState) -> fsm.Event:
+    def write(self, effect: WriteState, *, proposed: bool = False) -> fsm.Event:
         key = (effect.topic, effect.state.partition)
         stored = self.written.get(key)
         version = UNWRITTEN if stored is None else stored.zk_version
@@ -177,7 +253,12 @@ class ControllerMachine(RuleBasedStateMachine):
             assert stored is not None
             read = stored._replace(replicas=effect.state.replicas)
             return fsm.StatesRead({key: read})
-        self.check_write(key, stored, effect.state)
+        if proposed:
+            assert stored is not None
+            assert effect.state._replace(isr=stored.isr) == stored, "only the ISR changes"
+            assert effect.state.leader in effect.state.isr
+        else:
+            self.check_write(key, stored, effect.state)
         now = effect.state._replace(zk_version=version + 1)
         self.written[key] = now
         return fsm.StatesWritten({key: now})
@@ -213,7 +294,7 @@ class ControllerMachine(RuleBasedStateMachine):
                 if stored is None:
                     assert known.zk_version == UNWRITTEN
                 elif stored.zk_version == known.zk_version:
-                    assert stored == known
+                    assert stored._replace(replicas=known.replicas) == known
 
     @invariant()
     def leaders_live_by_their_present_registration(self) -> None:
@@ -231,6 +312,20 @@ class ControllerMachine(RuleBasedStateMachine):
                 in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
                 able = set(known.replicas) & set(in_sync) & self.live.keys()
                 assert (known.leader != NO_LEADER) == bool(able)
+
+    @invariant()
+    def moves_end_when_the_added_ones_are_in_sync(self) -> None:
+        for (name, index), moving in self.state.reassigning.items():
+            known = self.state.topics[name].partitions[index]
+            assert not is_done(known, moving)
+            assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
+
+    @invariant()
+    def who_was_moved_away_is_not_in_sync(self) -> None:
+        for topic in self.state.topics.values():
+            for known in topic.partitions.values():
+                moved = set(known.isr) - set(known.replicas)
+                assert not moved or not set(known.isr) & set(known.replicas) & self.live.keys()
 
     @invariant()
     def marked_topics_are_hidden(self) -> None:

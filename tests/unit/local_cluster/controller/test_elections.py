@@ -69,6 +69,11 @@ class TestDecisions:
     ) -> None:
         assert told(decide_leader(before, LIVE, forgetful=forgetful)) == after
 
+    def test_a_leader_that_was_started_again_is_followed_by_another(self) -> None:
+        decided = decide_leader(partition(0, 1, 2, 3, epoch=4), LIVE, {1})
+        assert decided is not None
+        assert (decided.leader, decided.leader_epoch, decided.isr) == (2, 5, (1, 2, 3))
+
     def test_unclean_only_where_it_is_allowed_and_nobody_in_sync_lives(self) -> None:
         before = partition(0, 1, 2, 3, isr=(1,))
         assert told(decide_leader(before, {2, 3})) == (NO_LEADER, (1,))
