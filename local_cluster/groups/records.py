@@ -41,6 +41,7 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _OFFSET_VALUE_HEAD: Final = struct.Struct(">hqi")
 _OFFSET_KEY_VERSION: Final = _INT16.pack(1)
+_OFFSET_VALUE_VERSION_WRITTEN: Final = _INT16.pack(VALUE_VERSION_WRITTEN)
 _GROUP_KEY_PREFIX: Final = _INT16.pack(GROUP_KEY_VERSION)
 _MEMBER_BYTES_MIN: Final = 4
 _PACK_INT16: Final = _INT16.pack
@@ -170,6 +171,8 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | consumer_records.Key | None
 
     Raises UnreadableRecordError.
     """
+    if key.startswith(_OFFSET_KEY_VERSION):
+        return _decode_offset_key(key)
     reader = RecordReader(key, flexible=False)
     version = reader.int16()
     if version in OFFSET_KEY_VERSIONS:
@@ -179,8 +182,42 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | consumer_records.Key | None
     return consumer_records.decode_key(version, reader)
 
 
+def _decode_offset_key(key: bytes) -> OffsetKey:
+    """Key v1 in one piece: most of a log is positions, and a load reads all of them."""
+    try:
+        (group_bytes,) = _INT16.unpack_from(key, 2)
+        topic_at = 4 + group_bytes
+        (topic_bytes,) = _INT16.unpack_from(key, topic_at)
+        partition_at = topic_at + 2 + topic_bytes
+        (partition,) = _INT32.unpack_from(key, partition_at)
+        if group_bytes < 0 or topic_bytes < 0:
+            raise UnreadableRecordError("null in an offset key")
+        group, topic = key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise UnreadableRecordError(f"offset key: {error}") from error
+    return OffsetKey(group, topic, partition)
+
+
+def _decode_offset_value_v3(value: bytes) -> CommittedOffset:
+    """Likewise the values that this broker writes."""
+    try:
+        _, offset, leader_epoch = _OFFSET_VALUE_HEAD.unpack_from(value, 0)
+        (metadata_bytes,) = _INT16.unpack_from(value, _OFFSET_VALUE_HEAD.size)
+        metadata_at = _OFFSET_VALUE_HEAD.size + 2
+        timestamp_at = metadata_at + metadata_bytes
+        (timestamp_ms,) = _INT64.unpack_from(value, timestamp_at)
+        if metadata_bytes < 0:
+            raise UnreadableRecordError("null in an offset value")
+        metadata = value[metadata_at:timestamp_at].decode()
+    except (struct.error, UnicodeDecodeError) as error:
+        raise UnreadableRecordError(f"offset value: {error}") from error
+    return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms)
+
+
 def decode_offset_value(value: bytes) -> CommittedOffset:
     """Offset value v0-v4. Raises UnreadableRecordError."""
+    if value.startswith(_OFFSET_VALUE_VERSION_WRITTEN):
+        return _decode_offset_value_v3(value)
     version, reader = _open_value(value, "offset")
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else NO_LEADER_EPOCH

@@ -156,6 +156,8 @@ def iter_records(buffer: h.Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> I
 def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
     byte = payload[position]
     position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
     zigzag = byte & 0x7F
     shift = 7
     while byte >= 0x80:
