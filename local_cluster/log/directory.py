@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from local_cluster.clock import Clock
@@ -27,13 +26,12 @@ from .config import LogConfig
 from .disk import PROBE_NAME, DiskState, Probe
 from .files import Files, LogFile
 from .offset_checkpoints import Checkpoint, OffsetCheckpoints
+from .owner import DirectoryOwner
+from .partition_directory import DELETE_SUFFIX, deleted_name, load_topic_id, parse_log_name
 from .partition_log import PartitionLog
 from .tickets import Deletion, LogDirectoryError
 
 _log = logging.getLogger(__name__)
-
-DELETE_SUFFIX: Final = "-delete"
-FILE_NAME_BYTES_MAX: Final = 255
 
 
 class LogDirectory:
@@ -53,7 +51,7 @@ class LogDirectory:
         self._on_failed = on_failed
         self.disk = DiskState(self.path, self._disk_failed)
         self._files = files
-        self._broker_id = broker_id
+        self._owner = DirectoryOwner(files, self.path, broker_id)
         self._clock = clock
         self._lock: LogFile | None = None
         self._logs: dict[tuple[str, int], PartitionLog] = {}
@@ -82,11 +80,7 @@ class LogDirectory:
         try:
             self._files.make_dir(self.path)
             self._lock = self._files.lock(f"{self.path}/.lock")
-            owner = self._owner()
-            if owner is not None:
-                self._check_owner(owner, cluster_id or owner[1])
-            elif cluster_id is not None:
-                self.bind_cluster_id(cluster_id)
+            self._owner.claim(cluster_id)
             self._open_logs(config or LogConfig(), flushes)
         except BlockingIOError as error:
             raise LogDirectoryError(f"{self.path} is in use by another process") from error
@@ -100,15 +94,7 @@ class LogDirectory:
 
         Raises LogDirectoryError where it is another cluster's or broker's.
         """
-        try:
-            owner = self._owner()
-            if owner is None:
-                content = c.encode_meta_properties(self._broker_id, cluster_id)
-                self._files.replace(f"{self.path}/{c.META_PROPERTIES}", content, durable=True)
-                return
-        except (OSError, c.CheckpointCorruptError) as error:
-            raise LogDirectoryError(f"{self.path}: {error}") from error
-        self._check_owner(owner, cluster_id)
+        self._owner.claim(cluster_id)
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(list(self._logs.values()))
@@ -192,10 +178,7 @@ class LogDirectory:
         log = self._logs.get((topic, partition))
         if log is None:
             return Deletion(port=self._files)
-        incarnation = (log.topic_id or UUID(int=0)).hex
-        suffix = f".{incarnation}{DELETE_SUFFIX}"
-        name = f"{topic}-{partition}"[: FILE_NAME_BYTES_MAX - len(suffix)] + suffix
-        new_path = f"{self.path}/{name}"
+        new_path = f"{self.path}/{deleted_name(topic, partition, log.topic_id)}"
         if self._files.exists(new_path):
             # Left from a deletion of the same incarnation that did not finish.
             try:
@@ -269,20 +252,6 @@ class LogDirectory:
         if self._on_failed is not None:
             self._on_failed(error)
 
-    def _owner(self) -> tuple[int, str] | None:
-        """(broker id, cluster id) of meta.properties, None if there is no such file."""
-        path = f"{self.path}/{c.META_PROPERTIES}"
-        if not self._files.exists(path):
-            return None
-        return c.decode_meta_properties(self._files.read_bytes(path))
-
-    def _check_owner(self, owner: tuple[int, str], cluster_id: str) -> None:
-        if owner != (self._broker_id, cluster_id):
-            raise LogDirectoryError(
-                f"{self.path} belongs to broker {owner[0]} of cluster {owner[1]},"
-                f" not to broker {self._broker_id} of cluster {cluster_id}"
-            )
-
     def _open_logs(self, config: LogConfig, flushes: bool) -> None:
         self._config, self._flushes = config, flushes
         self._offsets.load()
@@ -312,15 +281,16 @@ class LogDirectory:
         if self._flushes:
             durable_offset = max(recovery_point, self._offsets.high_watermark(key))
         try:
-            topic_id = self._load_topic_id(path)
+            topic_id = load_topic_id(self._files, path)
+        except OSError as error:
+            self._set_offline(key, f"{path}: {error}")
+            return
         except KafkaError as error:
             # The first flush of a log makes its partition.metadata durable before anything counts.
             if durable_offset or self._offsets.high_watermark(key):
-                _log.error("partition is offline: %s", error)
-                self.offline[key] = str(error)
-                return
-            _log.warning("%s was never flushed and is made anew: %s", path, error)
-            self._files.remove_tree(path)
+                self._set_offline(key, str(error))
+            else:
+                self._make_anew(key, path, error)
             return
         try:
             self._logs[key] = PartitionLog.open(
@@ -337,22 +307,15 @@ class LogDirectory:
                 disk=self.disk,
             )
         except KafkaError as error:
-            _log.error("partition is offline: %s", error)
-            self.offline[key] = str(error)
+            self._set_offline(key, str(error))
 
-    def _load_topic_id(self, directory: str) -> UUID | None:
-        path = f"{directory}/{c.PARTITION_METADATA}"
-        if not self._files.exists(path):
-            return None
+    def _set_offline(self, key: tuple[str, int], reason: str) -> None:
+        _log.error("partition is offline: %s", reason)
+        self.offline[key] = reason
+
+    def _make_anew(self, key: tuple[str, int], path: str, reason: KafkaError) -> None:
+        _log.warning("%s was never flushed and is made anew: %s", path, reason)
         try:
-            return c.decode_partition_metadata(self._files.read_bytes(path))
-        except c.CheckpointCorruptError as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{path}: {error}") from error
-
-
-def parse_log_name(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a directory name, None if it is not one of a partition."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not (partition.isascii() and partition.isdigit()):
-        return None
-    return topic, int(partition)
+            self._files.remove_tree(path)
+        except OSError as error:
+            self._set_offline(key, f"{path}: {error}")

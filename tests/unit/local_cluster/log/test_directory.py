@@ -11,8 +11,9 @@ import pytest
 
 from local_cluster.log import checkpoints
 from local_cluster.log.config import LogConfig
-from local_cluster.log.directory import LogDirectory, parse_log_name
+from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
+from local_cluster.log.partition_directory import parse_log_name
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -192,12 +193,20 @@ def test_nothing_is_deleted_for_lack_of_metadata(tmp_path: Path) -> None:
     again.close()
 
 
-def test_an_unreadable_partition_is_offline_and_the_others_are_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_an_unreadable_partition_is_offline_and_the_others_are_not(
+    tmp_path: Path, is_readable: bool
+) -> None:
     directory = opened(tmp_path)
     append(made(directory), batch(2))
     append(made(directory, 1), batch(2))
     directory.close()
-    (tmp_path / "t-0" / checkpoints.PARTITION_METADATA).write_bytes(b"version: 9\n")
+    metadata = tmp_path / "t-0" / checkpoints.PARTITION_METADATA
+    if is_readable:
+        metadata.write_bytes(b"version: 9\n")
+    else:
+        metadata.unlink()
+        metadata.mkdir()
     again = opened(tmp_path)
     assert again.get("t", 0) is None
     assert ("t", 0) in again.offline
