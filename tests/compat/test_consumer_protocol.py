@@ -26,9 +26,7 @@ PARTITIONS = 6
 WAIT_SECONDS_MAX = 60.0
 FAST = {
     "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.assignment.interval.ms": "0",
 }
 
