@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from tests.java_process import JavaProcess
+from tests.replicas import bootstrap, running_cluster
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
@@ -33,24 +35,44 @@ PARTITIONS = 3
 async def test_every_word_is_counted_once_over_kill_9(
     either_broker: Broker, tmp_path: Path
 ) -> None:
-    """The store has no cache: every count is written, 1, 2, 3... of each word, each once."""
-    broker = either_broker
-    async with KafkaClient(broker.bootstrap) as client:
+    async def restart() -> None:
+        await either_broker.kill()
+        await either_broker.start()
+
+    await count_words(either_broker.bootstrap, tmp_path, restart)
+
+
+@pytest.mark.long
+async def test_every_word_is_counted_once_when_a_broker_is_lost(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    """One of three brokers dies, and stays dead."""
+    async with running_cluster(zookeeper, tmp_path) as brokers:
+        await count_words(bootstrap(brokers), tmp_path, brokers[0].kill)
+
+
+async def count_words(
+    bootstrap: str, directory: Path, strike: Callable[[], Awaitable[None]]
+) -> None:
+    """The store has no cache: every count is written, 1, 2, 3... of each word, each once.
+
+    The application is killed and started again at work; later `strike` does so to brokers.
+    """
+    async with KafkaClient(bootstrap) as client:
         new = [NewTopic(name=name, partitions=PARTITIONS) for name in ("words", "counts")]
         assert set((await client.create_topics(new)).values()) == {None}
     application = JavaProcess(
-        PROGRAM, (broker.bootstrap, str(tmp_path / "state")), tmp_path / "application.log"
+        PROGRAM, (bootstrap, str(directory / "state")), directory / "application.log"
     )
-    counted = Counts(broker.bootstrap)
-    producing = asyncio.create_task(asyncio.to_thread(produce, broker.bootstrap))
+    counted = Counts(bootstrap)
+    producing = asyncio.create_task(asyncio.to_thread(produce, bootstrap))
     try:
         application.start()
         await counted.until(application, WORDS_COUNT // 5)
         await application.kill()
         application.start()
         await counted.until(application, WORDS_COUNT // 2)
-        await broker.kill()
-        await broker.start()
+        await strike()
         await counted.until(application, WORDS_COUNT)
     finally:
         await application.kill()

@@ -111,6 +111,7 @@ async def test_topics_groups_and_configs_are_mirrored(
             read = await asyncio.to_thread(commit_all, east.bootstrap)
             assert sum(read) == len(produced)
             await syncs_arrive(mirror, west, mirrored)
+            assert " ERROR " not in mirror.text(), "it does not stumble over anything we answer"
         finally:
             await mirror.kill()
             mirrored.close()
