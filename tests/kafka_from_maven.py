@@ -30,7 +30,8 @@ JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 60.0
 HEAP = ("-Xmx512m", "-Xms256m")
-TOOL_HEAP = ("-Xmx256m",)
+# Tools of tests live for seconds: what they do not compile they need not wait for.
+TOOL_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 LOG_WARNINGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 
 
@@ -75,9 +76,9 @@ def kafka_jars() -> Path:
     return jars
 
 
-def java_command(program: str, *, heap: Sequence[str] = TOOL_HEAP) -> list[str]:
+def java_command(program: str, *, options: Sequence[str] = TOOL_OPTIONS) -> list[str]:
     """The command that runs a class of Kafka's, or the source file of a program, with its jars."""
-    return ["java", *heap, *LOG_WARNINGS, "-cp", f"{kafka_jars()}/*", program]
+    return ["java", *options, *LOG_WARNINGS, "-cp", f"{kafka_jars()}/*", program]
 
 
 def new_cluster_id() -> str:
@@ -125,7 +126,7 @@ class KafkaProcess:
         with (self.directory / "kafka.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *java_command("kafka.Kafka", heap=self.java_options),
+                    *java_command("kafka.Kafka", options=self.java_options),
                     str(self._properties_file),
                 ],
                 stdout=log,

@@ -134,7 +134,7 @@ def write_payload(path: Path) -> Path:
 async def _run(tool: str, *arguments: str) -> str:
     """What the tool printed. Raises RuntimeError where it failed."""
     process = await asyncio.create_subprocess_exec(
-        *java_command(f"org.apache.kafka.tools.{tool}", heap=HEAP),
+        *java_command(f"org.apache.kafka.tools.{tool}", options=HEAP),
         *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

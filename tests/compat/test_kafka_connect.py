@@ -16,7 +16,7 @@ from tests.compat.connect import INTERNAL_TOPICS, ConnectWorker, running_worker
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(300)]
 
 WAIT_SECONDS_MAX = 90.0
 FILE = "org.apache.kafka.connect.file."

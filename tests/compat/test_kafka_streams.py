@@ -21,7 +21,7 @@ from tests.replicas import bootstrap, running_cluster
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(300)]
 
 PROGRAM = str(Path(__file__).parent / "java" / "CountWords.java")
 WORDS = [f"word-{index}" for index in range(20)]

@@ -23,7 +23,7 @@ from tests.kafka_from_maven import running_kafka
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(400)]
 
 WAIT_SECONDS_MAX = 90.0
 PARTITIONS = 3
