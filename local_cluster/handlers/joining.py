@@ -84,10 +84,17 @@ class Unjoined(NamedTuple):
     producer_epoch: int
     token: object
 
-    def is_still_good(self) -> bool:
-        """Whether no marker has come since the coordinator was asked."""
-        return is_open(self.partition, self.producer_id, self.producer_epoch) or (
-            self.partition.log.producers.is_verified(self.producer_id, self.token)
+    def is_still_good(self, joining: Joining) -> bool:
+        """Whether no marker has ended, since the coordinator was asked, what it spoke of.
+
+        Where the partition was added, the markers that may have come are those of the transaction
+        before, whose end was waited for; markers of this one have a higher epoch, and the log
+        refuses the batch.
+        """
+        return (
+            joining.adds
+            or is_open(self.partition, self.producer_id, self.producer_epoch)
+            or self.partition.log.producers.is_verified(self.producer_id, self.token)
         )
 
 

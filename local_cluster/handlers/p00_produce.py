@@ -105,7 +105,7 @@ async def _join_and_produce(
         if unjoined:
             joined.update(await join(broker, _question(request, unjoined), joining))
             for key, entry in unjoined.items():
-                if joined[key] is ErrorCode.none and not entry.is_still_good():
+                if joined[key] is ErrorCode.none and not entry.is_still_good(joining):
                     joined[key] = ErrorCode.invalid_txn_state
         reply = _produce(broker, context, request, joined)
     return await reply if inspect.isawaitable(reply) else reply

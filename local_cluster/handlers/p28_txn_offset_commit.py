@@ -89,7 +89,7 @@ async def _join(broker: BrokerServices, context: RequestContext, request: Any) -
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset({key})
     )
     error = (await join(broker, wanted, joining))[key]
-    if error is ErrorCode.none and not entry.is_still_good():
+    if error is ErrorCode.none and not entry.is_still_good(joining):
         error = ErrorCode.invalid_txn_state
     if error is not ErrorCode.none:
         raise KafkaError(error)

@@ -6,42 +6,27 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.connection import Connection, connect
 from local_cluster.client.model import NewTopic
-from local_cluster.records.batch import NewRecord, encode_batch
-from local_cluster.records.header import TRANSACTIONAL_BIT
-from local_cluster.wire import produce as codec
-from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.real.transactional_frames import (
+    WAIT_SECONDS,
+    Producer,
+    add,
+    begin,
+    end,
+    line_to,
+    settle,
+    state_of,
+    write,
+)
 
 pytestmark = pytest.mark.real
-
-WAIT_SECONDS = 30.0
-ID = "tx"
-BUSY = (ErrorCode.concurrent_transactions, ErrorCode.not_enough_replicas)
-
-
-class Producer(NamedTuple):
-    """Who a transactional producer is, and the connection by which it talks."""
-
-    line: Connection
-    producer_id: int
-    epoch: int
-
-    @property
-    def named(self) -> dict[str, Any]:
-        return {
-            "transactional_id": ID,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-        }
 
 
 @pytest.fixture
@@ -57,76 +42,9 @@ async def new_topic(broker: BrokerProcess) -> str:
     return topic
 
 
-async def line_to(broker: BrokerProcess) -> Connection:
-    host, port = broker.bootstrap.split(":")
-    return await connect(host, int(port), client_id="test", timeout_ms=5_000)
-
-
-async def begin(line: Connection) -> Producer:
-    fields = {"transactional_id": ID, "transaction_timeout": 60_000}
-    find = {"key": ID, "key_type": 1}
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:  # the first question creates the topic of transactions, the second waits
-            found = await line.call(ApiKey.FIND_COORDINATOR, find, 3)
-            answer = await line.call(ApiKey.INIT_PRODUCER_ID, fields, 5)
-            if found.error_code is answer.error_code is ErrorCode.none:
-                break
-            await asyncio.sleep(0.02)
-    assert answer.error_code is ErrorCode.none
-    return Producer(line, answer.producer_id, answer.producer_epoch)
-
-
-async def add(producer: Producer, topic: str) -> None:
-    """AddPartitionsToTxn, until the transaction before is over."""
-    fields = {
-        "v3_and_below_transactional_id": ID,
-        "v3_and_below_producer_id": producer.producer_id,
-        "v3_and_below_producer_epoch": producer.epoch,
-        "v3_and_below_topics": [{"name": topic, "partitions": (0,)}],
-    }
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            answer = await producer.line.call(ApiKey.ADD_PARTITIONS_TO_TXN, fields, 3)
-            result = answer.results_by_topic_v3_and_below[0].results_by_partition[0]
-            if result.partition_error_code not in BUSY:
-                break
-    assert result.partition_error_code is ErrorCode.none
-
-
-async def write(producer: Producer, topic: str, value: str, *, sequence: int, version: int) -> None:
-    batch = encode_batch(
-        [NewRecord(0, None, value.encode())],
-        attributes=TRANSACTIONAL_BIT,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        base_sequence=sequence,
-    )
-    records = codec.PartitionRecords(topic, 0, memoryview(batch))
-    body = codec.encode_request(version, codec.ProduceRequest(ID, -1, 30_000, [records]))
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            frame, position = await producer.line.send(ApiKey.PRODUCE, version, body)
-            (result,) = codec.decode_response(version, frame, position)
-            if result.error_code not in BUSY:
-                break
-    assert result.error_code == ErrorCode.none
-
-
-async def end(producer: Producer, *, commit: bool, version: int) -> Any:
-    fields = {**producer.named, "committed": commit}
-    return await producer.line.call(ApiKey.END_TXN, fields, version)
-
-
-async def state_of(line: Connection) -> str:
-    answer = await line.call(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": (ID,)}, 0)
-    return str(answer.transaction_states[0].transaction_state)
-
-
 async def committed(broker: BrokerProcess, topic: str, producer: Producer) -> list[bytes | None]:
     """What read_committed readers see once the markers of the last end are written."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not (await state_of(producer.line)).startswith("Complete"):
-            await asyncio.sleep(0.01)
+    await settle(producer.line)
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap,

@@ -20,6 +20,7 @@ from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.real import transactional_frames as frames
 
 pytestmark = pytest.mark.real
 
@@ -334,6 +335,56 @@ async def test_transactions_over_two_brokers(zookeeper: str, tmp_path: Path) -> 
         await call(run_transaction, producer, topic, ["z"], commit=False)
         expected = sorted(f"{r}-{i}" for r in (0, 2) for i in range(9))
         assert await call(read_all, first, topic) == expected
+
+
+async def test_version_2_over_two_brokers(zookeeper: str, tmp_path: Path) -> None:
+    """Writes add their partitions at a coordinator elsewhere, and markers with the raised epoch
+    come back from it; many writes are under way at once."""
+    connect_to = f"{zookeeper}/two{uuid.uuid4().hex[:8]}"
+    config = {"transaction.state.log.num.partitions": "1"}
+    async with (
+        running_broker(connect_to, tmp_path, broker_id=1, config=config) as first,
+        running_broker(connect_to, tmp_path, broker_id=2, config=config) as second,
+    ):
+        brokers = {1: first, 2: second}
+        async with KafkaClient(first.bootstrap) as client:
+            while len((await client.metadata([])).brokers) < 2:
+                await asyncio.sleep(0.05)
+            topic = await new_topic(first)
+            described = (await client.metadata([topic])).topics[topic].partitions
+        leaders = {index: entry.leader for index, entry in described.items()}
+        lines = {broker_id: await frames.line_to(broker) for broker_id, broker in brokers.items()}
+        found = await frames.find(lines[1])
+        coordinator = lines[found]
+        assert {found} != set(leaders.values()), "some partition is led elsewhere"
+        producer = await frames.begin(coordinator)
+        expected = []
+        for number in range(6):
+            await asyncio.gather(
+                *(
+                    frames.write(
+                        producer._replace(line=lines[leader]),
+                        topic,
+                        f"{number}-{partition}-{sequence}",
+                        sequence=sequence,
+                        version=12,
+                        partition=partition,
+                    )
+                    for partition, leader in leaders.items()
+                    for sequence in range(3)
+                )
+            )
+            is_commit = number % 2 == 0
+            ended = await frames.end(producer, commit=is_commit, version=5)
+            assert ended.error_code is ErrorCode.none
+            assert ended.producer_epoch == producer.epoch + 1
+            producer = producer._replace(epoch=ended.producer_epoch)
+            if is_commit:
+                expected += [f"{number}-{p}-{s}" for p in leaders for s in range(3)]
+        await frames.settle(coordinator)
+        assert await call(read_all, first, topic) == sorted(expected)
+        for line in lines.values():
+            await line.close()
 
 
 async def test_transactions_are_listed_by_pattern_and_duration(broker: BrokerProcess) -> None:
