@@ -262,6 +262,7 @@ def read_committed(bootstrap: str, topic: str) -> Counter[str]:
     return values
 
 
+@pytest.mark.timeout(2 * SETTLE_SECONDS + KILLS * 30)
 async def test_exactly_once_over_kill_9(zookeeper: str, tmp_path: Path) -> None:
     kafka_jars()
     seed = random.SystemRandom().randrange(1 << 32)
