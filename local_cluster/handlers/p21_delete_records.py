@@ -5,16 +5,18 @@ compacted are refused with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EX
 flexible. The low watermark of the answer is the new log start offset.
 
 The answer leaves after the log-start-offset checkpoint is on the disk, so a crash does not bring
-the records back (Kafka writes it once a minute). Segments go with the next retention check.
-Deviation from Kafka: the timeout is not used, there is no follower to wait for.
+the records back (Kafka writes it once a minute), and after every live replica has deleted as much,
+or REQUEST_TIMED_OUT. Segments go with the next retention check.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from local_cluster.controller.model import INTERNAL_TOPICS
 from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -22,6 +24,7 @@ from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 NO_LOW_WATERMARK: Final = -1
+REPLICATED_POLL_MS: Final = 10
 
 
 @handles(ApiKey.DELETE_RECORDS, min_version=0, max_version=2)
@@ -42,19 +45,48 @@ def delete_records(broker: BrokerServices, context: RequestContext, request: Any
         for entry in topic["partitions"]
         if entry["error_code"] is ErrorCode.none
     ]
-    return _made_last(broker, topics, deleted) if deleted else {"topics": topics}
+    if not deleted:
+        return {"topics": topics}
+    return _made_last(broker, topics, deleted, messages.ms(request.timeout))
 
 
 async def _made_last(
-    broker: BrokerServices, topics: list[dict[str, Any]], deleted: list[dict[str, Any]]
+    broker: BrokerServices,
+    topics: list[dict[str, Any]],
+    deleted: list[dict[str, Any]],
+    timeout_ms: int,
 ) -> Any:
+    deadline_ms = broker.clock.monotonic_ms() + timeout_ms
     try:
         await broker.checkpoint()
     except LogDirectoryError:
         # It is deleted here and now, but a crash may bring it back: not what was asked for.
         for entry in deleted:
             entry |= _answer(entry["partition_index"], ErrorCode.kafka_storage_error)
+        return {"topics": topics}
+    for topic in topics:
+        for entry in topic["partitions"]:
+            if entry["error_code"] is ErrorCode.none:
+                code = await _replicated(broker, topic["name"], entry, deadline_ms)
+                if code is not ErrorCode.none:
+                    entry |= _answer(entry["partition_index"], code)
     return {"topics": topics}
+
+
+async def _replicated(
+    broker: BrokerServices, topic: str, entry: dict[str, Any], deadline_ms: int
+) -> ErrorCode:
+    """Wait until every live replica has deleted as much: any of them may lead next."""
+    while True:
+        try:
+            partition = broker.replicas.get_leader(topic, entry["partition_index"])
+        except KafkaError as error:
+            return error.code
+        if partition.low_watermark >= entry["low_watermark"]:
+            return ErrorCode.none
+        if broker.clock.monotonic_ms() >= deadline_ms:
+            return ErrorCode.request_timed_out
+        await asyncio.sleep(REPLICATED_POLL_MS / 1000)
 
 
 def _delete(broker: BrokerServices, context: RequestContext, topic: str, entry: Any) -> Any:

@@ -6,8 +6,9 @@ its log is no prefix of this one it is told where they part (KIP-595), and its o
 nothing. An OFFSET_OUT_OF_RANGE says where the log begins, so that a follower that lies before that
 can begin anew (Kafka's asks ListOffsets).
 
-The answer comes at once where there are records, a diverging epoch or an error; else it waits for
-an append, at most `max_wait_ms`. Sessions are not used. Limits are those of the request.
+The answer comes at once where there are records, a diverging epoch, an error or a higher log start
+(records were deleted); else it waits for an append, at most `max_wait_ms`. Sessions are not used.
+Limits are those of the request.
 """
 
 from __future__ import annotations
@@ -82,7 +83,12 @@ class _ReplicaFetch:
         for entry in self._request.partitions:
             try:
                 result = self._read(self._partition(entry), entry, bytes_left, bytes_found == 0)
-                urgent = urgent or bool(result.error_code) or result.diverging_epoch is not None
+                urgent = (
+                    urgent
+                    or bool(result.error_code)
+                    or result.diverging_epoch is not None
+                    or result.log_start_offset > entry.log_start_offset
+                )
             except KafkaError as error:
                 result = codec.PartitionFetched(
                     entry.topic, entry.partition, error.code, topic_id=entry.topic_id

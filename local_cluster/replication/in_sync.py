@@ -19,7 +19,7 @@ under way at a time, and its outcome is taken from a state with a newer version 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from local_cluster.controller.model import PartitionState
@@ -151,9 +151,10 @@ class InSyncReplicas:
                 least = min(least, progress.end_offset)
         return least
 
-    def least_log_start_offset(self, own: int) -> int:
-        """The lowest log start of all replicas; UNKNOWN_OFFSET where one is not known."""
-        return min([own, *(progress.log_start_offset for progress in self.followers.values())])
+    def low_watermark(self, own_log_start_offset: int, live: Collection[int]) -> int:
+        """The lowest log start of the live replicas; UNKNOWN_OFFSET where one is not known."""
+        starts = [p.log_start_offset for r, p in self.followers.items() if r in live]
+        return min([own_log_start_offset, *starts])
 
     def decide_isr(
         self,

@@ -409,6 +409,14 @@ class Partition:
         self.log_start_moved()
         return self.log.log_start_offset
 
+    @property
+    def low_watermark(self) -> int:
+        """Below this every live replica has deleted its records."""
+        if self.in_sync is None or self._peers is None:
+            return self.log.log_start_offset
+        live = self._peers.broker_epochs()
+        return self.in_sync.low_watermark(self.log.log_start_offset, live.keys())
+
     # -- reading ----------------------------------------------------------------------------
 
     def read(

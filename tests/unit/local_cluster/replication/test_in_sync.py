@@ -107,6 +107,13 @@ class TestCommits:
         assert committed(made, 10, now=100 + LAG_MS) == 7
         assert committed(made, 10, now=101 + LAG_MS) == 10
 
+    def test_the_low_watermark_is_that_of_the_live_replicas(self) -> None:
+        made = leading()
+        fetch(made, 2, 10, leader_end=10)
+        assert made.low_watermark(5, {1, 2, 3}) == UNKNOWN_OFFSET
+        assert made.low_watermark(5, {1, 2}) == 0
+        assert made.low_watermark(5, {1}) == 5
+
 
 class TestLeaving:
     def test_who_lags_too_long_leaves(self) -> None:
