@@ -15,6 +15,8 @@ FEW: Final = 4
 """Connections of the curve over partitions, partitions of the curve over connections."""
 IN_FLIGHT: Final = 8
 WARM_UP_SHARE: Final = 0.25
+WARM_UP_APPENDS: Final = 8
+"""Per partition, so that each has written to its indexes: the first entry after 4 kB is dear."""
 
 
 def works(points: tuple[int, ...]) -> list[Work]:
@@ -45,7 +47,7 @@ async def _cost_per_request(
 ) -> Figures:
     """Every partition and every connection gets its turn, so none is just looked up again."""
     count = max(bench.scale.curve_requests, partitions, connections)
-    warm_up = max(int(count * WARM_UP_SHARE), partitions, connections)
+    warm_up = max(int(count * WARM_UP_SHARE), partitions * WARM_UP_APPENDS, connections)
     batch = raw_frames.make_batch(1)
     async with system.topic(bench.new_name(f"curve-{curve}"), partitions) as topic:
         writes = [raw_frames.produce_frame(topic, {i: batch}) for i in range(partitions)]
