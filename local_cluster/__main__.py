@@ -52,6 +52,9 @@ async def _run(settings: BrokerSettings) -> int:
     broker = Broker(settings)
     try:
         await broker.start()
+        # Full collections would look at every log over and over, with the loop standing still.
+        gc.collect()
+        gc.freeze()
         ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:

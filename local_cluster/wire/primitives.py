@@ -49,6 +49,8 @@ def write_unsigned_varint(value: int) -> bytes:
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
     """Step over a tagged-field section (KIP-482) and return the position after it."""
+    if buffer[position] == 0:
+        return position + 1
     count, position = read_unsigned_varint(buffer, position)
     if count > len(buffer):
         raise PeerError(f"{count} tagged fields in {len(buffer)} bytes")
