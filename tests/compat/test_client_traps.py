@@ -41,9 +41,8 @@ async def client(either_broker: Broker) -> AsyncIterator[KafkaClient]:
     async with KafkaClient(either_broker.bootstrap) as client:
         assert (await client.create_topics([NewTopic(name="t", partitions=2)]))["t"] is None
         async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while any(
-                e.leader < 0 for e in (await client.metadata(["t"])).topics["t"].partitions.values()
-            ):
+            # Kafka tells a leader in Metadata before that leader serves.
+            while (await client.list_offsets({AT: -1}))[AT].error != ErrorCode.none:
                 await asyncio.sleep(0.05)
         yield client
 
