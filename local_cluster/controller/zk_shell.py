@@ -222,10 +222,15 @@ class KazooCoordination:
         password: bytes = client_id[1]
         body = json.dumps({"version": 1, "session_id": session_id, "password": password.hex()})
         temporary = self._session_file.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(body)
-        temporary.replace(self._session_file)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(body)
+            temporary.replace(self._session_file)
+        except OSError as error:
+            # On a full disk the broker still serves reads; its next start waits for the session
+            # to expire instead of ending it.
+            log.warning("the session cannot be kept for the next start: %s", error)
         return session_id
 
     # -- answers ----------------------------------------------------------------------------

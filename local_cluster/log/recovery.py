@@ -91,6 +91,7 @@ def open_files(
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
         return OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
     epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
+    on_disk = list(epochs.entries)
     opened = OpenedFiles(segments, epochs, False, [])
     if names != found:
         opened.unsynced.append(directory)
@@ -105,6 +106,10 @@ def open_files(
     end_offset = opened.segments[-1].next_offset
     if epochs.truncate_end(end_offset):
         opened.epochs_changed = True
+    if epochs_known:
+        # Batches that were read anew mostly say what the file says: nothing is to be written, and
+        # the log can be flushed on a full disk too.
+        opened.epochs_changed = list(epochs.entries) != on_disk
     for offset in _offsets(names, SNAPSHOT_SUFFIX):
         if offset > end_offset and opened.corruption is None:
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")

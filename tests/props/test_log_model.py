@@ -63,6 +63,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch = 0
         # A producer of which nothing is known may begin anywhere: soon it wraps.
         self.sequence = first_sequence
+        self.has_forgotten = False
         self.remembered_from = 0
         """What lies before this offset the log may have forgotten of its producer."""
         self.now_ms = NOW_MS
@@ -147,6 +148,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.producers.get(PRODUCER_ID) is None
         self.sequence = 0
         self.remembered_from = self.end_offset
+        self.has_forgotten = True
 
     @rule()
     def next_epoch(self) -> None:
@@ -248,8 +250,10 @@ class LogMachine(RuleBasedStateMachine):
             self.remembered_from = min(self.remembered_from, oldest.base_offset)
             self.sequence = (newest.last_sequence + 1) & SEQUENCE_MAX
         else:
-            assert not window
+            # Once it was forgotten, a snapshot from then may hide what an older one brought back.
+            assert not window or self.has_forgotten
             self.sequence = 0
+            self.remembered_from = self.end_offset
 
     @invariant()
     def records_are_those_of_the_model(self) -> None:

@@ -38,9 +38,9 @@ COORDINATOR_ERRORS = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_avail
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk where the broker of `tmp_path` has its data."""
-    mounted = tmp_path / "broker-1"
-    mounted.mkdir()
+    """A small disk where the broker of `tmp_path` has its logs."""
+    mounted = tmp_path / "broker-1" / "log"
+    mounted.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(mounted)]
     try:
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
@@ -180,7 +180,8 @@ async def test_a_full_disk_refuses_writes_and_heals(
         assert broker.process is not None
         assert broker.process.poll() is None, "the broker lives"
 
-        # A crash and a start with the disk still full.
+        # A crash, and a start with not a byte left.
+        ballast.leave(0)
         await broker.kill()
         await broker.start()
         for partition in range(PARTITIONS):

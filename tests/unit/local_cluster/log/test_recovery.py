@@ -225,6 +225,23 @@ def test_epochs_on_disk_that_are_older_than_a_truncation_do_not_count(tmp_path: 
     assert [again.epoch_at(offset) for offset in (0, 1)] == [0, 1]
 
 
+def test_epochs_that_are_on_the_disk_are_not_written_again(tmp_path: Path) -> None:
+    """A crash leaves a log that can be flushed on a full disk."""
+    log = create(tmp_path)
+    append(log, batch(2), epoch=1)
+    append(log, batch(2), epoch=3)
+    flush(log)
+    path = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    before = path.stat().st_ino
+    again = reopen(tmp_path)
+    flush(again)
+    assert path.stat().st_ino == before
+    append(again, batch(1), epoch=4)
+    flush(again)
+    assert path.stat().st_ino != before
+    assert [entry.epoch for entry in reopen(tmp_path).leader_epochs.entries] == [1, 3, 4]
+
+
 def test_the_log_start_offset_is_kept(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.advance_log_start(33)
