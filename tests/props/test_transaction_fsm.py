@@ -43,7 +43,9 @@ from local_cluster.wire.errors import ErrorCode
 
 ID = "tx"
 TIMEOUT_MS = 1_000
-CLIENTS_MAX = 4
+CLIENTS_MAX = 2
+STEPS_TO_NEXT_MAX = 8
+"""Requests, each at most twice, from any phase into the next transaction."""
 ONGOING = TransactionState.ONGOING
 Owner = tuple[int, int]
 """(client, number of its transaction)"""
@@ -122,6 +124,9 @@ class TransactionMachine(RuleBasedStateMachine):
     @property
     def known(self) -> Transaction | None:
         return self.shard.transactions.get(ID)
+
+    def alive(self) -> list[Client]:
+        return [client for client in self.clients if client.phase != "dead"]
 
     def new_connection(self) -> int:
         self.connections += 1
@@ -248,27 +253,24 @@ class TransactionMachine(RuleBasedStateMachine):
 
     # -- what clients do --------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.clients) < CLIENTS_MAX)
+    @precondition(lambda self: len(self.alive()) < CLIENTS_MAX)
     @rule(version=st.sampled_from([0, 2]))
     def start_client(self, version: int) -> None:
         self.clients.append(Client(len(self.clients), version, self.new_connection()))
 
-    @precondition(lambda self: self.clients)
+    @precondition(lambda self: self.alive())
     @rule(
         data=st.data(),
         partition=st.sampled_from([("t", 0), ("t", 1), ("u", 0)]),
         ends=st.booleans(),
         commit=st.booleans(),
-        fate=st.sampled_from(["answered", "answered", "answered", "lost", "stalled"]),
+        fate=st.sampled_from(["answered", "answered", "lost", "stalled"]),
     )
     def act(
         self, data: Any, partition: tuple[str, int], ends: bool, commit: bool, fate: str
     ) -> None:
         """A client sends its next request, or the same again where it heard nothing."""
-        alive = [client for client in self.clients if client.phase != "dead"]
-        if not alive:
-            return
-        client = data.draw(st.sampled_from(alive))
+        client = data.draw(st.sampled_from(self.alive()))
         sent = self.next_request(client, partition, ends=ends, commit=commit)
         if fate == "stalled":
             self.stalled.append(sent)
@@ -321,6 +323,21 @@ class TransactionMachine(RuleBasedStateMachine):
             assert self.outcomes[sent.owner] == sent.request.is_commit
             client.phase = "idle"
 
+    @precondition(lambda self: self.alive())
+    @rule(data=st.data(), commit=st.booleans())
+    def go_on_to_the_next_transaction(self, data: Any, commit: bool) -> None:
+        """A client hears everything until it has begun another transaction."""
+        client = data.draw(st.sampled_from(self.alive()))
+        before = client.transaction
+        for _ in range(STEPS_TO_NEXT_MAX):
+            if client.phase == "dead" or (client.phase == "open" and client.transaction > before):
+                return
+            while self.decided:
+                self.complete(self.decided.pop())
+            sent = self.next_request(client, ("t", 0), ends=client.phase == "open", commit=commit)
+            self.hear(client, sent, self.deliver(sent))
+        raise AssertionError(f"{client} does not get on")
+
     @precondition(lambda self: any(client.phase == "idle" for client in self.clients))
     @rule(data=st.data())
     def go_on_with_a_new_epoch(self, data: Any) -> None:
@@ -340,12 +357,14 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), again=st.booleans())
     def markers_are_written(self, data: Any, again: bool) -> None:
         index = data.draw(st.integers(0, len(self.decided) - 1))
-        decided = self.decided[index] if again else self.decided.pop(index)
+        self.complete(self.decided[index] if again else self.decided.pop(index))
+
+    def complete(self, decided: Transaction) -> None:
         before = self.known
         self.take(self.shard.complete(decided, self.now_ms))
         self.observe(before, None)
 
-    @rule(elapsed_ms=st.sampled_from([10, TIMEOUT_MS // 2, TIMEOUT_MS]))
+    @rule(elapsed_ms=st.sampled_from([1, 10, TIMEOUT_MS // 4, TIMEOUT_MS]))
     def time_passes(self, elapsed_ms: int) -> None:
         self.now_ms += elapsed_ms
         before = self.known
@@ -378,4 +397,4 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 TestTransactions = TransactionMachine.TestCase
-TestTransactions.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestTransactions.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)

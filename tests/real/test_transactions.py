@@ -278,7 +278,13 @@ async def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess) 
     assert await call(read_all, broker, topic) == ["in time"]
 
 
-async def test_a_batch_that_no_transaction_expects_is_refused(broker: BrokerProcess) -> None:
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [(9, ErrorCode.invalid_txn_state), (11, ErrorCode.transaction_abortable)],
+)
+async def test_a_batch_that_no_transaction_expects_is_refused(
+    broker: BrokerProcess, version: int, told: ErrorCode
+) -> None:
     """KIP-890: without AddPartitionsToTxn a transactional batch would stay open for ever."""
     topic = await new_topic(broker)
     producer = await call(new_producer, broker, "tx")
@@ -294,7 +300,7 @@ async def test_a_batch_that_no_transaction_expects_is_refused(broker: BrokerProc
             base_sequence=0,
         )
         body = codec.encode_request(
-            9,
+            version,
             codec.ProduceRequest(
                 "tx", -1, 30_000, [codec.PartitionRecords(topic, 2, memoryview(batch))]
             ),
@@ -303,13 +309,13 @@ async def test_a_batch_that_no_transaction_expects_is_refused(broker: BrokerProc
         line = await connect(host, int(port), client_id="test", timeout_ms=5_000)
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
-                frame, position = await line.send(ApiKey.PRODUCE, 9, body)
-                (result,) = codec.decode_response(9, frame, position)
+                frame, position = await line.send(ApiKey.PRODUCE, version, body)
+                (result,) = codec.decode_response(version, frame, position)
                 # Until the markers are written the producer is told to try again.
                 if result.error_code != ErrorCode.not_enough_replicas:
                     break
         await line.close()
-    assert result.error_code == ErrorCode.invalid_txn_state
+    assert result.error_code == told
     assert await call(read_all, broker, topic) == ["a"]
 
 

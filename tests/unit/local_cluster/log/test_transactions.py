@@ -172,6 +172,40 @@ def test_markers_fence_producers_and_coordinators(tmp_path: Path) -> None:
     assert write(log, 1, 0, epoch=4) == 2
 
 
+def test_markers_of_version_2_have_an_epoch_above_their_records(tmp_path: Path) -> None:
+    """KIP-890, KIP-1228: what has the epoch of an open transaction ended the one before."""
+    log = create(tmp_path)
+
+    def end_second(epoch: int) -> int:
+        return log.append_marker(
+            EndMarker(True, 0, transaction_version=2),
+            producer_id=7,
+            producer_epoch=epoch,
+            leader_epoch=0,
+            now_ms=NOW_MS,
+        ).base_offset
+
+    def first_open() -> int | None:
+        return log.producers.first_open_offset
+
+    write(log, 7, 0)
+    with pytest.raises(KafkaError) as refused:
+        end_second(0)
+    assert refused.value.code is ErrorCode.invalid_producer_epoch
+    assert first_open() == 0
+    assert end_second(1) == 1
+    assert first_open() is None
+    assert end_second(1) == 2, "a repetition is harmless while nothing is open"
+    with pytest.raises(KafkaError) as late:
+        write(log, 7, 1)
+    assert late.value.code is ErrorCode.invalid_producer_epoch, "the old epoch is fenced"
+    assert write(log, 7, 0, epoch=1) == 3, "sequences begin anew"
+    with pytest.raises(KafkaError):
+        end_second(1)
+    assert first_open() == 3
+    assert end(log, 7, commit=True, epoch=1) == 4, "version 1 ends with the epoch of its records"
+
+
 def test_a_plain_batch_inside_a_transaction_is_refused(tmp_path: Path) -> None:
     log = create(tmp_path)
     write(log, 1, 0)
