@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -57,6 +58,8 @@ def main(module: str, docstring: str | None, measure: Measure) -> int:
         print(f"Apache Kafka is not here: {reason}", file=sys.stderr)
         return 1
     machine.raise_open_files_limit()
+    # A stop from outside ends the brokers too, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         report = asyncio.run(_measured(measure(Path(name), scale, parts, command)))
     if arguments.json:
