@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, Protocol
 
-PROBE_STRIDE_BYTES: Final = 64 * 1024
-"""One byte of so many is looked at: half of the kernel's usual read-ahead, which is the unit in
+PROBE_STRIDE_BYTES: Final = 128 * 1024
+"""One byte of so many is looked at: the usual read-ahead of the kernel, which is the unit in
 which pages come and, nearly always, go."""
 LOAD_BYTES: Final = 256 * 1024
 """Bytes of one read while a cold range is loaded."""
