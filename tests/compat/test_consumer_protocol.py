@@ -19,6 +19,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from tests.cluster import BrokerProcess, running_broker
 from tests.compat.test_java_tools import tool
+from tests.replicas import bootstrap, leader_of, running_cluster
 
 pytestmark = pytest.mark.real
 
@@ -174,6 +175,33 @@ async def test_a_group_survives_kill_9(broker: BrokerProcess) -> None:
     assert [consumer.memberid() for consumer in members.consumers] == ids
     for consumer in tuple(members.consumers):
         members.close(consumer)
+
+
+async def test_a_group_goes_on_where_its_coordinator_moves(zookeeper: str, tmp_path: Path) -> None:
+    config = {**FAST, "offsets.topic.num.partitions": "1"}
+    async with (
+        running_cluster(zookeeper, tmp_path, config=config) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=PARTITIONS)])
+        producing, servers = brokers[0], bootstrap(brokers)
+        await asyncio.to_thread(produce, producing, "t", 0, 120)
+        members = Members(producing, "g")
+        for _ in range(2):
+            members.add("t", **{"bootstrap.servers": servers})
+        await asyncio.to_thread(
+            members.poll_until, lambda: len(members.seen) == 120 and members.shares() == [3, 3]
+        )
+        held = [consumer.assignment() for consumer in members.consumers]
+        killed = await leader_of(brokers, client, "__consumer_offsets")
+        await killed.kill()
+        alive = next(broker for broker in brokers if broker is not killed)
+        await asyncio.to_thread(produce, alive, "t", 120, 120)
+        await asyncio.to_thread(members.poll_until, lambda: len(members.seen) >= 240)
+        assert sorted(members.seen) == list(range(240)), "nothing is read twice"
+        assert [consumer.assignment() for consumer in members.consumers] == held
+        for consumer in tuple(members.consumers):
+            members.close(consumer)
 
 
 async def test_javas_console_consumer(broker: BrokerProcess) -> None:

@@ -38,6 +38,8 @@ LIMITS = GroupLimits(
 )
 NAMES = ("a", "b", "c")
 ROUNDS_TO_CONVERGE = 30
+REBALANCE_TIMEOUT_MS = 3_600_000
+"""So long that nothing converges by it."""
 
 
 class FakeTopics:
@@ -68,12 +70,15 @@ class Client:
     epoch: int = 0
     owned: dict[uuid.UUID, frozenset[int]] = field(default_factory=dict)
     told_subscription: bool = False
+    told_owned: dict[uuid.UUID, frozenset[int]] | None = None
+    """What it said last that it holds, as far as it knows that it was heard."""
 
     def partitions(self) -> set[tuple[uuid.UUID, int]]:
         return {(topic, index) for topic, indexes in self.owned.items() for index in indexes}
 
     def drop(self) -> None:
-        self.epoch, self.owned, self.told_subscription = 0, {}, False
+        self.epoch, self.owned = 0, {}
+        self.told_subscription, self.told_owned = False, None
 
     def take(self, answer: HeartbeatAnswer) -> None:
         if answer.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
@@ -81,6 +86,7 @@ class Client:
         elif answer.error is ErrorCode.none:
             self.epoch = answer.member_epoch
             self.told_subscription = True
+            self.told_owned = dict(self.owned)
             if answer.assignment is not None:
                 self.owned = dict(answer.assignment)
 
@@ -289,11 +295,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             member_epoch=epoch,
             instance_id=client.instance_id,
             rack_id=None,
-            rebalance_timeout_ms=60_000 if says_all else -1,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if says_all else -1,
             topic_names=client.names if says_all else None,
             topic_regex=client.regex if says_all else None,
             server_assignor=None,
-            owned=self.owned(client, epoch),
+            owned=self.owned(client, epoch, says_all=says_all),
             client_id="c",
             client_host="/h",
             may_describe=lambda name: True,
@@ -314,8 +320,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             client.drop()
         return answer
 
-    def owned(self, client: Client, epoch: int) -> Assignment | None:
-        return {} if epoch == 0 else dict(client.owned)
+    def owned(self, client: Client, epoch: int, *, says_all: bool) -> Assignment | None:
+        """What the client holds, where that has changed since it was heard."""
+        if epoch == 0:
+            return {}
+        return dict(client.owned) if says_all or client.owned != client.told_owned else None
 
 
 ConsumerGroupMachine.TestCase.settings = settings(

@@ -7,7 +7,8 @@
 Each heartbeat may ask for a new target (group epoch), compute it (target epoch), and bring its
 member a step closer to it (member epoch), in this order.
 
-Deviation: a regular expression is resolved in the heartbeat that brings it, not beside it.
+Deviations: a regular expression is resolved in the heartbeat that brings it, not beside it; a
+member that has to give up partitions is told so until it says that it has, Kafka tells it once.
 """
 
 from __future__ import annotations
@@ -113,14 +114,17 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
     step.extend_session(member.member_id)
 
     moved = group.members[member.member_id]
-    told = moved.assigned != member.assigned or is_joining or request.is_full
+    # Whoever has to give up partitions and does not say that it has may never have been told: the
+    # answer was lost, and clients exist that do not send a full request then.
+    is_waited_for = moved.state is MemberState.UNREVOKED_PARTITIONS and request.owned is None
+    is_told = moved.assigned != member.assigned or is_joining or request.is_full or is_waited_for
     return HeartbeatAnswer(
         ErrorCode.none,
         None,
         moved.member_id,
         moved.member_epoch,
         step.limits.group_consumer_heartbeat_interval_ms,
-        plain(moved.assigned) if told else None,
+        plain(moved.assigned) if is_told else None,
     )
 
 

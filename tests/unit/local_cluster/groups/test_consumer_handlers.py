@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-import local_cluster.handlers.p08_offset_commit
-import local_cluster.handlers.p09_offset_fetch
-import local_cluster.handlers.p11_join_group
-import local_cluster.handlers.p15_describe_groups
-import local_cluster.handlers.p16_list_groups
-import local_cluster.handlers.p42_delete_groups
-import local_cluster.handlers.p47_offset_delete
-import local_cluster.handlers.p68_consumer_group_heartbeat
-import local_cluster.handlers.p69_consumer_group_describe  # noqa: F401
+import local_cluster.handlers.all  # noqa: F401
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker
@@ -275,3 +267,17 @@ async def test_who_may_not_see_a_topic(broker: FakeBroker) -> None:
     assert list(partitions(matched)) == [broker.metadata.topics["flights"].topic_id]
     broker.denied = {("READ", "boards")}
     assert await told(broker) is ErrorCode.group_authorization_failed
+
+
+async def test_a_member_is_told_what_to_give_up_until_it_says_that_it_has(
+    broker: FakeBroker,
+) -> None:
+    await join(broker)
+    await join(broker, member_id="m-2")
+    first = await beat(broker, member_epoch=1)  # its answer may have been lost
+    again = await beat(broker, member_epoch=1)
+    assert partitions(again) == partitions(first)
+    (mine,) = first.assignment.topic_partitions
+    owned = [{"topic_id": mine.topic_id, "partitions": mine.partitions}]
+    assert (await beat(broker, member_epoch=1, topic_partitions=owned)).member_epoch == 2
+    assert (await beat(broker, member_epoch=2)).assignment is None
