@@ -69,8 +69,8 @@ def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
     at: Location = (*here, "topic_defaults", "config")
     for name, value in cluster.topic_defaults.config.items():
         config = TOPIC_CONFIGS.get(name)
-        if config is None:
-            near = nearest_name(name, TOPIC_CONFIGS)
+        if config is None or not config.synonyms:
+            near = nearest_name(name, [each for each, it in TOPIC_CONFIGS.items() if it.synonyms])
             yield Finding((*at, name), "the name of a topic config", near, at_key=True)
             continue
         problem = config.problem(value)
@@ -98,7 +98,7 @@ def topic_defaults(cluster: Cluster) -> dict[str, str]:
         configs["default.replication.factor"] = str(defaults.replication_factor)
     for name, value in defaults.config.items():
         config = TOPIC_CONFIGS.get(name)
-        if config is not None:
+        if config is not None and config.synonyms:
             configs[config.synonyms[0].name] = value
     return configs
 

@@ -1,4 +1,4 @@
-"""What may be changed about a topic's configs: pure, after Kafka 3.9's ConfigAdminManager."""
+"""What may be changed about a topic's configs: pure, as Kafka 4.3 does it."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def changed_configs(
 def _changed_list(configs: Mapping[str, str], name: str, operation: int, value: str) -> str:
     known = TOPIC_CONFIGS.get(name)
     if known is None or known.type is not ConfigType.LIST:
-        verb = "append" if operation == AlterOperation.APPEND else "subtract"
+        verb = "APPEND" if operation == AlterOperation.APPEND else "SUBTRACT"
         raise KafkaError(
-            ErrorCode.invalid_config, f"Config value {verb} is not allowed for config key: {name}"
+            ErrorCode.invalid_config, f"Can't {verb} to key {name} because its type is not LIST."
         )
     before = [part for part in configs.get(name, known.default).split(",") if part]
     given = value.split(",")

@@ -1,17 +1,17 @@
 """What may be asked about topics, and what is refused with which code: pure checks.
 
-Wording and order follow Kafka 3.9's ZkAdminManager. One deviation: where they are not set, the
-internal topics have one replica, not three, so that a cluster of one broker works (the topology
-sets them to three where there are as many brokers).
+Wording and order follow Kafka 4.3's ReplicationControlManager. One deviation: where they are not
+set, the internal topics have one replica, not three, so that a cluster of one broker works (the
+topology sets them to three where there are as many brokers).
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from local_cluster.controller.cluster_state import ClusterState
 from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicState
@@ -139,13 +139,16 @@ def auto_topic_spec(name: str, settings: BrokerSettings) -> TopicSpec:
     )
 
 
-def repeated_names(names: Iterable[str]) -> frozenset[str]:
-    """Names that a request gives more than once: each is refused."""
-    seen: set[str] = set()
-    repeated: set[str] = set()
+_Named = TypeVar("_Named", bound=Hashable)
+
+
+def repeated(names: Iterable[_Named]) -> frozenset[_Named]:
+    """What a request names more than once: each is refused."""
+    seen: set[_Named] = set()
+    twice: set[_Named] = set()
     for name in names:
-        (repeated if name in seen else seen).add(name)
-    return frozenset(repeated)
+        (twice if name in seen else seen).add(name)
+    return frozenset(twice)
 
 
 def plan_topic(
@@ -158,21 +161,21 @@ def plan_topic(
         if spec.partitions != DEFAULT or spec.replication_factor != DEFAULT:
             raise KafkaError(
                 ErrorCode.invalid_request,
-                "Both numPartitions or replicationFactor and replicasAssignments were set. "
-                "Both cannot be used at the same time.",
+                "A manual partition assignment was specified, but "
+                + ("numPartitions" if spec.partitions != DEFAULT else "replication factor")
+                + " was not set to -1.",
             )
         replicas = _check_assignments(spec.assignments, state.brokers.keys(), first=0)
         return TopicPlan(spec.name, topic_id, replicas, configs)
     partitions = spec.partitions
     if partitions == DEFAULT:
         partitions = settings.config_int("num.partitions", 1)
-    if not 1 <= partitions <= PARTITIONS_PER_REQUEST_MAX:
+    if partitions < 1:
         raise KafkaError(
             ErrorCode.invalid_partitions,
-            "Number of partitions must be larger than 0."
-            if partitions < 1
-            else f"Number of partitions must not be larger than {PARTITIONS_PER_REQUEST_MAX}.",
+            "Number of partitions was set to an invalid non-positive value.",
         )
+    _check_partitions_count(partitions)
     factor = spec.replication_factor
     if factor == DEFAULT:
         factor = settings.config_int("default.replication.factor", 1)
@@ -192,23 +195,17 @@ def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tupl
     """Replicas of the partitions to add. Raises KafkaError."""
     topic = state.topics.get(spec.topic)
     if topic is None:
-        raise KafkaError(
-            ErrorCode.unknown_topic_or_partition, f"The topic '{spec.topic}' does not exist."
-        )
+        raise KafkaError(ErrorCode.unknown_topic_or_partition)
     present = len(topic.partitions)
     if spec.count == present:
-        raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partitions.")
+        raise KafkaError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
     if spec.count < present:
         raise KafkaError(
             ErrorCode.invalid_partitions,
-            f"Topic currently has {present} partitions, which is higher than the requested "
-            f"{spec.count}.",
+            f"The topic {spec.topic} currently has {present} partition(s); {spec.count} would not "
+            "be an increase.",
         )
-    if spec.count - present > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.invalid_partitions,
-            f"No more than {PARTITIONS_PER_REQUEST_MAX} partitions may be added at once.",
-        )
+    _check_partitions_count(spec.count - present)
     added = range(present, spec.count)
     oldest = topic.partitions.get(0)
     factor = 1 if oldest is None else len(oldest.replicas)
@@ -216,8 +213,8 @@ def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tupl
         if len(spec.assignments) != len(added):
             raise KafkaError(
                 ErrorCode.invalid_replica_assignment,
-                f"Increasing the number of partitions by {len(added)} but "
-                f"{len(spec.assignments)} assignments provided.",
+                f"Attempted to add {len(added)} additional partition(s), but only "
+                f"{len(spec.assignments)} assignment(s) were specified.",
             )
         given = dict(zip(added, spec.assignments, strict=True))
         return _check_assignments(given, state.brokers.keys(), first=present, factor=factor)
@@ -246,7 +243,7 @@ def _check_name(name: str, state: ClusterState) -> None:
         if collisions:
             raise KafkaError(
                 ErrorCode.invalid_topic_exception,
-                f"Topic '{name}' collides with existing topics: {', '.join(sorted(collisions))}",
+                f"Topic '{name}' collides with existing topic: {min(collisions)}",
             )
 
 
@@ -265,13 +262,33 @@ def _check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 def _check_replication_factor(factor: int, brokers: int) -> None:
     if factor < 1:
         raise KafkaError(
-            ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0."
+            ErrorCode.invalid_replication_factor,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if factor > brokers:
         raise KafkaError(
             ErrorCode.invalid_replication_factor,
-            f"Replication factor: {factor} larger than available brokers: {brokers}.",
+            f"Unable to replicate the partition {factor} time(s): The target replication factor "
+            f"of {factor} cannot be reached because only {brokers} broker(s) are registered.",
         )
+
+
+def _check_partitions_count(count: int) -> None:
+    if count > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.policy_violation, "Excessively large number of partitions per request."
+        )
+
+
+def _replicas_problem(replicas: tuple[int, ...], brokers: Collection[int]) -> str | None:
+    """What is wrong with the replicas of one partition, None if nothing is."""
+    if not replicas:
+        return "an empty replica list."
+    unknown = [replica for replica in replicas if replica not in brokers]
+    if unknown:
+        return f"broker {unknown[0]}, but no such broker is registered."
+    repeated = [replica for replica in replicas if replicas.count(replica) > 1]
+    return f"the broker {repeated[0]} more than once." if repeated else None
 
 
 def _check_assignments(
@@ -284,25 +301,15 @@ def _check_assignments(
     if sorted(assignments) != list(range(first, first + len(assignments))):
         raise KafkaError(
             ErrorCode.invalid_replica_assignment,
-            f"partitions should be a consecutive 0-based integer sequence, not "
-            f"{sorted(assignments)}",
+            "partitions should be a consecutive 0-based integer sequence",
         )
-    if len(assignments) > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.invalid_partitions,
-            f"Number of partitions must not be larger than {PARTITIONS_PER_REQUEST_MAX}.",
-        )
-    for partition, replicas in assignments.items():
-        if not replicas or len(set(replicas)) != len(replicas):
+    _check_partitions_count(len(assignments))
+    for replicas in assignments.values():
+        problem = _replicas_problem(replicas, brokers)
+        if problem is not None:
             raise KafkaError(
                 ErrorCode.invalid_replica_assignment,
-                f"Partition {partition} has no replicas or one of them twice: {list(replicas)}",
-            )
-        unknown = [replica for replica in replicas if replica not in brokers]
-        if unknown:
-            raise KafkaError(
-                ErrorCode.invalid_replica_assignment,
-                f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.",
+                f"The manual partition assignment includes {problem}",
             )
         _check_replication_factor(len(replicas), len(brokers))
     factors = {len(replicas) for replicas in assignments.values()} | ({factor} if factor else set())

@@ -10,7 +10,8 @@ from local_cluster.controller.config_writer import ConfigPlan
 from local_cluster.controller.topic_requests import topic_name_problem
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .p32_describe_configs import TOPIC
+from . import config_resources as kinds
+from .broker_loggers import alter_loggers
 from .registry import RequestContext
 from .services import BrokerServices
 
@@ -27,8 +28,7 @@ async def alter_resources(
     """Alter each resource by the plan made from it, or say why not."""
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []
-    for key, count in counts.items():
-        resource = next(r for r in request.resources if (r.resource_type, r.resource_name) == key)
+    for resource in request.resources:
         answer = {
             "error_code": ErrorCode.none,
             "error_message": None,
@@ -36,7 +36,7 @@ async def alter_resources(
             "resource_name": resource.resource_name,
         }
         try:
-            if count > 1:
+            if counts[resource.resource_type, resource.resource_name] > 1:
                 raise KafkaError(
                     ErrorCode.invalid_request, "Each resource must appear at most once."
                 )
@@ -54,12 +54,33 @@ async def _alter(
     plan: ConfigPlan,
     validate_only: bool,
 ) -> None:
-    if resource.resource_type != TOPIC:
-        raise KafkaError(
-            ErrorCode.invalid_request,
-            f"Configs of resource type {resource.resource_type} cannot be altered.",
-        )
     name = resource.resource_name
+    match resource.resource_type:
+        case kinds.TOPIC:
+            await _alter_topic(broker, context, name, plan, validate_only)
+        case kinds.BROKER:
+            _refuse_broker(broker, context, resource)
+        case kinds.BROKER_LOGGER:
+            _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
+            _authorize_cluster(broker, context)
+            alter_loggers(resource, validate_only=validate_only)
+        case kinds.CLIENT_METRICS | kinds.GROUP as kind:
+            raise KafkaError(
+                ErrorCode.invalid_request, f"Configs of resource type {kind} cannot be altered."
+            )
+        case unknown:
+            raise KafkaError(ErrorCode.invalid_request, f"Unknown resource type {unknown}")
+
+
+async def _alter_topic(
+    broker: BrokerServices,
+    context: RequestContext,
+    name: str,
+    plan: ConfigPlan,
+    validate_only: bool,
+) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Default topic resources are not allowed.")
     if not broker.authorize(context, "ALTER_CONFIGS", "TOPIC", name):
         raise KafkaError(ErrorCode.topic_authorization_failed)
     problem = topic_name_problem(name)
@@ -68,3 +89,33 @@ async def _alter(
     await broker.control_plane.alter_topic_configs(
         name, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
     )
+
+
+def _refuse_broker(broker: BrokerServices, context: RequestContext, resource: Any) -> None:
+    """Brokers go by what they were started with: what is changed needs a restart."""
+    _authorize_cluster(broker, context)
+    if resource.resource_name:
+        words = "Unexpected broker id, expected {}, but received {}"
+        _require_node_id(resource.resource_name, broker, words)
+    names = ", ".join(sorted(config.name for config in resource.configs))
+    if names:
+        raise KafkaError(
+            ErrorCode.invalid_request, f"Cannot update these configs dynamically: [{names}]"
+        )
+
+
+def _authorize_cluster(broker: BrokerServices, context: RequestContext) -> None:
+    if not broker.authorize(context, "ALTER_CONFIGS", "CLUSTER", "kafka-cluster"):
+        raise KafkaError(ErrorCode.cluster_authorization_failed)
+
+
+def _require_node_id(name: str, broker: BrokerServices, words: str) -> None:
+    try:
+        asked = int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}"
+        ) from None
+    expected = broker.settings.broker_id
+    if asked != expected:
+        raise KafkaError(ErrorCode.invalid_request, words.format(expected, name))

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.controller.model import NO_EPOCH
+from local_cluster.controller.topic_requests import repeated
 from local_cluster.log.page_cache import ColdReadError, warm_only
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
@@ -36,26 +38,36 @@ SINCE_VERSION: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+
+Fields = dict[str, Any]
 
 
 @handles(ApiKey.LIST_OFFSETS, min_version=1, max_version=11)
 def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """Answer each partition by itself."""
-    answers: list[dict[str, Any]] = []
+    """Answer each partition by itself; one that is named twice is INVALID_REQUEST, once."""
     asked = [(topic.name, entry) for topic in request.topics for entry in topic.partitions]
-    isolation_level = int(get(request, "isolation_level", 0))
+    twice = repeated((name, entry.partition_index) for name, entry in asked)
+    topics: dict[str, dict[int, Fields]] = {topic.name: {} for topic in request.topics}
 
     def answer_all() -> Reply:
         # After a cold read it goes on where that was met.
-        for name, entry in asked[len(answers) :]:
-            answers.append(_answer(broker, context, isolation_level, name, entry))
-        told = iter(answers)
+        for name, entry in asked:
+            index = entry.partition_index
+            if index in topics[name]:
+                continue
+            try:
+                if (name, index) in twice:
+                    raise KafkaError(ErrorCode.invalid_request)
+                topics[name][index] = _answer(broker, context, request, name, entry)
+            except KafkaError as error:
+                topics[name][index] = _refused(index, error.code)
         return {
             "topics": [
-                {"name": topic.name, "partitions": [next(told) for _ in topic.partitions]}
-                for topic in request.topics
+                {"name": name, "partitions": list(partitions.values())}
+                for name, partitions in topics.items()
             ]
         }
 
@@ -67,27 +79,40 @@ def list_offsets(broker: BrokerServices, context: RequestContext, request: Any) 
 
 
 def _answer(
-    broker: BrokerServices, context: RequestContext, isolation_level: int, name: str, entry: Any
-) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+    broker: BrokerServices, context: RequestContext, request: Any, topic: str, entry: Any
+) -> Fields:
+    """Raises KafkaError."""
+    isolation_level = int(get(request, "isolation_level", READ_UNCOMMITTED))
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        # Kafka meets an exception of its own.
+        raise KafkaError(ErrorCode.unknown_server_error, f"isolation level {isolation_level}")
+    if not broker.authorize(context, "DESCRIBE", "TOPIC", topic):
+        raise KafkaError(ErrorCode.topic_authorization_failed)
+    partition = broker.replicas.get_leader(topic, entry.partition_index)
+    epoch = int(get(entry, "current_leader_epoch", NO_EPOCH))
+    partition.require_leader(epoch)
+    if epoch < NO_EPOCH:
+        raise KafkaError(ErrorCode.fenced_leader_epoch)
+    offset, timestamp_ms, epoch = _find(
+        partition, int(entry.timestamp), isolation_level, context.api_version
+    )
+    return {
         "partition_index": entry.partition_index,
         "error_code": ErrorCode.none,
+        "timestamp": timestamp_ms,
+        "offset": offset,
+        "leader_epoch": epoch,
+    }
+
+
+def _refused(index: int, code: ErrorCode) -> Fields:
+    return {
+        "partition_index": index,
+        "error_code": code,
         "timestamp": -1,
         "offset": -1,
-        "leader_epoch": -1,
+        "leader_epoch": NO_EPOCH,
     }
-    try:
-        if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
-            raise KafkaError(ErrorCode.topic_authorization_failed)
-        partition = broker.replicas.get_leader(name, entry.partition_index)
-        partition.require_leader(int(get(entry, "current_leader_epoch", -1)))
-        offset, timestamp_ms, epoch = _find(
-            partition, int(entry.timestamp), isolation_level, context.api_version
-        )
-        answer |= {"offset": offset, "timestamp": timestamp_ms, "leader_epoch": epoch}
-    except KafkaError as error:
-        answer["error_code"] = error.code
-    return answer
 
 
 def _find(
@@ -103,6 +128,8 @@ def _find(
         raise KafkaError(ErrorCode.unsupported_version, f"timestamp {timestamp_ms}")
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.log_start_offset
+        if start == partition.log.log_end_offset:
+            return start, -1, partition.leader_epoch  # which begins here, though without a record
         return start, -1, partition.log.epoch_at(start)
     if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1

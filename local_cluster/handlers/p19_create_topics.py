@@ -7,9 +7,9 @@ second, until the other brokers know the topic too.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from local_cluster.controller.topic_requests import TopicCreation, TopicSpec, repeated_names
+from local_cluster.controller.topic_requests import TopicCreation, TopicSpec, repeated
 from local_cluster.log.config import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -17,6 +17,9 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
+
+KRAFT_METADATA_TOPIC: Final = "__cluster_metadata"
+"""Kafka's own name, which clients may take for its log."""
 
 
 @handles(ApiKey.CREATE_TOPICS, min_version=2, max_version=7)
@@ -27,8 +30,13 @@ def create_topics(broker: BrokerServices, context: RequestContext, request: Any)
 
 async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
     names = [topic.name for topic in request.topics]
-    repeated = repeated_names(names)
-    results = {name: _refusal(broker, context, name, repeated) for name in names}
+    repeated_partition = {t.name: p for t in request.topics if (p := _placed_twice(t)) is not None}
+    twice = repeated(names)
+    results = {name: _refusal(broker, context, name, twice) for name in names}
+    for name, index in repeated_partition.items():
+        message = f"Found multiple manual partition assignments for partition {index}"
+        error = KafkaError(ErrorCode.invalid_replica_assignment, message)
+        results[name] = results[name] or TopicCreation(name, error)
     wanted = [topic for topic in request.topics if results[topic.name] is None]
     try:
         made = await broker.control_plane.create_topics(
@@ -45,16 +53,23 @@ async def _create(broker: BrokerServices, context: RequestContext, request: Any)
 
 
 def _refusal(
-    broker: BrokerServices, context: RequestContext, name: str, repeated: frozenset[str]
+    broker: BrokerServices, context: RequestContext, name: str, twice: frozenset[str]
 ) -> TopicCreation | None:
-    if name in repeated:
-        message = f"Create topics request contains multiple entries for topic {name}"
+    if name in twice:
+        return TopicCreation(name, KafkaError(ErrorCode.invalid_request, "Duplicate topic name."))
+    if name == KRAFT_METADATA_TOPIC:
+        message = f"Creation of internal topic {name} is prohibited."
         return TopicCreation(name, KafkaError(ErrorCode.invalid_request, message))
     if not broker.authorize(context, "CREATE", "CLUSTER", "kafka-cluster") and not (
         broker.authorize(context, "CREATE", "TOPIC", name)
     ):
         return TopicCreation(name, KafkaError(ErrorCode.topic_authorization_failed))
     return None
+
+
+def _placed_twice(topic: Any) -> int | None:
+    """A partition that has two lists of replicas, if there is one."""
+    return min(repeated(entry.partition_index for entry in topic.assignments), default=None)
 
 
 def _spec(topic: Any) -> TopicSpec:
@@ -76,7 +91,7 @@ def _result(broker: BrokerServices, creation: TopicCreation) -> dict[str, Any]:
             "topic_id": None,
             "error_code": code,
             "error_message": (error.message if error is not None else "") or None,
-            "configs": None,
+            "configs": (),
         }
     replicas = next(iter(topic.partitions.values())).replicas
     return {

@@ -10,9 +10,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from local_cluster.controller.topic_requests import repeated
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import KAFKAS_WORDS, ErrorCode, KafkaError
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
@@ -31,9 +32,17 @@ async def _delete(broker: BrokerServices, context: RequestContext, request: Any)
         asked: list[Asked] = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
-    errors: dict[Asked, KafkaError | None] = {}
+    errors: dict[Asked, KafkaError | None] = {
+        entry: KafkaError(
+            ErrorCode.invalid_request,
+            "Duplicate topic name." if entry[1] is None else "Duplicate topic id.",
+        )
+        for entry in repeated(asked)
+    }
     names: dict[Asked, str] = {}
     for entry in asked:
+        if entry in errors:
+            continue
         resolved = _resolve(broker, context, entry)
         if isinstance(resolved, KafkaError):
             errors[entry] = resolved
@@ -55,11 +64,15 @@ async def _delete(broker: BrokerServices, context: RequestContext, request: Any)
                 "name": names.get(entry, entry[0]),
                 "topic_id": ids.get(names.get(entry, ""), entry[1]),
                 "error_code": ErrorCode.none if error is None else error.code,
-                "error_message": None if error is None else error.message or None,
+                "error_message": _words(error),
             }
             for entry, error in errors.items()
         ],
     }
+
+
+def _words(error: KafkaError | None) -> str | None:
+    return None if error is None else error.message or KAFKAS_WORDS.get(error.code)
 
 
 def _resolve(broker: BrokerServices, context: RequestContext, asked: Asked) -> str | KafkaError:
@@ -67,7 +80,10 @@ def _resolve(broker: BrokerServices, context: RequestContext, asked: Asked) -> s
     name, topic_id = asked
     if (name is None) == (topic_id is None):
         return KafkaError(
-            ErrorCode.invalid_request, "Either a topic name or a topic id must be given, not both."
+            ErrorCode.invalid_request,
+            "Neither topic name nor id were specified."
+            if name is None
+            else "You may not specify both topic name and topic id.",
         )
     if not broker.settings.config_bool("delete.topic.enable", True):
         supported = context.api_version >= 3

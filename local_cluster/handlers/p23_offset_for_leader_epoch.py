@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from local_cluster.controller.model import NO_EPOCH
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -50,6 +51,8 @@ def _partition(
             raise KafkaError(ErrorCode.topic_authorization_failed)
         partition = broker.replicas.get_leader(topic, entry.partition)
         partition.require_leader(entry.current_leader_epoch)
+        if entry.current_leader_epoch < NO_EPOCH:
+            raise KafkaError(ErrorCode.fenced_leader_epoch)
         end = partition.epoch_end(entry.leader_epoch)
     except KafkaError as error:
         return answer | {"error_code": error.code}

@@ -1,8 +1,8 @@
-"""DescribeConfigs v1-v4, for topics and for this broker.
+"""DescribeConfigs v1-v4, for topics, for this broker and for its loggers.
 
 Version notes: v1 sources and synonyms; v3 types and documentation. A broker's configs are those it
 was started with, and every topic config under its broker-level name; names that sound secret are
-sensitive and have no value. Broker loggers are not served: INVALID_REQUEST.
+sensitive and have no value. Client metrics and groups have no configs here: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from typing import Any, Final
 
 from local_cluster.controller.topic_requests import topic_name_problem
 from local_cluster.log.config import ConfigEntry, ConfigSource, describe
-from local_cluster.log.config_table import ConfigType
+from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .broker_loggers import logger_entries
+from .config_resources import BROKER, BROKER_LOGGER, TOPIC
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
-GROUP: Final = 32
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")
 
 Fields = dict[str, Any]
@@ -39,7 +36,7 @@ def _resource(
 ) -> Fields:
     answer: Fields = {
         "error_code": ErrorCode.none,
-        "error_message": None,
+        "error_message": "",
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
         "configs": (),
@@ -49,12 +46,14 @@ def _resource(
             entries = _topic_entries(broker, context, resource.resource_name)
         elif resource.resource_type == BROKER:
             entries = _broker_entries(broker, context, resource.resource_name)
+        elif resource.resource_type == BROKER_LOGGER:
+            entries = _logger_entries(broker, context, resource.resource_name)
         else:
             raise KafkaError(
                 ErrorCode.invalid_request, f"Unsupported resource type: {resource.resource_type}"
             )
     except KafkaError as error:
-        return answer | {"error_code": error.code, "error_message": error.message or None}
+        return answer | {"error_code": error.code, "error_message": error.message}
     # An empty list asks for everything, as null does: clients before v1 sent it so.
     asked = set(resource.configuration_keys or ())
     answer["configs"] = [
@@ -83,12 +82,34 @@ def _broker_entries(
     settings = broker.settings
     if name == "":
         return []  # the cluster-wide dynamic defaults: there are none
-    if name != str(settings.broker_id):
-        raise KafkaError(
-            ErrorCode.invalid_request,
-            f"Unexpected broker id, expected {settings.broker_id}, but received {name}",
-        )
+    expected = f"expected {settings.broker_id} or empty string, but"
+    _require_this_broker(name, settings.broker_id, expected)
     return [*_settings_entries(broker), *_default_entries(broker)]
+
+
+def _logger_entries(
+    broker: BrokerServices, context: RequestContext, name: str
+) -> list[ConfigEntry]:
+    if not broker.authorize(context, "DESCRIBE_CONFIGS", "CLUSTER", "kafka-cluster"):
+        raise KafkaError(ErrorCode.cluster_authorization_failed)
+    if not name:
+        raise KafkaError(ErrorCode.invalid_request, "Broker id must not be empty")
+    broker_id = broker.settings.broker_id
+    _require_this_broker(name, broker_id, f"expected {broker_id} but")
+    return logger_entries()
+
+
+def _require_this_broker(name: str, broker_id: int, expected: str) -> None:
+    try:
+        asked = int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.invalid_request, f"Broker id must be an integer, but it is: {name}"
+        ) from None
+    if asked != broker_id:
+        raise KafkaError(
+            ErrorCode.invalid_request, f"Unexpected broker id, {expected} received {name}"
+        )
 
 
 def _settings_entries(broker: BrokerServices) -> list[ConfigEntry]:
@@ -123,9 +144,9 @@ def _settings_entries(broker: BrokerServices) -> list[ConfigEntry]:
 def _default_entries(broker: BrokerServices) -> list[ConfigEntry]:
     """Topic configs that the broker was not told, under their broker-level names."""
     return [
-        entry._replace(name=entry.synonyms[-1].name, synonyms=(), read_only=True)
+        entry._replace(name=TOPIC_CONFIGS[entry.name].synonyms[0].name, synonyms=(), read_only=True)
         for entry in describe({}, broker.settings.config)
-        if entry.is_default
+        if entry.is_default and TOPIC_CONFIGS[entry.name].synonyms
     ]
 
 

@@ -3,8 +3,9 @@
 Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v2
 is flexible. The answer waits until this broker goes by the new configs.
 
-Deviations from Kafka: topics only; dynamic configs of brokers, broker loggers, client metrics and
-groups are refused with INVALID_REQUEST.
+Deviations from Kafka: configs of brokers cannot be changed while they run, each is refused as Kafka
+refuses one that is not dynamic; loggers of brokers are set by 44 only; client metrics and groups
+have no configs (INVALID_REQUEST).
 """
 
 from __future__ import annotations

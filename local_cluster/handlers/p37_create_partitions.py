@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.topic_requests import PartitionsSpec, repeated_names
+from local_cluster.controller.topic_requests import PartitionsSpec, repeated
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -24,14 +24,12 @@ def create_partitions(broker: BrokerServices, context: RequestContext, request: 
 
 
 async def _create(broker: BrokerServices, context: RequestContext, request: Any) -> dict[str, Any]:
-    repeated = repeated_names(topic.name for topic in request.topics)
+    twice = repeated(topic.name for topic in request.topics)
     errors: dict[str, KafkaError | None] = {}
     specs = []
     for topic in request.topics:
-        if topic.name in repeated:
-            errors[topic.name] = KafkaError(
-                ErrorCode.invalid_request, "Duplicate topic name in request."
-            )
+        if topic.name in twice:
+            errors[topic.name] = KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
         elif not broker.authorize(context, "ALTER", "TOPIC", topic.name):
             errors[topic.name] = KafkaError(ErrorCode.topic_authorization_failed)
         else:

@@ -4,8 +4,10 @@ Any broker does it. Each resource is answered by itself; `validate_only` checks 
 is flexible. The answer waits until this broker goes by the new configs. Two clients that change
 different configs of one topic at once both succeed.
 
-Deviations from Kafka: topics only; dynamic configs of brokers, broker loggers, client metrics and
-groups are refused with INVALID_REQUEST.
+Loggers of this broker are set for as long as it runs.
+
+Deviations from Kafka: configs of brokers cannot be changed while they run, each is refused as Kafka
+refuses one that is not dynamic; client metrics and groups have none (INVALID_REQUEST).
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from local_cluster.controller.topic_requests import topic_name_problem
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import KAFKAS_WORDS, ErrorCode, KafkaError
 
 from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
@@ -35,9 +36,15 @@ def _partition(
     try:
         if not broker.authorize(context, "READ", "TOPIC", topic):
             raise KafkaError(ErrorCode.topic_authorization_failed)
+        problem = topic_name_problem(topic)
+        if problem is not None:
+            raise KafkaError(ErrorCode.invalid_topic_exception, problem)
         producers = broker.replicas.get_leader(topic, index).log.producers
     except KafkaError as error:
-        return answer | {"error_code": error.code, "error_message": error.message or None}
+        words = error.message
+        if not words and topic not in broker.metadata.topics:
+            words = KAFKAS_WORDS.get(error.code, "")
+        return answer | {"error_code": error.code, "error_message": words or None}
     answer["active_producers"] = [
         {
             "producer_id": producer_id,

@@ -2,8 +2,9 @@
 
 Topics come by name, their partitions by index; a page ends after `response_partition_limit`
 partitions (at most PARTITIONS_MAX), and the cursor names the partition that comes next. Without
-topic names, all topics. Nothing is created here. Eligible leader replicas do not exist with
-ZooKeeper: both lists are empty.
+topic names, all topics. A cursor at a topic that was not asked for, or before its first partition,
+is INVALID_REQUEST for every topic. Nothing is created here. Eligible leader replicas do not exist
+with ZooKeeper: both lists are empty.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ def describe_topic_partitions(
     broker: BrokerServices, context: RequestContext, request: Any
 ) -> Reply:
     """One page."""
+    if _has_bad_cursor(request):
+        return {
+            "topics": [_refused(t.name, ErrorCode.invalid_request) for t in request.topics],
+            "next_cursor": None,
+        }
     names = sorted({topic.name for topic in request.topics} or broker.metadata.topics)
     all_asked = not request.topics
     first_index = 0
@@ -59,6 +65,15 @@ def describe_topic_partitions(
     return {"topics": topics, "next_cursor": None}
 
 
+def _has_bad_cursor(request: Any) -> bool:
+    """Whether the cursor names no partition, or a topic that was not asked for."""
+    cursor = request.cursor
+    if cursor is None:
+        return False
+    names = {topic.name for topic in request.topics}
+    return cursor.partition_index < 0 or (bool(names) and cursor.topic_name not in names)
+
+
 def _refusal(broker: BrokerServices, context: RequestContext, name: str) -> Fields | None:
     if topic_name_problem(name) is not None:
         code = ErrorCode.invalid_topic_exception
@@ -68,12 +83,18 @@ def _refusal(broker: BrokerServices, context: RequestContext, name: str) -> Fiel
         code = ErrorCode.unknown_topic_or_partition
     else:
         return None
+    if code is ErrorCode.unknown_topic_or_partition:
+        return _refused(name, code, topic_operations(broker, context, name))
+    return _refused(name, code)
+
+
+def _refused(name: str, code: ErrorCode, operations: int = NOT_ASKED) -> Fields:
     return {
         "error_code": code,
         "name": name,
         "topic_id": None,
         "partitions": (),
-        "topic_authorized_operations": NOT_ASKED,
+        "topic_authorized_operations": operations,
     }
 
 

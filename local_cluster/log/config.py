@@ -26,6 +26,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
 
 
 class ConfigSynonym(NamedTuple):
@@ -123,12 +124,19 @@ def validate_topic_configs(overrides: Mapping[str, str]) -> None:
         if config is None:
             raise KafkaError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
         _require(name, config.problem(value), value)
+    if overrides.get("remote.storage.enable", "").lower() == "true":
+        raise KafkaError(
+            ErrorCode.invalid_config,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage (remote.storage.enable).",
+        )
     shortest = int(overrides.get("min.compaction.lag.ms", "0"))
     longest = int(overrides.get("max.compaction.lag.ms", str((1 << 63) - 1)))
     if shortest > longest:
         raise KafkaError(
             ErrorCode.invalid_config,
-            f"min.compaction.lag.ms ({shortest}) > max.compaction.lag.ms ({longest})",
+            f"conflict topic config setting min.compaction.lag.ms ({shortest}) > "
+            f"max.compaction.lag.ms ({longest})",
         )
 
 
@@ -156,7 +164,8 @@ def resolve(
             ) from error
         _require(synonym.name, config.problem(converted), value)
         places.append(ConfigSynonym(synonym.name, converted, ConfigSource.STATIC_BROKER))
-    places.append(ConfigSynonym(config.synonyms[0].name, config.default, ConfigSource.DEFAULT))
+    name = config.synonyms[0].name if config.synonyms else config.name
+    places.append(ConfigSynonym(name, config.default, ConfigSource.DEFAULT))
     return places
 
 
@@ -173,7 +182,7 @@ def describe(
                 name=name,
                 value=places[0].value,
                 source=places[0].source,
-                synonyms=tuple(places),
+                synonyms=_told(config, places),
                 type=config.type,
                 doc=config.doc,
                 is_default=places[0].source is ConfigSource.DEFAULT,
@@ -182,6 +191,14 @@ def describe(
             )
         )
     return entries
+
+
+def _told(config: TopicConfig, places: list[ConfigSynonym]) -> tuple[ConfigSynonym, ...]:
+    """The places that DescribeConfigs names: Kafka knows no default of a broker config that
+    another one can stand in for (log.retention.ms, .minutes and .hours), nor of none at all."""
+    if len(config.synonyms) == 1:
+        return tuple(places)
+    return tuple(place for place in places if place.source is not ConfigSource.DEFAULT)
 
 
 def _require(name: str, problem: str | None, value: str) -> None:

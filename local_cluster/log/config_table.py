@@ -64,41 +64,46 @@ class TopicConfig:
         """What is wrong with a value, None if nothing is."""
         match self.type:
             case ConfigType.BOOLEAN:
-                return None if value.lower() in ("true", "false") else "expected true or false"
+                return (
+                    None
+                    if value.lower() in ("true", "false")
+                    else "Expected value to be either true or false"
+                )
             case ConfigType.INT | ConfigType.LONG:
                 return self._number_problem(value)
             case ConfigType.DOUBLE:
                 try:
                     return self._range_problem(float(value))
                 except ValueError:
-                    return "expected a number"
+                    return "Not a number of type DOUBLE"
             case ConfigType.STRING:
                 return self._choice_problem([value])
             case ConfigType.LIST:
-                return self._choice_problem([part.strip() for part in value.split(",")])
+                parts = [part.strip() for part in value.split(",")] if value.strip() else []
+                return self._choice_problem(parts)
         raise AssertionError(self.type)
 
     def _number_problem(self, value: str) -> str | None:
         try:
             number = int(value)
         except ValueError:
-            return "expected a whole number"
+            return f"Not a number of type {self.type.name}"
         limit = INT_MAX if self.type is ConfigType.INT else LONG_MAX
         if not -limit - 1 <= number <= limit:
-            return f"expected at most {limit}"
+            return f"Not a number of type {self.type.name}"
         return self._range_problem(number)
 
     def _range_problem(self, number: float) -> str | None:
         if self.minimum is not None and not number >= self.minimum:
-            return f"expected at least {self.minimum:g}"
+            return f"Value must be at least {self.minimum:g}"
         if self.maximum is not None and not number <= self.maximum:
-            return f"expected at most {self.maximum:g}"
+            return f"Value must be no more than {self.maximum:g}"
         return None
 
     def _choice_problem(self, parts: list[str]) -> str | None:
         if self.choices is None or all(part in self.choices for part in parts):
             return None
-        return f"expected {', '.join(sorted(self.choices))}"
+        return f"String must be one of: {', '.join(sorted(self.choices))}"
 
 
 def _boolean(name: str, default: bool, synonym: str, doc: str) -> TopicConfig:
@@ -164,6 +169,22 @@ _ALL: Final = (
         "compression.type",
         "Kept for tools; batches always stay in the compression of their producer.",
     ),
+    *(
+        _number(
+            _I,
+            f"compression.{codec}.level",
+            default,
+            f"compression.{codec}.level",
+            "Kept for tools; batches always stay in the compression of their producer.",
+            lowest,
+            highest,
+        )
+        for codec, default, lowest, highest in (
+            ("gzip", -1, -1, 9),
+            ("lz4", 9, 1, 17),
+            ("zstd", 3, -131_072, 22),
+        )
+    ),
     _number(
         _L,
         "delete.retention.ms",
@@ -196,6 +217,16 @@ _ALL: Final = (
         "Kept for tools; the flush mode of the broker decides.",
         0,
     ),
+    *(
+        TopicConfig(
+            name=f"{side}.replication.throttled.replicas",
+            type=ConfigType.LIST,
+            default="",
+            synonyms=(),
+            doc="Kept for tools; replication is not throttled.",
+        )
+        for side in ("follower", "leader")
+    ),
     _choice(
         ConfigType.STRING,
         "heliograph.record.check",
@@ -212,6 +243,17 @@ _ALL: Final = (
         "log.index.interval.bytes",
         "Bytes of the log between two entries of the sparse index.",
         0,
+    ),
+    *(
+        _number(
+            _L,
+            f"local.retention.{unit}",
+            -2,
+            f"log.local.retention.{unit}",
+            "Kept for tools; without tiered storage everything is local.",
+            -2,
+        )
+        for unit in ("bytes", "ms")
     ),
     _number(
         _L,
@@ -280,6 +322,20 @@ _ALL: Final = (
     ),
     _boolean(
         "preallocate", False, "log.preallocate", "Kept for tools; files are never preallocated."
+    ),
+    *(
+        TopicConfig(
+            name=name,
+            type=ConfigType.BOOLEAN,
+            default="false",
+            synonyms=(),
+            doc="Kept for tools; there is no tiered storage.",
+        )
+        for name in (
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
+            "remote.storage.enable",
+        )
     ),
     _number(
         _L,

@@ -7,9 +7,17 @@ that the peer broke the protocol: there is nothing to answer, the connection is 
 
 from __future__ import annotations
 
+from typing import Final
+
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "KafkaError", "PeerError"]
+__all__ = ["KAFKAS_WORDS", "ErrorCode", "KafkaError", "PeerError"]
+
+KAFKAS_WORDS: Final = {
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
+}
+"""What Kafka says where some answers have an error without words of its own."""
 
 
 class KafkaError(Exception):

@@ -22,6 +22,8 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import encode_request_header, read_response_header
 
 ANSWER_SECONDS_MAX = 30.0
+UNKNOWN_ID = uuid.UUID(int=0xDEAD)
+OUR_CONFIGS = "heliograph."
 PROBE_CORRELATION_ID = 999_999
 CLOSED = "the connection is closed"
 SILENCE = "no answer"
@@ -155,9 +157,16 @@ def plain(value: Any, side: Side, name: str = "") -> Any:
             for each in dataclasses.fields(value)
         }
     if isinstance(value, uuid.UUID):
-        return next((f"id of {topic}" for topic, it in side.ids.items() if it == value), str(value))
+        known = next((topic for topic, it in side.ids.items() if it == value), None)
+        if known is not None:
+            return f"id of {known}"
+        return str(value) if value == UNKNOWN_ID else "another id"
     if isinstance(value, tuple):
-        items = [plain(each, side, name) for each in value]
+        items = [
+            plain(each, side, name)
+            for each in value
+            if not getattr(each, "name", "").startswith(OUR_CONFIGS)
+        ]
         # Kafka gives these in the order of a hash table.
         return sorted(items, key=repr) if name in UNORDERED_FIELDS else items
     if isinstance(value, enum.Enum):

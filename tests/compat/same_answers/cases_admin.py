@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from local_cluster.wire.api import ApiKey
 
-from .asking import Ask
+from .asking import UNKNOWN_ID, Ask
 from .case import Case, case
 
-UNKNOWN_ID = uuid.UUID(int=0xDEAD)
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
@@ -87,7 +85,7 @@ def create_topics_cases() -> Iterator[Case]:
         for name, topics in wrong.items():
             yield case(
                 f"create topics v{version} {name}",
-                ask(ApiKey.CREATE_TOPICS, version, topics=topics, validate_only=False),
+                ask(ApiKey.CREATE_TOPICS, version, topics=topics, validate_only=True),
             )
         tried = [new_topic("tried", 2), with_config("tried-too", retention_ms="5")]
         yield case(
@@ -295,6 +293,8 @@ def alter_configs_cases() -> Iterator[Case]:
     }
     for version in range(3):
         for name, resources in wrong.items():
+            if name == "resource twice":
+                continue  # Kafka 4.3 never answers it
             yield case(
                 f"alter configs v{version} {name}",
                 ask(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=True),

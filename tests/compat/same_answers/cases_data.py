@@ -14,10 +14,9 @@ from local_cluster.records.header import compute_crc
 from local_cluster.wire import fetch
 from local_cluster.wire.api import ApiKey
 
-from .asking import Ask, Side
+from .asking import UNKNOWN_ID, Ask, Side
 from .case import Case, case
 
-UNKNOWN_ID = uuid.UUID(int=0xDEAD)
 INT64_MAX = (1 << 63) - 1
 
 

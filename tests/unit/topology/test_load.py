@@ -192,8 +192,8 @@ links:
             [
                 "t.yaml:5:72: clusters[1].topic_defaults.config.retention.mss: the name of a"
                 " topic config; did you mean 'retention.ms'?",
-                "t.yaml:5:105: clusters[1].topic_defaults.config.segment.bytes: expected a whole"
-                " number, not 'few'",
+                "t.yaml:5:105: clusters[1].topic_defaults.config.segment.bytes: Not a number of"
+                " type INT, not 'few'",
                 "t.yaml:5:121: clusters[1].config.num.partition: the name of a broker config;"
                 " did you mean 'num.partitions'?",
             ],

@@ -15,7 +15,7 @@ from local_cluster.controller.topic_requests import (
     auto_topic_spec,
     plan_partitions,
     plan_topic,
-    repeated_names,
+    repeated,
     topic_name_problem,
 )
 from local_cluster.settings import BrokerSettings, Listener
@@ -70,7 +70,7 @@ def test_given_replicas_are_kept() -> None:
         ({"name": "a/b"}, ErrorCode.invalid_topic_exception),
         ({"partitions": 0}, ErrorCode.invalid_partitions),
         ({"partitions": -2}, ErrorCode.invalid_partitions),
-        ({"partitions": 10_001}, ErrorCode.invalid_partitions),
+        ({"partitions": 10_001}, ErrorCode.policy_violation),
         ({"replication_factor": 0}, ErrorCode.invalid_replication_factor),
         ({"replication_factor": 3}, ErrorCode.invalid_replication_factor),
         ({"partitions": 1, "assignments": {0: (1,)}}, ErrorCode.invalid_request),
@@ -135,8 +135,8 @@ def test_the_offsets_topic_is_compacted() -> None:
     assert auto_topic_spec("other", settings) == TopicSpec(name="other")
 
 
-def test_repeated_names() -> None:
-    assert repeated_names(["a", "b", "a", "c", "c", "a"]) == {"a", "c"}
+def test_repeated() -> None:
+    assert repeated(["a", "b", "a", "c", "c", "a"]) == {"a", "c"}
 
 
 def test_partitions_are_added_where_least_is() -> None:
@@ -155,7 +155,7 @@ def test_partitions_may_be_placed_by_hand() -> None:
         (PartitionsSpec(topic="going", count=2), ErrorCode.unknown_topic_or_partition),
         (PartitionsSpec(topic="old", count=1), ErrorCode.invalid_partitions),
         (PartitionsSpec(topic="old", count=0), ErrorCode.invalid_partitions),
-        (PartitionsSpec(topic="old", count=20_000), ErrorCode.invalid_partitions),
+        (PartitionsSpec(topic="old", count=20_000), ErrorCode.policy_violation),
         (
             PartitionsSpec(topic="old", count=3, assignments=((1,),)),
             ErrorCode.invalid_replica_assignment,

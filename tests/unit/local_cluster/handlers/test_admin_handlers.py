@@ -300,7 +300,7 @@ class TestDescribeCluster:
     async def test_controllers_are_no_endpoints(self, broker: Broker) -> None:
         fields = {"include_cluster_authorized_operations": False, "endpoint_type": 2}
         answer = await ask(describe_cluster, ApiKey.DESCRIBE_CLUSTER, 1, broker, fields)
-        assert answer.error_code is ErrorCode.unsupported_endpoint_type
+        assert answer.error_code is ErrorCode.mismatched_endpoint_type
 
     async def test_operations(self, broker: Broker) -> None:
         fields = {"include_cluster_authorized_operations": True}
@@ -363,7 +363,8 @@ class TestDescribeConfigs:
             (2, "missing", ErrorCode.unknown_topic_or_partition),
             (2, "no good", ErrorCode.invalid_topic_exception),
             (4, "9", ErrorCode.invalid_request),
-            (8, "1", ErrorCode.invalid_request),
+            (8, "9", ErrorCode.invalid_request),
+            (16, "1", ErrorCode.invalid_request),
         ],
     )
     async def test_refusals(self, broker: Broker, kind: int, name: str, code: ErrorCode) -> None:

@@ -68,7 +68,8 @@ def test_policies_and_times() -> None:
         ("segment.bytes", str(1 << 31)),
         ("segment.ms", "0"),
         ("cleanup.policy", "compact,drop"),
-        ("cleanup.policy", ""),
+        ("cleanup.policy", "compact,"),
+        ("remote.storage.enable", "true"),
         ("message.timestamp.type", "createtime"),
         ("min.cleanable.dirty.ratio", "1.1"),
         ("min.cleanable.dirty.ratio", "nan"),
@@ -110,7 +111,6 @@ def test_describe_says_where_each_value_comes_from() -> None:
     assert entry.synonyms == (
         ("retention.ms", "7", ConfigSource.DYNAMIC_TOPIC),
         ("log.retention.hours", "3600000", ConfigSource.STATIC_BROKER),
-        ("log.retention.ms", "604800000", ConfigSource.DEFAULT),
     )
     assert entries["segment.bytes"].is_default
     assert entries["segment.bytes"].value == str(1 << 30)

@@ -1,0 +1,11 @@
+"""What has configs, by its number in the requests about them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
