@@ -16,7 +16,7 @@ from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.CLUSTER_DELTA, min_version=0, max_version=0, raw=True)
+@handles(ApiKey.CLUSTER_DELTA, min_version=0, max_version=0, raw=True, is_advertised=False)
 def cluster_delta(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Apply a delta; what follows from it is done when the answer leaves."""
     trusted = context.listener == broker.settings.inter_broker_listener

@@ -17,7 +17,7 @@ from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.HAND_OVER, min_version=0, max_version=0, raw=True)
+@handles(ApiKey.HAND_OVER, min_version=0, max_version=0, raw=True, is_advertised=False)
 def hand_over(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Elect other leaders where there are others."""
     trusted = context.listener == broker.settings.inter_broker_listener

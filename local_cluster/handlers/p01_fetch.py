@@ -7,11 +7,13 @@ Readers see records below the high watermark only; with read_committed, below th
 offset, and are told the aborted transactions that touch what they get, by first offset.
 
 v7 brings incremental sessions (KIP-227, fetch_sessions.py; at most
-`max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v13 topic ids
-(KIP-516: UNKNOWN_TOPIC_ID where no topic has the id, INCONSISTENT_TOPIC_ID where the replica here
-is of another one), v15 the replica state (KIP-903), v16 who leads instead, and where, of
-partitions that are refused with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH (KIP-951), v18 the
-high watermark that a follower knows (KIP-1166), which is not looked at.
+`max.incremental.fetch.session.cache.slots`, session id 0 says that there is no room), v12 the epoch
+of what was read last (KIP-595: where that is no longer in this log, the answer has no records and
+says where the two part), v13 topic ids (KIP-516: UNKNOWN_TOPIC_ID where no topic has the id,
+INCONSISTENT_TOPIC_ID where the replica here is of another one), v15 the replica state (KIP-903),
+v16 who leads instead, and where, of partitions that are refused with NOT_LEADER_OR_FOLLOWER or
+FENCED_LEADER_EPOCH (KIP-951), v18 the high watermark that a follower knows (KIP-1166), which is not
+looked at.
 
 Fetches of followers (replica id >= 0) go their own way: replica_fetch.py.
 

@@ -17,7 +17,7 @@ from .registry import Reply, RequestContext, handles
 from .services import BrokerServices
 
 
-@handles(ApiKey.ALTER_PARTITION, min_version=3, max_version=3)
+@handles(ApiKey.ALTER_PARTITION, min_version=3, max_version=3, is_advertised=False)
 def alter_partition(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Write what may be written."""
     trusted = context.listener == broker.settings.inter_broker_listener

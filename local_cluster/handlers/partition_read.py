@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from local_cluster.log.epochs import EpochEnd
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -22,7 +23,7 @@ NOT_FOUND: Final = frozenset(
 
 
 class PartitionRead(NamedTuple):
-    """One partition's answer; `partition` is None where it is an error."""
+    """One partition's answer; `partition` is None where it is an error, or a divergence."""
 
     result: codec.PartitionFetched
     partition: Partition | None
@@ -76,6 +77,9 @@ def _read(
     if entry.topic_id is not None and entry.topic_id != partition.topic_id:
         raise KafkaError(ErrorCode.inconsistent_topic_id)
     partition.require_leader(entry.current_leader_epoch)
+    diverging = _divergence(partition, entry)
+    if diverging is not None:
+        return PartitionRead(_diverged(partition, entry, diverging), None, False)
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     records = None
     aborted: list[tuple[int, int]] = []
@@ -104,6 +108,37 @@ def _read(
         entry.topic_id,
     )
     return PartitionRead(result, partition, entry.fetch_offset >= limit)
+
+
+def _divergence(partition: Partition, entry: codec.FetchPartition) -> EpochEnd | None:
+    """Where what a consumer has read leaves this log (KIP-595, from v12), if it does.
+
+    Raises KafkaError(offset_out_of_range) where nothing is known of its epoch.
+    """
+    epoch = entry.last_fetched_epoch
+    if epoch < 0 or (
+        epoch == partition.leader_epoch and entry.fetch_offset <= partition.log.log_end_offset
+    ):
+        return None
+    diverging = partition.find_divergence(entry.fetch_offset, epoch)
+    if diverging is not None and (diverging.epoch < 0 or diverging.end_offset < 0):
+        raise KafkaError(ErrorCode.offset_out_of_range)
+    return diverging
+
+
+def _diverged(
+    partition: Partition, entry: codec.FetchPartition, diverging: EpochEnd
+) -> codec.PartitionFetched:
+    return codec.PartitionFetched(
+        entry.topic,
+        entry.partition,
+        ErrorCode.none,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        topic_id=entry.topic_id,
+        diverging_epoch=(diverging.epoch, diverging.end_offset),
+    )
 
 
 def _topic_name(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from local_cluster.wire.api import PRIVATE_API_KEY_MIN, ApiKey
+from local_cluster.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices
@@ -51,6 +51,8 @@ class Handler:
     """The function gets the body's bytes (a writable memoryview) instead of kio's object."""
     advertised_min_version: int
     """What ApiVersions says, where that differs from what is served (Produce)."""
+    is_advertised: bool
+    """False for what only brokers of this cluster ask each other."""
 
 
 _HANDLERS: dict[int, Handler] = {}
@@ -63,6 +65,7 @@ def handles(
     max_version: int,
     raw: bool = False,
     advertised_min_version: int | None = None,
+    is_advertised: bool = True,
 ) -> Callable[[HandlerFunction], HandlerFunction]:
     """Register the decorated function for an API and an inclusive range of versions."""
 
@@ -76,6 +79,7 @@ def handles(
             function,
             raw,
             min_version if advertised_min_version is None else advertised_min_version,
+            is_advertised,
         )
         return function
 
@@ -88,5 +92,10 @@ def find_handler(api_key: int) -> Handler | None:
 
 
 def advertised_apis() -> list[Handler]:
-    """What clients are told about, by ascending key; private APIs are not among them."""
-    return [_HANDLERS[key] for key in sorted(_HANDLERS) if key < PRIVATE_API_KEY_MIN]
+    """What clients are told about, by ascending key; APIs between brokers are not among them."""
+    return [handler for _, handler in sorted(_HANDLERS.items()) if handler.is_advertised]
+
+
+def all_apis() -> list[Handler]:
+    """Everything that is registered, by ascending key."""
+    return [handler for _, handler in sorted(_HANDLERS.items())]

@@ -66,9 +66,6 @@ class ApiKey(IntEnum):
     """Private: a broker that shuts down asks the controller to be relieved of what it leads."""
 
 
-PRIVATE_API_KEY_MIN: Final = 32_000
-"""Keys from here on are ours, never advertised to clients."""
-
 NEVER_FLEXIBLE: Final = 1 << 15
 
 FLEXIBLE_SINCE: Final[dict[int, int]] = {

@@ -202,3 +202,30 @@ async def test_a_fetch_that_waits_sees_what_is_appended_right_behind_it(
         assert told.error_code == ErrorCode.none
         assert fetch.records_size_bytes(told.records) == len(batch)
         writer.close()
+
+
+async def test_a_reader_whose_epoch_ended_earlier_is_told_where(
+    broker: BrokerProcess, client: KafkaClient
+) -> None:
+    entry = (await asked(client, 13))["a", 0]
+    first = (await client.metadata(["a"])).topics["a"].partitions[0].leader_epoch
+    for value in (b"1", b"2"):
+        await append(client, "a", 0, value)
+    await broker.stop()
+    await broker.start()
+    async with KafkaClient(broker.bootstrap) as again:
+        await append(again, "a", 0, b"3")
+        reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+        peer = Peer(reader, writer)
+        read = entry._replace(fetch_offset=2, last_fetched_epoch=first)
+        _, _, (told,) = await ask(peer, 13, [read])
+        assert (told.error_code, told.diverging_epoch) == (0, None)
+        assert fetch.records_size_bytes(told.records) > 0
+        too_far = read._replace(fetch_offset=3)
+        _, _, (told,) = await ask(peer, 13, [too_far], wait_ms=20_000)
+        assert (told.error_code, told.diverging_epoch) == (0, (first, 2))
+        assert fetch.records_size_bytes(told.records) == 0
+        unknown = read._replace(last_fetched_epoch=first + 99)
+        _, _, (told,) = await ask(peer, 13, [unknown])
+        assert told.error_code == ErrorCode.offset_out_of_range
+        writer.close()

@@ -258,6 +258,12 @@ async def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess) 
                 if [entry.transactional_id for entry in listed.transaction_states] == ["slow"]:
                     break
                 await asyncio.sleep(0.05)
+        for pattern, found in (("s.*", ["slow"]), ("lo", []), ("other|slow", ["other", "slow"])):
+            listed = await client.call(
+                ApiKey.LIST_TRANSACTIONS, {"transactional_id_pattern": pattern}
+            )
+            ids = sorted(entry.transactional_id for entry in listed.transaction_states)
+            assert ids == found
         answer = await client.call(
             ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ("slow", "nobody")}
         )

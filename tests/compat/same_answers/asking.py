@@ -165,7 +165,7 @@ def plain(value: Any, side: Side, name: str = "") -> Any:
         items = [
             plain(each, side, name)
             for each in value
-            if not getattr(each, "name", "").startswith(OUR_CONFIGS)
+            if not str(getattr(each, "name", "")).startswith(OUR_CONFIGS)
         ]
         # Kafka gives these in the order of a hash table.
         return sorted(items, key=repr) if name in UNORDERED_FIELDS else items

@@ -359,6 +359,20 @@ def cluster_cases() -> Iterator[Case]:
     }.items():
         topics = [{"name": topic, "partition_indexes": [index]}]
         yield case(f"describe producers {name}", ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics))
+    for version in range(3):
+        for pattern in (None, "", "a.*", "(", "[", "a{1001}") if version >= 2 else (None,):
+            yield case(
+                f"list transactions v{version} {pattern}",
+                ask(
+                    ApiKey.LIST_TRANSACTIONS,
+                    version,
+                    state_filters=("Ongoing", "Unheard"),
+                    producer_id_filters=(5,),
+                    duration_filter=1,
+                    transactional_id_pattern=pattern,
+                ),
+            )
+    yield case("describe transactions none", ask(ApiKey.DESCRIBE_TRANSACTIONS, 0))
     yield from topic_pages()
 
 

@@ -60,8 +60,8 @@ PRODUCE: Final = (
         " and writes the header anew",
     ),
     Deviation(
-        "produce v* in two hours: */record_errors",
-        "the records are not opened, so the batch is refused and not each record",
+        "produce v* in two hours: */batch_index_error_message",
+        "other words, and another moment's clock",
     ),
     Deviation(
         "produce v* partition twice: *",
@@ -96,6 +96,15 @@ FETCH: Final = (
     Deviation(
         "fetch v* partition twice: *",
         "both are answered; Kafka answers the last one",
+    ),
+    Deviation(
+        "fetch v* replica 5: *",
+        "followers are brokers of this cluster, which fetch by topic id over the inter-broker"
+        " listener; a stranger there reads, and what it has read counts for nothing",
+    ),
+    Deviation(
+        "fetch v1[3-8] good and bad: */responses",
+        "one entry for a topic; Kafka begins a new one where a partition was not found",
     ),
     Deviation(
         "fetch v* negative bytes*: *",
