@@ -295,8 +295,9 @@ async def alter(
         resources=[resource] * options.get("times", 1),
         validate_only=options.get("validate_only", False),
     )
-    (told,) = answer.responses
-    return ErrorCode(told.error_code)
+    assert len(answer.responses) == options.get("times", 1)
+    (code,) = {told.error_code for told in answer.responses}
+    return ErrorCode(code)
 
 
 async def change(

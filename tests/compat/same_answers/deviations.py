@@ -94,10 +94,6 @@ PRODUCE: Final = (
 
 FETCH: Final = (
     Deviation(
-        "fetch v* partition twice: *",
-        "both are answered; Kafka answers the last one",
-    ),
-    Deviation(
         "fetch v* replica 5: *",
         "followers are brokers of this cluster, which fetch by topic id over the inter-broker"
         " listener; a stranger there reads, and what it has read counts for nothing",
