@@ -34,7 +34,6 @@ NOT_SERVED: Final[Mapping[int, str]] = {
     39: NO_TOKENS,
     40: NO_TOKENS,
     41: NO_TOKENS,
-    45: "partitions are not moved between brokers",
     49: "quotas cannot be set",
     51: NO_SASL,
     55: NO_KRAFT,
