@@ -23,9 +23,12 @@ end that raised it; one with the current epoch can only be a new end:
     CompleteCommit   INVALID_TXN_STATE   decides          repeats            INVALID_TXN_STATE
     CompleteAbort    INVALID_TXN_STATE   decides          INVALID_TXN_STATE  repeats
 
-Every other epoch is fenced. Source: TransactionCoordinator.scala, endTransaction. One answer
-differs: Kafka fences a producer that ends its next transaction while the markers of the one before
-are being written, which it may (an abort before anything was written); here it is to try again.
+Every other epoch is fenced, and so is the epoch before where the last end was one of version 1:
+that did not raise the epoch, so another producer did. Source: TransactionCoordinator.scala,
+endTransaction. Two answers differ. Kafka takes the request for a repetition in that last case too,
+and so gives a producer that was fenced the epoch of its heir. And it fences a producer that ends
+its next transaction while the markers of the one before are being written, which it may (an abort
+before anything was written); here it is to try again.
 """
 
 from __future__ import annotations
@@ -83,7 +86,7 @@ def _judge_second(known: Transaction, request: EndRequest) -> Verdict | ErrorCod
         if known.state is TransactionState.EMPTY and request.is_commit:
             return ErrorCode.invalid_txn_state
         return Verdict.DECIDES
-    if is_before:
+    if is_before and known.client_version >= EPOCH_RAISED_SINCE:
         return _repetition(known, is_commit=request.is_commit)
     if not is_current:
         return ErrorCode.producer_fenced

@@ -36,7 +36,9 @@ SECOND = {
 }
 
 
-def known(state: TransactionState, epoch: int = 5, previous: int = 7) -> Transaction:
+def known(
+    state: TransactionState, epoch: int = 5, previous: int = 7, version: int = 2
+) -> Transaction:
     return Transaction(
         transactional_id="tx",
         producer_id=7,
@@ -44,6 +46,7 @@ def known(state: TransactionState, epoch: int = 5, previous: int = 7) -> Transac
         timeout_ms=1,
         state=state,
         previous_producer_id=previous,
+        client_version=version,
     )
 
 
@@ -88,6 +91,14 @@ def test_version_2_after_the_epochs_of_an_id_were_used_up(state: TransactionStat
         assert last is expected
         older = ask(transaction, EPOCH_EXHAUSTED - 1, commit=commit, version=2, producer_id=6)
         assert older is ErrorCode.invalid_producer_id_mapping
+
+
+@pytest.mark.parametrize("state", [S.PREPARE_ABORT, S.COMPLETE_ABORT, S.COMPLETE_COMMIT])
+def test_an_end_of_version_1_is_not_repeated_by_one_of_version_2(state: TransactionState) -> None:
+    """It did not raise the epoch: who has the epoch before was fenced by another producer."""
+    transaction = known(state, version=0)
+    for commit in (True, False):
+        assert ask(transaction, 4, commit=commit, version=2) is FENCED
 
 
 def test_the_producer_that_follows_waits_for_the_markers() -> None:
