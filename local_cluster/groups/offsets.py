@@ -1,12 +1,11 @@
-"""Committed positions of the groups of one shard, and who may commit them.
+"""Committed positions of the groups of one shard.
 
 Guarantees: what was committed is what is fetched, metadata and leader epoch included; a position
-that was never committed is -1 with empty metadata, never 0; a member of an old generation, or of
-a group that is just handing out assignments, cannot commit.
+that was never committed is -1 with empty metadata, never 0. Positions committed in a transaction
+are pending until its marker: a commit makes them visible, unless the position was committed again
+meanwhile, an abort forgets them.
 
-Source: Kafka's OffsetMetadataManager and ClassicGroup.validateOffsetCommit.
-Positions committed in a transaction are pending until its marker: a commit makes them visible,
-unless the position was committed again meanwhile, an abort forgets them.
+Source: Kafka's OffsetMetadataManager. Not here: who may commit (commit_rules.py).
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from typing import Final, NamedTuple
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
-from .classic_fsm import GroupState
-from .group import ClassicGroup
 from .records import (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
@@ -30,7 +27,6 @@ from .records import (
     offset_key_of,
 )
 from .requests import (
-    UNKNOWN_MEMBER,
     CommitRequest,
     FetchedOffset,
     GroupLimits,
@@ -42,50 +38,6 @@ TopicPartition = tuple[str, int]
 
 NO_OFFSET: Final = CommittedOffset(-1, NO_LEADER_EPOCH, "", NO_TIMESTAMP)
 """What a fetch tells of a partition without a committed position."""
-
-
-def validate_commit(group: ClassicGroup, request: CommitRequest) -> ErrorCode:
-    """Whether this request may commit to this group in its present state."""
-    if request.generation_id < 0 and group.state is GroupState.EMPTY:
-        # A consumer that assigns itself its partitions, or an administrator.
-        return ErrorCode.none
-    if (
-        request.generation_id < 0
-        and request.member_id == UNKNOWN_MEMBER
-        and request.group_instance_id is None
-    ):
-        # Members own the positions of a group that has members.
-        return ErrorCode.unknown_member_id
-    error = group.validate_member(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.none:
-        return error
-    if request.generation_id != group.generation_id:
-        return ErrorCode.illegal_generation
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member does not know yet what it owns in this generation.
-        return ErrorCode.rebalance_in_progress
-    return ErrorCode.none
-
-
-def validate_transactional_commit(
-    group: ClassicGroup, request: TransactionalCommitRequest
-) -> ErrorCode:
-    """Whether this transaction may commit to this group in its present state.
-
-    Clients older than KIP-447 name no member, and are let in; a rebalance is no hindrance, as the
-    generation is checked and the transaction fences its own zombies.
-    """
-    if request.generation_id < 0 and (
-        group.state is GroupState.EMPTY
-        or (request.member_id == UNKNOWN_MEMBER and request.group_instance_id is None)
-    ):
-        return ErrorCode.none
-    error = group.validate_member(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.none:
-        return error
-    if request.generation_id != group.generation_id:
-        return ErrorCode.illegal_generation
-    return ErrorCode.none
 
 
 class PendingOffset(NamedTuple):

@@ -8,14 +8,13 @@ from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.wire.errors import ErrorCode
 
 from .classic_fsm import GroupEvent, GroupState
+from .commit_rules import validate_commit, validate_transactional_commit
 from .consumer.groups import ConsumerGroups
 from .consumer.topics import NoTopics, Topics
 from .group import ClassicGroup
 from .offsets import (
     CommittedOffsets,
     TopicPartition,
-    validate_commit,
-    validate_transactional_commit,
 )
 from .rebalance import JOIN, SESSION, SYNC, Step, extend_session
 from .records import STRING_BYTES_MAX, encode_group_key
