@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from tests.cluster import running_broker
-from tests.kafka_from_maven import running_kafka
+from tests.kafka_from_maven import kafka_jars, running_kafka
 
 
 class Broker(Protocol):
@@ -21,6 +21,14 @@ class Broker(Protocol):
     async def start(self) -> None: ...
 
     async def kill(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def kafka_is_there(request: pytest.FixtureRequest) -> None:
+    """Tests that need Kafka's classes are skipped before anything of theirs runs."""
+    asks = request.node.get_closest_marker
+    if asks("oracle") and not asks("docker"):
+        kafka_jars()
 
 
 @pytest.fixture(params=["heliograph", pytest.param("kafka", marks=pytest.mark.long)])

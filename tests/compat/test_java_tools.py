@@ -15,7 +15,7 @@ from local_cluster.handlers.registry import find_handler
 from tests.cluster import BrokerProcess, running_broker
 from tests.java_process import run_java
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
 RECORDS = 1_000
 DESCRIBE_ACLS = 29
