@@ -18,6 +18,7 @@ import asyncio
 import os
 import random
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ pytestmark = pytest.mark.real
 KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "3"))
 SECONDS_BETWEEN_KILLS = (1.0, 3.0)
 SETTLE_SECONDS = 180.0
+STUCK_SECONDS = 15.0
+"""A call of librdkafka's that waits longer, whatever its own limit says, is a producer that died:
+another one takes its transactional id over."""
 WAIT_SECONDS = 30.0
 PARTITIONS = 2
 SOURCE = "source"
@@ -92,6 +96,7 @@ class Copier:
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self.aborted = self.restarted = 0
+        self.moved_at = time.monotonic()
         self._bootstrap = bootstrap
         self._random = random.Random(seed)
         self._stop = threading.Event()
@@ -100,7 +105,14 @@ class Copier:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(STUCK_SECONDS)
+
+    def succeeded(self, seed: int) -> Copier:
+        """Itself, or where it is stuck another one."""
+        if time.monotonic() - self.moved_at < STUCK_SECONDS:
+            return self
+        self._stop.set()
+        return Copier(self._bootstrap, seed)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -139,6 +151,7 @@ class Copier:
                     at.offset = max(at.offset, 0)
                 consumer.assign(found)
                 while not self._stop.is_set():
+                    self.moved_at = time.monotonic()
                     messages = consumer.consume(TRANSACTION_RECORDS, 0.2)
                     messages = [message for message in messages if message.error() is None]
                     if messages and not self._transaction(producer, consumer, messages):
@@ -295,6 +308,7 @@ async def test_exactly_once_over_kill_9(zookeeper: str, tmp_path: Path) -> None:
             async with asyncio.timeout(SETTLE_SECONDS):
                 while any(copies.get(topic) != expected for topic in COPIES):
                     java.keep_running()
+                    copier = copier.succeeded(seed)
                     for topic in COPIES:
                         await positions.look(client)
                         found = await asyncio.to_thread(read_committed, broker.bootstrap, topic)
