@@ -128,6 +128,7 @@ async def running_broker(
     config: Mapping[str, str] | None = None,
     flush: FlushMode = "fsync",
     cluster: str = "test",
+    rack: str | None = None,
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent)."""
     if "/" not in zookeeper_connect:
@@ -145,6 +146,7 @@ async def running_broker(
             log_dir=str(directory / "log"),
             ready_file=str(directory / "ready.json"),
             flush=flush,
+            rack=rack,
             config={**DEVELOPMENT_CONFIG, **(config or {})},
         ),
         directory,

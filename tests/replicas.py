@@ -40,8 +40,12 @@ async def running_cluster(
     brokers: int = 3,
     config: Mapping[str, str] | None = None,
     flush: FlushMode = "fsync",
+    has_racks: bool = False,
 ) -> AsyncIterator[list[BrokerProcess]]:
-    """Brokers 1 to `brokers`, started side by side under a chroot of their own."""
+    """Brokers 1 to `brokers`, started side by side under a chroot of their own.
+
+    With `has_racks` each has a rack of its own: rack-1, rack-2 and so on.
+    """
     chroot = f"{zookeeper}/t{uuid.uuid4().hex[:8]}"
     async with contextlib.AsyncExitStack() as stack:
         opened = [
@@ -51,6 +55,7 @@ async def running_cluster(
                 broker_id=index,
                 config={**THREE_BROKERS, **(config or {})},
                 flush=flush,
+                rack=f"rack-{index}" if has_racks else None,
             )
             for index in range(1, brokers + 1)
         ]

@@ -60,6 +60,7 @@ CORES = (
     "local_cluster/controller/isr_requests.py",
     "local_cluster/controller/reassignments.py",
     "local_cluster/replication/in_sync.py",
+    "local_cluster/replication/replica_selector.py",
     "local_cluster/replication/truncation.py",
     "local_cluster/replication/follower.py",
     "mirror_maker/passthrough.py",

@@ -44,6 +44,7 @@ BROKER_CONFIGS = frozenset(
         "replica.fetch.response.max.bytes",
         "replica.fetch.wait.max.ms",
         "replica.lag.time.max.ms",
+        "replica.selector.class",
         "socket.request.max.bytes",
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",

@@ -103,6 +103,7 @@ class ConsumerFetch:
                         bytes_left=self._bytes_max - self._bytes_found,
                         first=self._bytes_found == 0,
                         committed_only=committed_only,
+                        rack_id=self._request.rack_id,
                     )
                 except ColdReadError as cold:
                     return cold

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from local_cluster.log.epochs import EpochEnd
+from local_cluster.replication.in_sync import InSyncReplicas
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.replica_selector import (
+    RACK_AWARE,
+    SELECTOR_CONFIG,
+    THE_LEADER,
+    preferred_replica,
+)
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -13,6 +20,8 @@ from .current_leader import NAMES_LEADER, current_leader
 from .registry import RequestContext
 from .services import BrokerServices
 
+FOLLOWERS_SINCE: Final = 11
+"""The version from which clients follow to a preferred replica (KIP-392)."""
 NOT_FOUND: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
@@ -23,7 +32,7 @@ NOT_FOUND: Final = frozenset(
 
 
 class PartitionRead(NamedTuple):
-    """One partition's answer; `partition` is None where it is an error, or a divergence."""
+    """One partition's answer; `partition` is None where there is nothing to wait for."""
 
     result: codec.PartitionFetched
     partition: Partition | None
@@ -43,6 +52,7 @@ def read_partition(
     bytes_left: int,
     first: bool,
     committed_only: bool,
+    rack_id: str = "",
 ) -> PartitionRead:
     """Read what the entry asks for; `first` gets a batch whatever the limits say.
 
@@ -56,6 +66,7 @@ def read_partition(
             bytes_left=bytes_left,
             first=first,
             committed_only=committed_only,
+            rack_id=rack_id,
         )
     except KafkaError as error:
         return PartitionRead(_refused(broker, context, entry, error.code), None, False)
@@ -69,21 +80,25 @@ def _read(
     bytes_left: int,
     first: bool,
     committed_only: bool,
+    rack_id: str = "",
 ) -> PartitionRead:
     topic = _topic_name(broker, context, entry)
     if not broker.authorize(context, "READ", "TOPIC", topic):
         raise KafkaError(ErrorCode.topic_authorization_failed)
-    partition = broker.replicas.get_leader(topic, entry.partition)
+    partition = _replica(broker, context, topic, entry.partition)
     if entry.topic_id is not None and entry.topic_id != partition.topic_id:
         raise KafkaError(ErrorCode.inconsistent_topic_id)
-    partition.require_leader(entry.current_leader_epoch)
+    partition.require_epoch(entry.current_leader_epoch)
     diverging = _divergence(partition, entry)
     if diverging is not None:
         return PartitionRead(_diverged(partition, entry, diverging), None, False)
+    preferred = THE_LEADER
+    if rack_id and partition.in_sync is not None:
+        preferred = _preferred(broker, partition, partition.in_sync, rack_id, entry.fetch_offset)
     limit = partition.last_stable_offset if committed_only else partition.high_watermark
     records = None
     aborted: list[tuple[int, int]] = []
-    if bytes_left > 0 or first:
+    if preferred == THE_LEADER and (bytes_left > 0 or first):
         records = partition.read(
             entry.fetch_offset,
             bytes_max=max(min(entry.partition_bytes_max, bytes_left), 0),
@@ -103,10 +118,12 @@ def _read(
         partition.last_stable_offset,
         partition.log.log_start_offset,
         aborted if committed_only else None,
-        -1,
+        preferred,
         records,
         entry.topic_id,
     )
+    if preferred != THE_LEADER:
+        return PartitionRead(result, None, False)  # told at once, with nothing to wait for
     return PartitionRead(result, partition, entry.fetch_offset >= limit)
 
 
@@ -139,6 +156,28 @@ def _diverged(
         topic_id=entry.topic_id,
         diverging_epoch=(diverging.epoch, diverging.end_offset),
     )
+
+
+def _replica(
+    broker: BrokerServices, context: RequestContext, topic: str, partition: int
+) -> Partition:
+    """The replica to read: any that is here, since clients may be sent to followers."""
+    if context.api_version < FOLLOWERS_SINCE:
+        return broker.replicas.get_leader(topic, partition)
+    return broker.replicas.get_readable(topic, partition)
+
+
+def _preferred(
+    broker: BrokerServices,
+    partition: Partition,
+    in_sync: InSyncReplicas,
+    rack_id: str,
+    fetch_offset: int,
+) -> int:
+    if broker.settings.config.get(SELECTOR_CONFIG) != RACK_AWARE:
+        return THE_LEADER
+    racks = {each.id: each.rack for each in broker.metadata.brokers.values()}
+    return preferred_replica(in_sync, partition.leader_id, rack_id, racks, fetch_offset)
 
 
 def _topic_name(

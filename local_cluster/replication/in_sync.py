@@ -4,7 +4,7 @@ Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala
 
     the high watermark   is the least end offset of the in-sync replicas; of the union of the old
                          and the new ones while a change is under way; and of those that are not in
-                         sync but were caught up lately, which could else never join under load
+                         sync but were caught up lately and live, which could else never join
     it moves             only while as many are in sync as min.insync.replicas asks for (KIP-966)
     a replica leaves     when it was not caught up for replica.lag.time.max.ms
     a replica joins      at the high watermark, and not before the start of the leader's epoch, if
@@ -135,9 +135,18 @@ class InSyncReplicas:
         return len(self.state.isr) < self.min_in_sync(min_insync_replicas)
 
     def committed_offset(
-        self, own_end_offset: int, *, min_insync_replicas: int, now_ms: int, lag_ms_max: int
+        self,
+        own_end_offset: int,
+        *,
+        min_insync_replicas: int,
+        now_ms: int,
+        lag_ms_max: int,
+        broker_epochs: Mapping[int, int],
     ) -> int:
-        """Up to where all that count have the log; UNKNOWN_OFFSET where that must not move."""
+        """Up to where all that count have the log; UNKNOWN_OFFSET where that must not move.
+
+        `broker_epochs` are those of the live brokers.
+        """
         if self.is_under_min(min_insync_replicas):
             return UNKNOWN_OFFSET
         isr, proposed = self.state.isr, self.proposed or ()
@@ -146,6 +155,7 @@ class InSyncReplicas:
             may_join = (
                 progress.end_offset != UNKNOWN_OFFSET
                 and now_ms - progress.caught_up_ms <= lag_ms_max
+                and broker_epochs.get(replica) == progress.broker_epoch
             )
             if replica in isr or replica in proposed or may_join:
                 least = min(least, progress.end_offset)

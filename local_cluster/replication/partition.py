@@ -184,6 +184,13 @@ class Partition:
         """
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
+        self.require_epoch(current_leader_epoch)
+
+    def require_epoch(self, current_leader_epoch: int) -> None:
+        """Check that the epoch that a peer names, if any, is the one known here (KIP-320).
+
+        Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+        """
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             raise KafkaError(
                 ErrorCode.fenced_leader_epoch
@@ -493,6 +500,7 @@ class Partition:
                 min_insync_replicas=self.log.config.min_insync_replicas,
                 now_ms=self._peers.monotonic_ms(),
                 lag_ms_max=self._peers.lag_ms_max,
+                broker_epochs=self._peers.broker_epochs(),
             )
         if end_offset <= self._high_watermark:
             return

@@ -14,7 +14,12 @@ from typing import Final, Protocol
 
 from local_cluster.clock import Clock
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
+from local_cluster.controller.model import (
+    NO_LEADER,
+    BrokerEndpoints,
+    PartitionState,
+    TopicState,
+)
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -66,6 +71,8 @@ class ReplicaSet:
         self._cache = cache
         self._flusher = flusher
         self._clock = clock
+        self._epochs_of: Mapping[int, BrokerEndpoints] = {}
+        self._epochs: Mapping[int, int] = {}
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
         self._offline_topics: set[str] = set()
@@ -95,6 +102,16 @@ class ReplicaSet:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         return found
 
+    def get_readable(self, topic: str, partition: int) -> Partition:
+        """The replica that leads or follows here (KIP-392).
+
+        Raises KafkaError as `get_leader` does, where there is neither.
+        """
+        found = self._partitions.get(topic, {}).get(partition)
+        if found is None or found.leader_id == NO_LEADER:
+            return self.get_leader(topic, partition)
+        return found
+
     def get(self, topic: str, partition: int) -> Partition | None:
         """The replica, leading or following; None where there is none here."""
         return self._partitions.get(topic, {}).get(partition)
@@ -114,7 +131,10 @@ class ReplicaSet:
 
     def broker_epochs(self) -> Mapping[int, int]:
         """Of the live brokers."""
-        return {broker.id: broker.broker_epoch for broker in self._cache.brokers.values()}
+        if self._epochs_of is not self._cache.brokers:
+            self._epochs_of = self._cache.brokers
+            self._epochs = {each.id: each.broker_epoch for each in self._epochs_of.values()}
+        return self._epochs
 
     def isr_may_change(self, partition: Partition) -> None:
         self._isr_may_change(partition)

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.connection import connect
+from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.replication.replica_selector import RACK_AWARE
+from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.fetch import records_size_bytes
+from tests.cluster import BrokerProcess
 from tests.replicas import (
     all_in_sync,
     bootstrap,
@@ -26,6 +31,7 @@ from tests.replicas import (
 pytestmark = pytest.mark.real
 
 AT = TopicPartition("t", 0)
+FETCH_VERSION = 12
 
 
 def batch(*values: bytes) -> bytearray:
@@ -77,8 +83,10 @@ async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
                 await eventually(refused)
                 one = (await alone.produce(node_id, {AT: batch(b"one")}, acks=1))[AT]
                 assert one.error == ErrorCode.none
-                high_watermark = (await alone.list_offsets({AT: -1}))[AT].offset
-                assert high_watermark == 1, "below min.insync.replicas nothing is committed"
+                seen = (await alone.fetch(node_id, {AT: FetchPosition(1)}, wait_ms_max=0))[AT]
+                assert (seen.high_watermark, len(seen.records)) == (1, 0), (
+                    "below min.insync.replicas nothing is committed"
+                )
         finally:
             for broker in others:
                 broker.resume()
@@ -126,3 +134,46 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
             offsets = [record.offset async for record in read_topic(other, "t")]
         assert offsets[-1] == 49
         assert offsets[0] >= 40, "what was deleted stays deleted on every replica"
+
+
+async def test_a_consumer_reads_from_the_replica_in_its_rack(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    config = {"replica.selector.class": RACK_AWARE}
+    async with (
+        running_cluster(zookeeper, tmp_path, config=config, has_racks=True) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=1)])
+        leader = await leader_of(brokers, client, "t")
+        node_id = leader.settings.broker_id
+        for _ in range(5):
+            answer = (await client.produce(node_id, {AT: batch(b"v")}))[AT]
+            assert answer.error == ErrorCode.none
+        near = next(broker for broker in brokers if broker is not leader)
+        sent_to = await fetch_as_from(leader, near.settings.rack or "")
+        assert sent_to.preferred_read_replica == near.settings.broker_id
+        assert not records_size_bytes(sent_to.records)
+        own = await fetch_as_from(leader, leader.settings.rack or "")
+        assert (own.preferred_read_replica, own.high_watermark) == (-1, 5)
+
+        async def all_is_readable_there() -> bool:
+            found = await fetch_as_from(near, near.settings.rack or "")
+            assert found.error_code == ErrorCode.none
+            assert found.preferred_read_replica == -1
+            # The leader's high watermark comes with the next fetch of the follower.
+            return found.high_watermark == 5 and found.records == own.records
+
+        await eventually(all_is_readable_there)
+
+
+async def fetch_as_from(broker: BrokerProcess, rack_id: str) -> codec.PartitionFetched:
+    """What a consumer in a rack is answered by a broker, from the begin of t-0."""
+    connection = await connect("127.0.0.1", broker.port, client_id="c", timeout_ms=10_000)
+    asked = codec.FetchPartition("t", 0, -1, 0, -1, -1, 1_000_000)
+    request = codec.FetchRequest(-1, 0, 1, 1_000_000, 0, 0, -1, [asked], (), rack_id)
+    body = codec.encode_request(FETCH_VERSION, request)
+    frame, position = await connection.send(ApiKey.FETCH, FETCH_VERSION, (body,))
+    _, _, (answer,) = codec.decode_response(FETCH_VERSION, frame, position)
+    await connection.close()
+    return answer

@@ -36,7 +36,9 @@ class FakePartition:
         self.cold = 0
         self.watchers: set[Callable[[], None]] = set()
 
-    def require_leader(self, epoch: int) -> None:
+    in_sync = None
+
+    def require_epoch(self, epoch: int) -> None:
         self.reads += 1
 
     def read(
@@ -88,7 +90,7 @@ class FakeBroker:
     def authorize(self, *arguments: object) -> bool:
         return True
 
-    def get_leader(self, topic: str, index: int) -> FakePartition:
+    def get_readable(self, topic: str, index: int) -> FakePartition:
         if index >= len(self.partitions):
             raise KafkaError(ErrorCode.unknown_topic_or_partition)
         return self.partitions[index]

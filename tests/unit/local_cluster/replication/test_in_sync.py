@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from local_cluster.controller.model import PartitionState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
+from local_cluster.replication.replica_selector import THE_LEADER, preferred_replica
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 LAG_MS = 1_000
@@ -42,8 +45,21 @@ def fetch(
     )
 
 
-def committed(made: InSyncReplicas, own: int, *, min_isr: int = 2, now: int = 0) -> int:
-    return made.committed_offset(own, min_insync_replicas=min_isr, now_ms=now, lag_ms_max=LAG_MS)
+def committed(
+    made: InSyncReplicas,
+    own: int,
+    *,
+    min_isr: int = 2,
+    now: int = 0,
+    live: dict[int, int] | None = None,
+) -> int:
+    return made.committed_offset(
+        own,
+        min_insync_replicas=min_isr,
+        now_ms=now,
+        lag_ms_max=LAG_MS,
+        broker_epochs=EPOCHS if live is None else live,
+    )
 
 
 def decide(
@@ -106,6 +122,8 @@ class TestCommits:
         fetch(made, 3, 7, leader_end=7, now=100)
         assert committed(made, 10, now=100 + LAG_MS) == 7
         assert committed(made, 10, now=101 + LAG_MS) == 10
+        assert committed(made, 10, now=100, live={1: 10, 2: 20}) == 10, "it is not there any more"
+        assert committed(made, 10, now=100, live={**EPOCHS, 3: 31}) == 10, "nor is that run"
 
     def test_the_low_watermark_is_that_of_the_live_replicas(self) -> None:
         made = leading()
@@ -207,3 +225,23 @@ class TestProposals:
         assert made.followers[4].end_offset == UNKNOWN_OFFSET
         made.adopt(state(1, 2, version=9)._replace(replicas=(1, 2)))
         assert made.followers.keys() == {2}
+
+
+class TestPreferredReplica:
+    RACKS: ClassVar = {1: "a", 2: "b", 3: "b"}
+
+    def test_the_in_sync_replica_of_the_rack_that_has_most(self) -> None:
+        made = leading()
+        fetch(made, 2, 8, leader_end=10)
+        fetch(made, 3, 9, leader_end=10)
+        assert preferred_replica(made, 1, "b", self.RACKS, 5) == 3
+        assert preferred_replica(made, 1, "b", self.RACKS, 10) == THE_LEADER, "none has it yet"
+        made.adopt(state(1, 2, version=8))
+        assert preferred_replica(made, 1, "b", self.RACKS, 5) == 2
+
+    def test_the_leader_where_it_is_near_or_nobody_else_is(self) -> None:
+        made = leading()
+        fetch(made, 2, 8, leader_end=10)
+        for rack in ("a", "c", ""):
+            assert preferred_replica(made, 1, rack, self.RACKS, 5) == THE_LEADER
+        assert preferred_replica(made, 1, "b", {1: "a"}, 5) == THE_LEADER, "2 is not alive"
