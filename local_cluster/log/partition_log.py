@@ -111,6 +111,9 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
         )
         if is_clean and not opened.unsynced and not opened.epochs_changed:
             log._settled_end_offset = end_offset
+        if not is_clean:
+            # The run that made the log may have died before its first flush.
+            log._flush_creation()
         return log
 
     @staticmethod
@@ -138,11 +141,15 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
         except OSError as error:
             disk.note(error)
             raise storage_error(f"{topic}-{partition} cannot be created", error) from error
-        log = PartitionLog.open(
+        return PartitionLog.open(
             files, directory, topic, partition, config, now_ms=now_ms, topic_id=topic_id, disk=disk
         )
-        log._flushing.add(metadata_path, directory, directory.rpartition("/")[0])
-        return log
+
+    def _flush_creation(self) -> None:
+        """Have the next flush make durable that the log is there, and whose it is."""
+        if self.topic_id is not None:
+            self._flushing.add(f"{self.directory}/{PARTITION_METADATA}")
+        self._flushing.add(self.directory, self.directory.rpartition("/")[0])
 
     def close(self) -> None:
         """Make everything durable for a clean restart. Blocks.

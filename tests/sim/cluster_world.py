@@ -272,6 +272,7 @@ class SimProducer:
         self._world = world
         self._producer_id = producer_id
         self._sequence = 0
+        self._asked = -1
         self._lines: dict[str, SimLine] = {}
 
     async def run(self) -> None:
@@ -308,8 +309,14 @@ class SimProducer:
                 ErrorCode.unknown_producer_id,
                 ErrorCode.invalid_producer_epoch,
             ):
-                raise Anomaly(f"{self.at}: {error.name}: what was acknowledged before is lost")
+                self._suspect(error)
             await asyncio.sleep(0.1)
+
+    def _suspect(self, error: ErrorCode) -> None:
+        """A leader misses what came before. One that was deposed, and does not know, may."""
+        state = self._world.state_in_zookeeper(self.at)
+        if state is not None and state[0] == self._asked:
+            raise Anomaly(f"{self.at}: {error.name}: what was acknowledged before is lost")
 
     async def _attempt(self, batch: bytes) -> tuple[ErrorCode, int]:
         world = self._world
@@ -319,6 +326,7 @@ class SimProducer:
         state = world.random.choice(alive).metadata.partition(*self.at)
         if state is None or state.leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, str(self.at))
+        self._asked = state.leader
         line = self._lines.get(host_of(state.leader))
         if line is None or line.is_closed:
             line = await world.network.open_line("client", host_of(state.leader))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -279,7 +280,7 @@ class SimBroker:
         except (KafkaError, PeerError) as error:
             future.set_exception(KafkaError(ErrorCode.network_exception, str(error)))
             return
-        if asyncio.iscoroutine(reply) or asyncio.isfuture(reply):
+        if inspect.isawaitable(reply):
             asyncio.get_running_loop().create_task(self._answer(api, version, reply, future))
         else:
             future.set_result(_encoded(api, version, reply))
