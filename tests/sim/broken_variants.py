@@ -98,10 +98,14 @@ def believe_any_proposal() -> Broken:
         return partition._replace(isr=ids, leader=broker_id)
 
     stack = ExitStack()
+    replaced = {
+        isr_requests.decide_isr: decide,
+        isr_requests.check_proposer: lambda state, broker_id, broker_epoch: None,
+    }
     for module in (isr_requests, active_controller):
         for name, value in list(vars(module).items()):
-            if value is isr_requests.decide_isr:
-                stack.enter_context(mock.patch.object(module, name, decide))
+            if callable(value) and value in replaced:
+                stack.enter_context(mock.patch.object(module, name, replaced[value]))
     return stack
 
 

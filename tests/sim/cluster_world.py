@@ -194,7 +194,7 @@ class SimWorld:
             broker = self.brokers[self.random.choice(BROKERS)]
             fault = self.random.choice(
                 ("kill", "kill", "crash", "crash_all", "cut", "one_way", "zookeeper", "zk_outage",
-                 "slow", "slow_disk", "heal", "heal")
+                 "slow", "slow_disk", "depose", "heal", "heal")
             )  # fmt: skip
             self.faults.append(f"{loop.time():.3f} {fault} {broker.id}")
             self._do(fault, broker)
@@ -228,6 +228,9 @@ class SimWorld:
                 asyncio.get_running_loop().call_later(
                     self.random.uniform(0.5, 5.0), self._reach_zookeeper
                 )
+            case "depose" if znodes.CONTROLLER in self.zookeeper.tree:
+                # What operators do to have another controller elected.
+                self.zookeeper.remove(znodes.CONTROLLER)
             case "slow":
                 self.network.slow_hosts.add(broker.host)
             case "slow_disk" if broker.is_alive and broker.flusher is not None:
@@ -407,20 +410,27 @@ class ClusterChecks:
             self._check_disks(at, committed)
 
     def _check_disks(self, at: At, committed: bytearray) -> None:
-        """More is committed: by ZooKeeper's word, is it on every in-sync replica's disk?"""
+        """More is committed: is it on enough disks, and on every in-sync replica's?"""
         state = self._world.state_in_zookeeper(at)
         assert state is not None
         path = f"/data/{at.topic}-{at.partition}/{0:020d}.log"
-        if len(state[2]) < self._world.min_insync_replicas:
-            # A change of the in-sync replicas that nobody led yet has no say in what is committed.
-            return
-        for broker_id in state[2]:
-            inode = self._world.brokers[broker_id].disk.files.get(path)
-            content = b"" if inode is None else inode.content
-            if self._world.flush == "fsync":
-                content = b"" if inode is None or inode.synced is None else inode.synced
-            if not content.startswith(committed):
-                raise Anomaly(f"{at}: broker {broker_id} is in sync without all that is committed")
+        holders = [
+            broker.id
+            for broker in self._world.brokers.values()
+            if self._on_disk(broker, path).startswith(committed)
+        ]
+        if len(holders) < self._world.min_insync_replicas:
+            raise Anomaly(f"{at}: committed with brokers {holders} alone")
+        if not set(state[2]) <= set(holders):
+            raise Anomaly(f"{at}: in sync are {state[2]}, but only {holders} have all committed")
+
+    def _on_disk(self, broker: SimBroker, path: str) -> bytes | bytearray:
+        inode = broker.disk.files.get(path)
+        if inode is None:
+            return b""
+        if self._world.flush == "page_cache":
+            return inode.content
+        return inode.synced or b""
 
     def judge(self) -> None:
         """After healing: every acknowledged record once, in order, at its offset; logs equal."""

@@ -17,6 +17,7 @@ from tests.unit.local_cluster.controller.fake_zookeeper import FakeCoordination,
 SESSION_SECONDS = 3.0
 CONNECT_SECONDS_MAX = 10.0
 PING_SECONDS = 0.5
+LATE_WATCH_CHANCE = 0.3
 
 
 class SimCoordination(FakeCoordination):
@@ -142,7 +143,9 @@ class SimZooKeeper(FakeZooKeeper):
             clients = self.watches.pop(path, set())
             for client in sorted(clients, key=lambda client: client.session_id):
                 assert isinstance(client, SimCoordination)
-                loop.call_later(self.random.uniform(0.0002, 0.01), _tell, client, path)
+                late = self.random.random() < LATE_WATCH_CHANCE
+                seconds = self.random.uniform(0.0002, 3.0 if late else 0.01)
+                loop.call_later(seconds, _tell, client, path)
 
 
 def _tell(client: SimCoordination, path: str) -> None:
