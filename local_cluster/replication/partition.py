@@ -97,8 +97,9 @@ class Partition:
         self._led_from_offset = 0
         self._parked: list[tuple[int, int, Settle]] = []
         self._ticket = itertools.count()
-        self._watchers: set[Callable[[], None]] = set()
-        self._append_watchers: set[Callable[[], None]] = set()
+        self._watchers: dict[Callable[[], None], None] = {}
+        """In the order of their coming, so that simulations can be repeated."""
+        self._append_watchers: dict[Callable[[], None], None] = {}
         self._awaiting_disk: list[asyncio.Future[None]] = []
 
     @property
@@ -465,15 +466,15 @@ class Partition:
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` whenever the high watermark, the log start or the leadership changes."""
-        self._watchers.add(wake)
+        self._watchers[wake] = None
 
     def watch_appends(self, wake: Callable[[], None]) -> None:
         """Call `wake` for every append, and when this replica leads no more."""
-        self._append_watchers.add(wake)
+        self._append_watchers[wake] = None
 
     def unwatch(self, wake: Callable[[], None]) -> None:
-        self._watchers.discard(wake)
-        self._append_watchers.discard(wake)
+        self._watchers.pop(wake, None)
+        self._append_watchers.pop(wake, None)
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -46,7 +47,12 @@ def play(seed: int) -> SimWorld:
     """Play one seed. Raises whatever was noticed."""
     # Back-offs of libraries draw from the global generator.
     random.seed(seed)
-    world: SimWorld = run_virtually(_play(seed))
+    # What is left of a play must not come to an end in the middle of the next one.
+    gc.disable()
+    try:
+        world: SimWorld = run_virtually(_play(seed))
+    finally:
+        gc.collect()
     return world
 
 
@@ -99,6 +105,7 @@ def main() -> int:
         logging.disable(logging.CRITICAL)
     first, _, end = options.seeds.partition(":")
     variant = VARIANTS[options.broken]() if options.broken else contextlib.nullcontext()
+    gc.freeze()
     with variant:
         result = play_all(range(int(first), int(end)), stop_at_first=options.broken is not None)
     print(json.dumps(result))
