@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.client.connection import Connection, connect
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.messages import Fields
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class BrokerLines:
         except TimeoutError:
             line.abort("no answer in time")
             raise KafkaError(ErrorCode.request_timed_out, f"broker {broker_id}") from None
+        except PeerError as error:
+            line.abort(f"broken answer: {error}")
+            raise KafkaError(ErrorCode.network_exception, f"broker {broker_id}: {error}") from error
 
     async def close(self) -> None:
         """Close every connection."""

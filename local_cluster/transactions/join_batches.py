@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from local_cluster.wire.api import ApiKey
@@ -78,17 +78,18 @@ class JoinBatches:
                     )
                     if response.error_code:
                         raise KafkaError(response.error_code)
+                    answers = {
+                        entry.transactional_id: entry for entry in response.results_by_transaction
+                    }
+                    for question in batch:
+                        _answer(question, answers.get(question.request.transactional_id))
                 except KafkaError as error:
                     _fail(batch, error)
-                    continue
                 except BaseException:
-                    _fail(batch, KafkaError(ErrorCode.network_exception, "was not sent"))
+                    # This task ends: whoever waits for it must not wait for ever.
+                    _fail([*batch, *waiting], KafkaError(ErrorCode.network_exception, "no answer"))
+                    waiting.clear()
                     raise
-                answers = {
-                    entry.transactional_id: entry for entry in response.results_by_transaction
-                }
-                for question in batch:
-                    _answer(question, answers.get(question.request.transactional_id))
         finally:
             del self._tasks[broker_id]
 
@@ -131,7 +132,7 @@ def _answer(question: _Question, result: Any) -> None:
     question.answer.set_result(errors)
 
 
-def _fail(questions: deque[_Question] | list[_Question], error: KafkaError) -> None:
+def _fail(questions: Iterable[_Question], error: KafkaError) -> None:
     for question in questions:
         if not question.answer.done():
             question.answer.set_exception(error)

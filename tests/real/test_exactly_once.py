@@ -7,7 +7,16 @@
 
 In the end every acknowledged record is in the source once, and each copy, read committed, is the
 source: nothing is missing, nothing comes twice, nothing of an aborted transaction is seen.
-Meanwhile the groups' committed positions are watched: they never go back.
+Meanwhile the groups' committed positions are watched: they never go back. No call of librdkafka's
+may wait far beyond its own limit.
+
+librdkafka's transactional producer runs with `metadata.recovery.strategy` = `none`. By default
+librdkafka (2.16.0) bootstraps anew when every broker it knows is down, and gives up its connection
+to the group's coordinator for good, but still takes it for the coordinator: the next
+`send_offsets_to_transaction` waits for that connection for ever, past its limit, and sends
+TxnOffsetCommit to nobody (confluentinc/librdkafka issues 5511 and 5456, both open). It does the
+same against one broker of Apache Kafka 4.3.0: commit positions in a transaction, kill -9 the
+broker, start it some seconds later, commit positions again. With `none` it goes on after both.
 
 `make exactly-once` runs it for longer (60 kills, or as KILLS says).
 """
@@ -39,10 +48,9 @@ pytestmark = pytest.mark.real
 KILLS = int(os.environ.get("EXACTLY_ONCE_KILLS", "3"))
 SECONDS_BETWEEN_KILLS = (1.0, 3.0)
 SETTLE_SECONDS = 180.0
-STUCK_SECONDS = 15.0
-"""A call of librdkafka's that waits longer, whatever its own limit says, is a producer that died:
-another one takes its transactional id over."""
 WAIT_SECONDS = 30.0
+STUCK_SECONDS = 3 * WAIT_SECONDS
+"""Between two steps of a copier are at most two calls, each with a limit of WAIT_SECONDS."""
 PARTITIONS = 2
 SOURCE = "source"
 COPIES = ("java", "librdkafka")
@@ -104,18 +112,22 @@ class Copier:
         self._thread.start()
 
     def stop(self) -> None:
+        """Returns also where it is stuck."""
         self._stop.set()
         self._thread.join(STUCK_SECONDS)
 
-    def succeeded(self, seed: int) -> Copier:
-        """Itself, or where it is stuck another one."""
-        if time.monotonic() - self.moved_at < STUCK_SECONDS:
-            return self
-        self._stop.set()
-        return Copier(self._bootstrap, seed)
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a call waits far beyond its limit."""
+        return time.monotonic() - self.moved_at > STUCK_SECONDS
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self.moved_at = time.monotonic()
             try:
                 self._copy()
             except confluent_kafka.KafkaException:
@@ -128,6 +140,7 @@ class Copier:
                 **QUIET,
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": "librdkafka",
+                "metadata.recovery.strategy": "none",
                 "linger.ms": 0,
             }
         )
@@ -308,7 +321,7 @@ async def test_exactly_once_over_kill_9(zookeeper: str, tmp_path: Path) -> None:
             async with asyncio.timeout(SETTLE_SECONDS):
                 while any(copies.get(topic) != expected for topic in COPIES):
                     java.keep_running()
-                    copier = copier.succeeded(seed)
+                    assert not copier.is_stuck, "a call of librdkafka's hangs"
                     for topic in COPIES:
                         await positions.look(client)
                         found = await asyncio.to_thread(read_committed, broker.bootstrap, topic)
@@ -323,6 +336,7 @@ async def test_exactly_once_over_kill_9(zookeeper: str, tmp_path: Path) -> None:
             await asyncio.to_thread(copier.stop)
             await java.kill()
             await client.close()
+        assert not copier.is_running, "a call of librdkafka's hangs"
         print(
             f"{len(expected)} records, {KILLS} kills, {java.runs} runs of Java's copiers, "
             f"{copier.restarted} new producers and {copier.aborted} aborts of librdkafka's"
