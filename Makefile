@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-offsets-load exactly-once lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-offsets-load exactly-once simulate lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -34,6 +34,9 @@ bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py
+
+simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
+	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000))
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
 	$(BIN)/python -m pytest -q -s tests/real/test_offsets_load.py
