@@ -21,7 +21,6 @@ from local_cluster.client.group_offsets import (
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .back_off import BackOff
 from .group_sync import (
     UNKNOWN_STATE,
     FlowMap,
@@ -33,6 +32,7 @@ from .group_sync import (
 from .link import LinkWorker
 from .mm2_topics import Mm2Topics
 from .policy import NameFilter
+from .rounds import Rounds
 
 SHOWN_MAX: Final = 1_000
 """Positions that the status lists one by one."""
@@ -51,8 +51,6 @@ class GroupSync:
         mm2_topics: Mm2Topics | None,
     ) -> None:
         settings = link.context.settings
-        self.failure: str | None = None
-        """Why the last round did not end."""
         self._link = link
         self._source = source
         self._sink = sink
@@ -60,26 +58,15 @@ class GroupSync:
         self._settings = settings
         self._filter = NameFilter(settings.groups, settings.groups_exclude)
         self._positions: list[SyncedPosition] = []
-        self._rounds = 0
+        self._rounds_count = 0
         self._commits = 0
-
-    async def run(self) -> None:
-        context = self._link.context
-        back_off = BackOff(
-            context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
+        self._rounds = Rounds(
+            link.context,
+            self.sync,
+            what_failed="groups not synced",
+            pause_ms=link.context.limits.group_sync_ms,
         )
-        while True:
-            try:
-                await self.sync()
-            except KafkaError as error:
-                if self.failure is None:
-                    logger.warning("link %s: groups not synced: %s", self._link.name, error)
-                self.failure = str(error)
-                await context.clock.sleep(back_off.next_ms())
-                continue
-            self.failure = None
-            back_off.reset()
-            await context.clock.sleep(context.limits.group_sync_ms)
+        self.run = self._rounds.run
 
     async def sync(self) -> None:
         """One round over all groups that stand in partitions copied here. Raises KafkaError."""
@@ -99,7 +86,7 @@ class GroupSync:
             if self._settings.sync_group_offsets:
                 translated = await self._commit(translated)
             self._positions = translated
-        self._rounds += 1
+        self._rounds_count += 1
 
     def _flows(self) -> dict[TopicPartition, FlowMap]:
         return {
@@ -161,8 +148,8 @@ class GroupSync:
         """For `/status`: counts by state, and the positions themselves."""
         return {
             "enabled": self._settings.sync_group_offsets,
-            "failure": self.failure,
-            "rounds": self._rounds,
+            "failure": self._rounds.failure,
+            "rounds": self._rounds_count,
             "commits": self._commits,
             "states": dict(Counter(position.state.value for position in self._positions)),
             "positions": [

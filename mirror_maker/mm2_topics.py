@@ -19,7 +19,6 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .back_off import BackOff
 from .formats.mm2 import (
     HEARTBEATS_TOPIC,
     Checkpoint,
@@ -32,6 +31,7 @@ from .formats.mm2 import (
 )
 from .group_sync import SyncedPosition
 from .link import LinkWorker
+from .rounds import Rounds
 
 RECORDS_PER_BATCH_MAX: Final = 5_000
 _TOLERATED: Final = frozenset(
@@ -56,7 +56,6 @@ class Mm2Topics:
         self, link: LinkWorker, source: KafkaClient, sink: KafkaClient, target_alias: str
     ) -> None:
         settings = link.context.settings
-        self.failure: str | None = None
         self._link = link
         self._source_alias = settings.source_alias
         self._target_alias = target_alias
@@ -68,24 +67,12 @@ class Mm2Topics:
             self._syncs = (self._sink, offset_syncs_topic(settings.source_alias))
         self._last_heartbeat_ms: int | None = None
         self._checkpoints: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-
-    async def run(self) -> None:
-        context = self._link.context
-        back_off = BackOff(
-            context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
-        )
-        while True:
-            try:
-                await self.write()
-            except KafkaError as error:
-                if self.failure is None:
-                    logger.warning("link %s: MM2 topics: %s", self._link.name, error)
-                self.failure = str(error)
-                await context.clock.sleep(back_off.next_ms())
-                continue
-            self.failure = None
-            back_off.reset()
-            await context.clock.sleep(context.limits.map_flush_ms)
+        self.run = Rounds(
+            link.context,
+            self.write,
+            what_failed="MM2 topics",
+            pause_ms=link.context.limits.map_flush_ms,
+        ).run
 
     async def write(self) -> None:
         """Offset syncs since the last time, and a heartbeat if it is due. Raises KafkaError."""
