@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from local_cluster.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
+from tests.unit.local_cluster.moving import Thing
 
 FULL, FINAL = 0, -1
 
@@ -198,23 +198,6 @@ def test_topics_by_id_are_told_apart() -> None:
     results[1] = results[1]._replace(high_watermark=9)
     _, _, news = context.answer(results, 0)
     assert [result.topic_id for result in news] == [ids[1]]
-
-
-class Thing:
-    """A partition that moves when the test says so."""
-
-    def __init__(self) -> None:
-        self.watchers: set[Callable[[], None]] = set()
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        self.watchers.add(wake)
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        self.watchers.discard(wake)
-
-    def move(self) -> None:
-        for wake in tuple(self.watchers):
-            wake()
 
 
 def test_what_was_read_to_its_end_is_looked_at_again_when_it_moved() -> None:

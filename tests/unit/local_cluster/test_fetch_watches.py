@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from local_cluster.fetch_watches import Watches
-
-
-class Thing:
-    def __init__(self) -> None:
-        self.watchers: set[Callable[[], None]] = set()
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        self.watchers.add(wake)
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        self.watchers.discard(wake)
-
-    def move(self) -> None:
-        for wake in tuple(self.watchers):
-            wake()
+from tests.unit.local_cluster.moving import Thing
 
 
 def test_a_move_is_told_once_until_it_is_watched_again() -> None:

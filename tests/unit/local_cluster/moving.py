@@ -1,0 +1,22 @@
+"""A double of what fetches watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Thing:
+    """A partition that moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.watchers: set[Callable[[], None]] = set()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self.watchers.discard(wake)
+
+    def move(self) -> None:
+        for wake in tuple(self.watchers):
+            wake()
