@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
+from tests.quiet_ports import quiet_port
 from topology.kafka_configs import broker_config
 from topology.load import load_topology
 
@@ -139,7 +140,7 @@ async def running_broker(
         BrokerSettings(
             cluster=cluster,
             broker_id=broker_id,
-            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=0),),
+            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=quiet_port()),),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,
             zookeeper_session_timeout_ms=6_000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 import hypothesis  # before kio, which gives it strategies only if it is loaded
 import pytest
 
+from tests.quiet_ports import quiet_port
 from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
 ZOOKEEPER_START_SECONDS_MAX = 30.0
@@ -21,6 +23,13 @@ hypothesis.settings.load_profile("heliograph")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also the tests marked long")
+
+
+def pytest_configure() -> None:
+    # A suite that was started in the background of a script ignores SIGINT, and so would every
+    # process that its tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,7 +46,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = EmbeddedZooKeeper(
         directory=tmp_path_factory.mktemp("zookeeper"),
         data_directory=tmp_path_factory.mktemp("zookeeper-data"),
-        port=_free_port(),
+        port=quiet_port(),
         fsync=False,
     )
     try:
@@ -54,13 +63,6 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _await_serving(server: EmbeddedZooKeeper, process: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,6 +23,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
+from tests.quiet_ports import quiet_ports
 
 POM = Path(__file__).parent / "compat" / "pom.xml"
 JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
@@ -191,11 +191,8 @@ async def running_kafka(
 ) -> AsyncIterator[KafkaProcess]:
     """A Kafka on free ports, killed at the end; skips the test where it cannot be had."""
     directory.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        ports = one.getsockname()[1], other.getsockname()[1]
-    kafka = KafkaProcess(directory, *ports, config or {})
+    port, controller_port = quiet_ports(2)
+    kafka = KafkaProcess(directory, port, controller_port, config or {})
     try:
         await kafka.start()
         yield kafka

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +16,7 @@ from tests.bench.model import KAFKA, OURS, OURS_FSYNC
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
 from tests.cluster import BrokerProcess
 from tests.kafka_from_maven import KafkaProcess, new_cluster_id
+from tests.quiet_ports import quiet_ports
 from topology.zookeeper import EmbeddedZooKeeper
 
 SESSION_TIMEOUT_MS: Final = 9_000
@@ -36,7 +35,7 @@ class RunningZooKeeper:
 async def running_zookeeper(directory: Path) -> AsyncIterator[RunningZooKeeper]:
     """ZooKeeper as `heliograph up` starts it, fsync included."""
     directory.mkdir(parents=True)
-    (port,) = free_ports(1)
+    (port,) = quiet_ports(1)
     server = EmbeddedZooKeeper(directory=directory, data_directory=directory / "data", port=port)
     for path, text in server.files.items():
         path.write_text(text)
@@ -62,7 +61,7 @@ async def running_ours(
     """Our brokers, and how many seconds they took until the last one was ready."""
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
-    for broker_id, port in enumerate(free_ports(brokers), 1):
+    for broker_id, port in enumerate(quiet_ports(brokers), 1):
         home = directory / f"broker-{broker_id}"
         home.mkdir(parents=True)
         settings = BrokerSettings(
@@ -105,7 +104,7 @@ async def running_kafka(
     directory: Path, *, brokers: int = 1, config: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[System, float]]:
     """Kafka's brokers (KRaft, broker and controller in one), and their seconds until ready."""
-    ports, controller_ports = free_ports(brokers), free_ports(brokers)
+    ports, controller_ports = quiet_ports(brokers), quiet_ports(brokers)
     voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(controller_ports, 1))
     cluster_id = new_cluster_id()
     processes = []
@@ -134,14 +133,3 @@ async def running_kafka(
     finally:
         for process in processes:
             await process.kill()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        ports: list[int] = []
-        for _ in range(count):
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-        return ports

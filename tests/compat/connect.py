@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import aiohttp
 
 from tests.java_process import JavaProcess
+from tests.quiet_ports import quiet_port
 
 START_SECONDS_MAX = 90.0
 GROUP = "connect-workers"
@@ -90,9 +90,7 @@ class ConnectWorker:
 @contextlib.asynccontextmanager
 async def running_worker(bootstrap: str, directory: Path) -> AsyncIterator[ConnectWorker]:
     """A worker on a free port, killed at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    url = f"http://127.0.0.1:{quiet_port()}"
     config = {**CONFIG, "bootstrap.servers": bootstrap, "listeners": url}
     properties = directory / "worker.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in config.items()))

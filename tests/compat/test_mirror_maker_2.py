@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from local_cluster.wire.api import ApiKey
 from tests.cluster import running_broker
 from tests.java_process import JavaProcess
 from tests.kafka_from_maven import running_kafka
+from tests.quiet_ports import quiet_port
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
@@ -122,9 +122,7 @@ async def test_topics_groups_and_configs_are_mirrored(
 
 
 def mirror_maker(east: Broker, west: Broker, directory: Path) -> JavaProcess:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = quiet_port()
     config = {
         **CONFIG,
         "east.bootstrap.servers": east.bootstrap,

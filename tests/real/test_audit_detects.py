@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from tests.quiet_ports import quiet_ports
 from topology.demo.flights import AIRPORTS, flights_of, read_flights
 from topology.demo.run import EXIT_BAD, EXIT_GOOD, EXIT_USAGE
 from topology.shipped import shipped_topology
@@ -39,19 +39,11 @@ class Run:
     directory: Path
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 def run_demo_process(mode: str, directory: Path) -> Run:
     """Run it on the quickstart with other ports."""
     text = shipped_topology("quickstart").read_text()
     known = sorted(set(re.findall(r"\b190\d\d\b", text)))
-    for port, free in zip(known, free_ports(len(known)), strict=True):
+    for port, free in zip(known, quiet_ports(len(known)), strict=True):
         text = re.sub(rf"\b{port}\b", str(free), text)
     topology = directory / "quickstart.yaml"
     topology.write_text(text)

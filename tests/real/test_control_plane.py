@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import stat
 import subprocess
 import uuid
@@ -37,6 +36,7 @@ from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import running_broker
+from tests.quiet_ports import quiet_port
 from topology.zookeeper import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.real
@@ -86,7 +86,7 @@ class Member:
             SystemClock(),
             self.cache,
             self.changes.append,
-            bound_ports={"CLIENT": unused_port()},
+            bound_ports={"CLIENT": quiet_port()},
         )
 
     def session(self) -> tuple[int, bytes]:
@@ -101,13 +101,6 @@ async def running(member: Member) -> AsyncIterator[Member]:
         yield member
     finally:
         await member.plane.stop()
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
@@ -266,6 +259,7 @@ class TestMembership:
         assert (tmp_path / SESSION_FILE).read_bytes() == kept
         killed.plane._member._session_changed = lambda state: None  # type: ignore[method-assign]
         killed.plane._member._follow_task.cancel()  # type: ignore[union-attr]
+        killed.plane._coordination._session_file = None  # type: ignore[attr-defined]
         async with running(again):
             assert again.session()[0] != first_id
             assert again.cache.broker_epoch > former
@@ -289,7 +283,7 @@ class TestMembership:
 class TestZooKeeperAway:
     async def test_a_restarted_zookeeper_finds_the_members_again(self, tmp_path: Path) -> None:
         server = EmbeddedZooKeeper(
-            directory=tmp_path, data_directory=tmp_path / "data", port=unused_port()
+            directory=tmp_path, data_directory=tmp_path / "data", port=quiet_port()
         )
         for path, text in server.files.items():
             path.write_text(text)

@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.quiet_ports import quiet_ports
+
 pytestmark = pytest.mark.real
 
 COMMAND_TIMEOUT_S = 120.0
@@ -69,20 +71,12 @@ def command(tmp_path: Path) -> Iterator[Command]:
         command.run("down", "--purge")
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 def pids(status: Any) -> dict[str, int]:
     return {each["key"]: each["pid"] for each in status["daemons"]}
 
 
 def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
-    zookeeper, jfk, nyc = free_ports(3)
+    zookeeper, jfk, nyc = quiet_ports(3)
     command.file.write_text(TOPOLOGY.format(zookeeper, jfk, nyc))
     status = command.up()
 
@@ -153,7 +147,7 @@ def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
 
 
 def test_the_foreground_stays_until_it_is_interrupted(command: Command) -> None:
-    zookeeper, jfk = free_ports(2)
+    zookeeper, jfk = quiet_ports(2)
     command.file.write_text(
         f"""\
 name: one

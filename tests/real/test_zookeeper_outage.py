@@ -12,7 +12,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.real.test_control_plane import unused_port
+from tests.quiet_ports import quiet_port
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -32,7 +32,7 @@ class ZooKeeperProcess:
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
         self.server = EmbeddedZooKeeper(
-            directory=directory, data_directory=directory / "data", port=unused_port()
+            directory=directory, data_directory=directory / "data", port=quiet_port()
         )
         for path, text in self.server.files.items():
             path.write_text(text)
