@@ -12,7 +12,7 @@
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
     TopicErased       forget the deletion
-    any               finish the reassignments whose added replicas are in sync
+    any               finish the reassignments whose added replicas are in sync, and stay so
 
 Guarantees: a leader changes only through a `WriteState` that names the znode version it was
 decided on, and is adopted only by `StatesWritten`; every change of leader or ISR raises the leader
@@ -99,7 +99,12 @@ def step(state: ClusterState, event: Event) -> Step:
     done = _decide(state, event)
     if not done.state.reassigning:
         return done
-    return Step(done.state, (*done.effects, *_finish_reassignments(done.state)))
+    changing = {
+        (effect.topic, effect.state.partition)
+        for effect in done.effects
+        if isinstance(effect, WriteState)
+    }
+    return Step(done.state, (*done.effects, *_finish_reassignments(done.state, changing)))
 
 
 def _decide(state: ClusterState, event: Event) -> Step:
@@ -143,9 +148,11 @@ def _decide(state: ClusterState, event: Event) -> Step:
             return Step(replace(state, deletions=deletions))
 
 
-def _finish_reassignments(state: ClusterState) -> list[Effect]:
+def _finish_reassignments(
+    state: ClusterState, changing: Collection[TopicPartition]
+) -> list[Effect]:
     by_topic: dict[str, dict[int, tuple[int, ...]]] = {}
-    for (name, index), replicas in find_done(state).items():
+    for (name, index), replicas in find_done(state, changing).items():
         by_topic.setdefault(name, {})[index] = replicas
     return [FinishReassignments(name, replicas) for name, replicas in by_topic.items()]
 

@@ -2,8 +2,12 @@
 
     asked      the topic znode gets target + removed replicas, and says which are added and removed
     under way  the added ones fetch and join the ISR, as any follower does
-    done       all added ones are in sync, and one that stays: the znode gets the target, and the
+    done       all added ones live in sync, and one that stays: the znode gets the target, and the
                election then takes the removed ones out of the ISR, and leadership from them
+
+Whether it is done is judged on an ISR that nobody is about to leave. Where the same event takes the
+only replica that stays out of the ISR (its broker died, or shuts down), the removed ones are the
+last to have everything: their brokers would delete what nobody else holds.
 
 A cancelled one is turned round: what was added is removed. Whoever is asked for in between starts
 from the replicas that were there before anything was added.
@@ -83,19 +87,28 @@ def target_of(partition: PartitionState, reassignment: Reassignment) -> tuple[in
     return tuple(r for r in partition.replicas if r not in reassignment.removing)
 
 
-def is_done(partition: PartitionState, reassignment: Reassignment) -> bool:
+def is_done(partition: PartitionState, reassignment: Reassignment, live: Collection[int]) -> bool:
     """Whether the removed replicas are no longer needed."""
-    stays = set(partition.isr) - set(reassignment.removing)
+    stays = {replica for replica in partition.isr if replica in live} - set(reassignment.removing)
     return bool(stays) and set(reassignment.adding) <= stays
 
 
-def find_done(state: ClusterState) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """The target of every reassignment that is done."""
+def find_done(
+    state: ClusterState, changing: Collection[TopicPartition]
+) -> Mapping[TopicPartition, tuple[int, ...]]:
+    """The target of every reassignment that is done.
+
+    `changing` are the partitions whose ISR or leader is about to be written: they are judged when
+    that is done.
+    """
     done = {}
+    live = state.brokers.keys()
     for (name, index), reassignment in state.reassigning.items():
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
-        if partition is not None and is_done(partition, reassignment):
+        if partition is None or (name, index) in changing:
+            continue
+        if is_done(partition, reassignment, live):
             done[name, index] = target_of(partition, reassignment)
     return done
 

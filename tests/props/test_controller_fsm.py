@@ -19,6 +19,7 @@ from local_cluster.controller.fsm import (
     EraseTopic,
     FinishReassignments,
     SeenTopic,
+    Step,
     TopicPartition,
     WriteState,
     step,
@@ -229,6 +230,7 @@ class ControllerMachine(RuleBasedStateMachine):
         while events:
             done = step(self.state, events.pop(0))
             self.state = done.state
+            self.check_finished(done)
             for effect in done.effects:
                 if isinstance(effect, WriteState):
                     events.append(self.write(effect))
@@ -277,6 +279,20 @@ class ControllerMachine(RuleBasedStateMachine):
             assert before is None or after.leader in before.isr
             self.reigns[key, after.leader_epoch] = self.live[after.leader]
 
+    def check_finished(self, done: Step) -> None:
+        """Whoever is moved away deletes its replica: another one must have everything, and live."""
+        changing = {
+            (effect.topic, effect.state.partition)
+            for effect in done.effects
+            if isinstance(effect, WriteState)
+        }
+        for effect in done.effects:
+            if isinstance(effect, FinishReassignments):
+                for index, replicas in effect.replicas.items():
+                    known = done.state.topics[effect.topic].partitions[index]
+                    assert set(replicas) & set(known.isr) & self.live.keys()
+                    assert (effect.topic, index) not in changing
+
     def erase(self, name: str) -> None:
         del self.seen[name]
         self.marks.discard(name)
@@ -317,7 +333,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def moves_end_when_the_added_ones_are_in_sync(self) -> None:
         for (name, index), moving in self.state.reassigning.items():
             known = self.state.topics[name].partitions[index]
-            assert not is_done(known, moving)
+            assert not is_done(known, moving, self.live.keys())
             assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
 
     @invariant()

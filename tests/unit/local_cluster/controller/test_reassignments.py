@@ -87,20 +87,61 @@ class TestPlans:
 
 
 @pytest.mark.parametrize(
-    ("isr", "adding", "removing", "done"),
+    ("isr", "adding", "removing", "live", "done"),
     [
-        ((1, 2, 3), (4,), (1,), False),
-        ((1, 2, 3, 4), (4,), (1,), True),
-        ((4,), (4,), (1,), True),
-        ((1,), (), (1,), False),
-        ((1, 2), (), (1,), True),
+        ((1, 2, 3), (4,), (1,), (1, 2, 3, 4), False),
+        ((1, 2, 3, 4), (4,), (1,), (1, 2, 3, 4), True),
+        ((4,), (4,), (1,), (1, 4), True),
+        ((1,), (), (1,), (1, 2), False),
+        ((1, 2), (), (1,), (1, 2), True),
+        # What stays is dead, or an added one is: the removed one may be the last that lives.
+        ((1, 2), (), (1,), (1,), False),
+        ((1, 2, 4), (4,), (1,), (1, 2), False),
     ],
 )
-def test_done_when_the_added_ones_are_in_sync_and_one_stays(
-    isr: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], done: bool
+def test_done_when_the_added_ones_live_in_sync_and_one_stays(
+    isr: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    live: tuple[int, ...],
+    done: bool,
 ) -> None:
     known = partition(0, 4, 2, 3, 1, isr=isr)
-    assert is_done(known, Reassignment(adding, removing)) is done
+    assert is_done(known, Reassignment(adding, removing), live) is done
+
+
+@pytest.mark.parametrize(
+    ("event", "live"),
+    [
+        (fsm.BrokersSeen(brokers(1, 3)), (1, 2, 3)),
+        (fsm.BrokerLeaving(2), (1, 2, 3)),
+        (fsm.StatesRead({("a", 0): partition(0, 2, 1, leader=2, isr=(1, 2))}), (1, 3)),
+    ],
+    ids=["who stays dies", "who stays shuts down", "who stays died before its write was read"],
+)
+def test_a_move_is_not_finished_by_the_event_that_takes_who_stays_out_of_the_isr(
+    event: fsm.Event, live: tuple[int, ...]
+) -> None:
+    """Broker 1 would delete the only replica that is left in sync."""
+    moving = {("a", 0): Reassignment((2,), (1,))}
+    # Its end could not be noted yet: ZooKeeper was away, or the controller is a new one.
+    known = topic("a", partition(0, 2, 1, leader=1, isr=(1, 2)))
+    done = step(ClusterState(brokers(*live), {"a": known}, reassigning=moving), event)
+    (write,) = done.effects
+    assert isinstance(write, WriteState)
+    assert write.state.isr == (1,)
+    written = step(done.state, fsm.StatesWritten({("a", 0): write.state._replace(zk_version=9)}))
+    assert written.effects == (), "broker 1 is the last that has everything"
+    assert written.state.reassigning == moving
+
+
+def test_a_move_goes_on_when_who_stays_is_back_in_sync() -> None:
+    alone = partition(0, 2, 1, leader=1, isr=(1,), version=3)
+    moving = {("a", 0): Reassignment((2,), (1,))}
+    state = ClusterState(brokers(1, 2), {"a": topic("a", alone)}, reassigning=moving)
+    again = alone._replace(isr=(1, 2), zk_version=4)
+    joined = step(state, fsm.StatesWritten({("a", 0): again}))
+    assert joined.effects == (FinishReassignments("a", {0: (2,)}),)
 
 
 def test_when_it_is_done_the_removed_one_neither_leads_nor_is_in_sync() -> None:
