@@ -1,8 +1,10 @@
 """One flow's life: prove where it stands, copy until something is in doubt, prove again.
 
     STARTING --prove--> copying --any error, lost lease--> drained --> STARTING
-       |                   |
-       +--- FlowFailedError, a refusal that no retry can heal ---> FAILED
+       |                   |                                             |
+       +--- FlowFailedError, a refusal that no retry can heal            |
+               +--- policy pause ---> PAUSED ---after a pause------------+
+               +--- policy fail ----> FAILED ---an operator's `retry`----+
 
 The fetcher and the sender drive a copying flow; they hold its replicator and give it back with
 every answer, so that an answer for a replicator that was thrown away is told from one for the
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from uuid import UUID
 
@@ -25,7 +28,6 @@ from .formats import FlowKey
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .map_store import LinkFailedError
 from .model import (
-    BATCH_REFUSED,
     PRODUCER_REFUSED,
     FlowFailedError,
     FlowState,
@@ -33,6 +35,7 @@ from .model import (
 )
 from .replicator import CopyTotals, Outgoing, PartitionReplicator
 from .resuming import LinkContext, check_written, prove, raise_epoch, start_replicator
+from .trouble import REFUSALS, UNAUTHORIZED, Trouble
 
 RUNNING_LAG_SECONDS_MAX: Final = 5.0
 """A flow that is later than this is catching up."""
@@ -53,7 +56,9 @@ class Flow:
         self.target = target
         self.state = FlowState.STARTING
         self.reason: str | None = None
-        """Why it failed, or what it waits for."""
+        """Why it stands still, or what it waits for."""
+        self.trouble: Trouble | None = None
+        """Why it is PAUSED or FAILED."""
         self.replicator: PartitionReplicator | None = None
         """Present while copying."""
         self.history = HighWatermarkHistory()
@@ -73,6 +78,12 @@ class Flow:
         self._back_off = BackOff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
+        self._pauses = BackOff(
+            context.limits.pause_ms_min, context.limits.pause_ms_max, context.random
+        )
+        self._told: str | None = None
+        """The trouble that is in the process log already, until records are copied again."""
+        self._retry = asyncio.Event()
         self._finished = CopyTotals()
 
     # -- what others ask ----------------------------------------------------------------------
@@ -131,14 +142,16 @@ class Flow:
     # -- life -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Copy until drained, failed or cancelled."""
+        """Copy until drained or cancelled."""
         while not self._stopping:
             try:
                 await self._copy_once()
             except FlowFailedError as error:
-                self._fail(str(error))
-                return
+                await self._stand_still(error)
             except KafkaError as error:
+                if error.code in UNAUTHORIZED:
+                    await self._stand_still(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
+                    continue
                 self.reason = str(error)
                 self._context.directory.hurry()
                 if error.code in PRODUCER_REFUSED:
@@ -148,14 +161,22 @@ class Flow:
                 raise
             except Exception as error:  # a defect must stop this flow, not the others
                 logger.exception("%s: internal error", self._name)
-                self._fail(f"internal error: {error!r}")
-                return
+                await self._stand_still(
+                    FlowFailedError(f"internal error: {error!r}", Trouble.INTERNAL)
+                )
 
     async def drain(self) -> None:
         """Take nothing more, and wait until nothing is in flight; the map may then be written."""
         self._stopping = True
         self._disturbed.set()
+        self._retry.set()
         await self._drained.wait()
+
+    def retry(self) -> bool:
+        """An operator wants it tried again now; whether it stood still."""
+        stood_still = self.trouble is not None and not self._retry.is_set()
+        self._retry.set()
+        return stood_still
 
     def disturb(self, error: Exception) -> None:
         """Something is in doubt: copy no further until the target's log has been read again."""
@@ -173,7 +194,7 @@ class Flow:
             self.state = FlowState.SOURCE_GONE
             self.reason = f"{self.source.topic} is not there at the source"
         elif source_topic_id != self._key.source_topic_id:
-            self.disturb(FlowFailedError(f"{self.source.topic} was deleted and made anew"))
+            self.disturb(self._made_anew())
         elif target_topic_id is not None and target_topic_id != self._key.target_topic_id:
             self.disturb(
                 KafkaError(ErrorCode.unknown_topic_id, f"{self.target.topic} was made anew")
@@ -202,7 +223,7 @@ class Flow:
         self._disturbed.clear()
         self.replicator = start_replicator(self._context, proved, self.source)
         self.state = FlowState.RUNNING
-        self.reason = None
+        self.reason = self.trouble = None
         self.on_room()
         await self._disturbed.wait()
         await self._drained.wait()
@@ -216,6 +237,8 @@ class Flow:
         self.restarts += 1
         if self.replicator.totals.records:
             self._back_off.reset()
+            self._pauses.reset()
+            self._told = None
         raise self._disturbance
 
     async def _wait_until_startable(self) -> None:
@@ -252,11 +275,28 @@ class Flow:
             # The next proof meets the same and fails the flow.
             logger.warning("%s: epoch not raised: %s", self._name, error)
 
-    def _fail(self, reason: str) -> None:
-        logger.error("%s: stopped: %s", self._name, reason)
+    async def _stand_still(self, error: FlowFailedError) -> None:
+        """Do what the link's policy says: wait for a while, or until an operator asks."""
+        policy = self._context.settings.on.of(error.trouble)
+        if str(error) != self._told:
+            self._told = str(error)
+            logger.error("%s: %s (%s): %s", self._name, error.trouble, policy, error)
         self._retire_replicator()
-        self.state = FlowState.FAILED
-        self.reason = reason
+        self.trouble, self.reason = error.trouble, str(error)
+        self._retry.clear()
+        if self._stopping:
+            return
+        if policy == "pause":
+            self.state = FlowState.PAUSED
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pauses.next_ms() / 1000):
+                    await self._retry.wait()
+        else:
+            self.state = FlowState.FAILED
+            await self._retry.wait()
+
+    def _made_anew(self) -> FlowFailedError:
+        return FlowFailedError(f"{self.source.topic} was deleted and made anew", Trouble.RECREATED)
 
     def _retire_replicator(self) -> None:
         self._finished = self.totals()
@@ -278,9 +318,13 @@ class Flow:
             self._stop_after_queue(
                 FlowFailedError(
                     f"source offset {position} is out of range: the source has "
-                    f"{fetched.log_start_offset}..{fetched.high_watermark}"
+                    f"{fetched.log_start_offset}..{fetched.high_watermark}",
+                    Trouble.OUT_OF_RANGE,
                 )
             )
+            return False
+        if fetched.error in UNAUTHORIZED:
+            self.disturb(KafkaError(fetched.error, f"{self.source} at the source"))
             return False
         if fetched.error:
             self.reason = f"source: {fetched.error.name.upper()}"
@@ -312,7 +356,7 @@ class Flow:
                 KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.source} at the source")
             )
         else:
-            self.disturb(FlowFailedError(f"{self.source.topic} was deleted and made anew"))
+            self.disturb(self._made_anew())
 
     def _stop_after_queue(self, error: FlowFailedError) -> None:
         """Write what came before the trouble, then fail."""
@@ -378,8 +422,9 @@ class Flow:
         self._landed()
         if replicator is not self.replicator:
             return
-        if error.code in BATCH_REFUSED:
-            self.disturb(FlowFailedError(f"the target refuses a batch: {error}"))
+        trouble = REFUSALS.get(error.code)
+        if trouble is not None:
+            self.disturb(FlowFailedError(f"the target refuses a batch: {error}", trouble))
         else:
             self.disturb(error)
 

@@ -314,6 +314,14 @@ class LinkWorker:
 
     # -- what others ask ------------------------------------------------------------------------
 
+    def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
+        """Have what stands still tried again now, within a topic or partition if named."""
+        return [
+            at
+            for at, flow in sorted(self.flows.items())
+            if topic in (None, at.topic) and partition in (None, at.partition) and flow.retry()
+        ]
+
     def state(self) -> LinkState:
         """One word for the whole link."""
         states = [flow.current_state() for flow in self.flows.values()]
@@ -323,7 +331,7 @@ class LinkWorker:
             return LinkState.SOURCE_DOWN
         if self.target_failure is not None:
             return LinkState.TARGET_DOWN
-        if FlowState.FAILED in states or FlowState.SOURCE_GONE in states:
+        if not {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}.isdisjoint(states):
             return LinkState.DEGRADED
         if not self.context.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING

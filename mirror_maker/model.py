@@ -7,24 +7,13 @@ from typing import Final
 
 from local_cluster.wire.errors import ErrorCode
 
+from .trouble import Trouble
+
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 UNACKED_BATCHES_MAX: Final = 5
 """Batches of a producer that a broker remembers per partition (ProducerStateEntry's
 NUM_BATCHES_TO_RETAIN): the window in which a repeated write is recognised."""
 
-BATCH_REFUSED: Final = frozenset(
-    {
-        ErrorCode.corrupt_message,
-        ErrorCode.message_too_large,
-        ErrorCode.record_list_too_large,
-        ErrorCode.invalid_record,
-        ErrorCode.invalid_timestamp,
-        ErrorCode.unsupported_compression_type,
-        ErrorCode.unsupported_for_message_format,
-        ErrorCode.policy_violation,
-    }
-)
-"""Refusals of the batch itself: the same bytes will be refused again."""
 PRODUCER_REFUSED: Final = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
@@ -50,6 +39,8 @@ class FlowState(StrEnum):
     """Within a moment of the source's end."""
     SOURCE_GONE = "SOURCE_GONE"
     """The source topic is not there at the moment."""
+    PAUSED = "PAUSED"
+    """In trouble that may pass; tried again by itself."""
     FAILED = "FAILED"
     """Stopped with a reason, until an operator decides."""
 
@@ -63,19 +54,23 @@ class LinkState(StrEnum):
     SOURCE_DOWN = "SOURCE_DOWN"
     TARGET_DOWN = "TARGET_DOWN"
     DEGRADED = "DEGRADED"
-    """Some partitions failed, the others go on."""
+    """Some partitions stand still, the others go on."""
     FAILED = "FAILED"
 
 
 class FlowFailedError(Exception):
-    """The flow must stop: going on would lose, double or falsify records."""
+    """The flow must stand still: going on would lose, double or falsify records."""
+
+    def __init__(self, message: str, trouble: Trouble = Trouble.TARGET) -> None:
+        super().__init__(message)
+        self.trouble = trouble
 
 
 class UncopyableBatchError(FlowFailedError):
     """A source batch that the mirror cannot copy truthfully."""
 
     def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(f"source offset {offset}: {reason}")
+        super().__init__(f"source offset {offset}: {reason}", Trouble.CORRUPT)
         self.offset = offset
         self.reason = reason
 

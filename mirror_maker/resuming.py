@@ -31,6 +31,7 @@ from .ports import Clock, DataSink, DataSource, Lease
 from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content
 from .settings import Limits, LinkSettings
+from .trouble import Trouble
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 SOURCE_END_ATTEMPTS_MAX: Final = 40
@@ -269,7 +270,8 @@ async def _open(
         raise FlowFailedError(
             f"source topic {flow.source_topic} was deleted and made anew (topic id "
             f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
-            "of the old one"
+            "of the old one",
+            Trouble.RECREATED,
         )
     if target_end > target_start and context.settings.on_unmapped_target == "fail":
         raise FlowFailedError(

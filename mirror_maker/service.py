@@ -56,7 +56,7 @@ class MirrorService:
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
-        self._http = StatusServer(self.status, lambda: self._group.is_joined)
+        self._http = StatusServer(self.status, lambda: self._group.is_joined, self.retry)
 
     def stop(self) -> None:
         """Begin the clean stop."""
@@ -108,6 +108,14 @@ class MirrorService:
             },
             "links": [link_status(link, self._group_syncs.get(link.name)) for link in self._links],
         }
+
+    def retry(self, link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
+        """What `POST /retry` does. Raises LookupError for a link that is not there."""
+        workers = {worker.name: worker for worker in self._links}
+        return [
+            {"topic": at.topic, "partition": at.partition}
+            for at in workers[link].retry(topic, partition)
+        ]
 
     # -- parts ----------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
+from .trouble import Policies
+
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
 """MirrorMaker 2's own default."""
 
@@ -48,6 +50,8 @@ class LinkSettings:
     """Of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition has records that no map explains."""
+    on: Policies = field(default_factory=Policies)
+    """What to do about each trouble of a partition."""
     groups: tuple[Pattern, ...] = (".*",)
     """Full-match patterns of the consumer groups whose positions are translated."""
     groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
@@ -90,6 +94,9 @@ class Limits:
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000
+    pause_ms_min: Positive = 1_000
+    pause_ms_max: Positive = 60_000
+    """Pauses of a partition in trouble under the policy `pause`; they double up to this."""
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000

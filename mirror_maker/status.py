@@ -27,6 +27,7 @@ def flow_status(flow: Flow) -> JsonObject:
         "partition": flow.source.partition,
         "target_topic": flow.target.topic,
         "state": flow.current_state().value,
+        "trouble": flow.trouble.value if flow.trouble else None,
         "reason": flow.reason,
         "source_high_watermark": flow.history.high_watermark,
         "source_next": replicator.source_next if replicator else None,
@@ -55,6 +56,7 @@ def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonOb
         "partitions": len(flows),
         "partitions_known": len(link.known),
         "partitions_failed": sum(flow.state is FlowState.FAILED for flow in flows),
+        "partitions_paused": sum(flow.state is FlowState.PAUSED for flow in flows),
         "lag_records": lag.records,
         "lag_bytes": lag.bytes,
         "lag_seconds": lag.seconds,
@@ -127,6 +129,11 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for link, flow in _flows(links):
         failed = int(flow["state"] == FlowState.FAILED.value)
         yield f"heliograph_mirror_failed{_flow_labels(link, flow)} {failed}"
+    yield "# HELP heliograph_mirror_trouble 1 for what a partition stands still for."
+    yield "# TYPE heliograph_mirror_trouble gauge"
+    for link, flow in _flows(links):
+        if flow["trouble"] is not None:
+            yield f"heliograph_mirror_trouble{_flow_labels(link, flow, trouble=flow['trouble'])} 1"
     yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
     yield "# TYPE heliograph_mirror_group_positions gauge"
     for link in links:

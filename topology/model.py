@@ -304,6 +304,37 @@ class LinkGroups(Entry):
     """Groups left out; default: MirrorMaker 2's, and the mirrors' own."""
 
 
+TroublePolicy = Literal["fail", "pause", "skip"]
+TroubleHalt = Literal["fail", "pause"]
+
+
+class LinkTroubles(Entry):
+    """What a partition in trouble does; the others of the link go on in any case. `fail` waits for
+    an operator, `pause` is tried again by itself, `skip` goes on behind the gap and writes it into
+    the link's journal topic."""
+
+    out_of_range: TroublePolicy = "fail"
+    """The source's retention took records before they were copied."""
+    truncated: TroublePolicy = "fail"
+    """The source's log was cut back below what was copied."""
+    recreated: TroublePolicy = "fail"
+    """The source topic was deleted and made anew; `skip` goes on with the new one."""
+    corrupt: TroublePolicy = "fail"
+    """A source batch fails its CRC, or has a format that cannot be copied."""
+    too_large: TroublePolicy = "pause"
+    """A single record is larger than the target takes; larger batches are split."""
+    unsupported_codec: TroublePolicy = "pause"
+    """The target refuses the codec of a batch."""
+    timestamp: TroublePolicy = "pause"
+    """The target refuses the timestamp of a record."""
+    rejected: TroublePolicy = "pause"
+    """The target refuses a record for another reason of its own."""
+    unauthorized: TroubleHalt = "pause"
+    """The source may not be read, or the target not written."""
+    target: TroubleHalt = "fail"
+    """The target's log contradicts the offset map: it lost records, or got foreign ones."""
+
+
 class Link(Entry):
     """One direction of copying, from one cluster into another."""
 
@@ -317,6 +348,8 @@ class Link(Entry):
     """A list of includes, or a mapping of `include` and `exclude`."""
     groups: LinkGroups = LinkGroups()
     """Consumer groups that may fail over along the link."""
+    on: LinkTroubles = LinkTroubles()
+    """What to do about each trouble of a partition: fail, pause or skip."""
     settings: LinkTuning = LinkTuning()
     """How the link copies."""
 

@@ -17,6 +17,7 @@ from local_cluster.settings import dump_settings as broker_json
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings
 from mirror_maker.settings import dump_settings as mirror_json
+from mirror_maker.trouble import Policies
 from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
 from topology.kafka_configs import broker_config
 from topology.model import (
@@ -212,6 +213,7 @@ def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
         topics_exclude=tuple(topics.exclude),
         replication_factor=link.settings.replication_factor,
         on_unmapped_target=link.settings.on_unmapped_target,
+        on=Policies(**link.on.model_dump()),
         groups=tuple(link.groups.include),
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,

@@ -147,6 +147,8 @@ class SimCluster:
         self.topics: dict[str, SimTopic] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.next_producer_id = 1000
+        self.denied: set[str] = set()
+        """Topics that may not be read."""
         self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
             lambda at, header: None
         )
@@ -357,6 +359,8 @@ class SimClient:
         self, node_id: int, at: TopicPartition, offset: int, bytes_max: int
     ) -> FetchedPartition:
         try:
+            if at.topic in self._cluster.denied:
+                raise KafkaError(ErrorCode.topic_authorization_failed, str(at))
             partition = self._cluster.find(at, node_id)
         except KafkaError as error:
             return FetchedPartition(error.code, -1, -1, -1, (), memoryview(b""))

@@ -23,6 +23,7 @@ from mirror_maker.policy import remote_topic
 from mirror_maker.resuming import LinkContext
 from mirror_maker.sender import Senders
 from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.trouble import Trouble
 
 from .kafka_double import Killed, Network, SimClient, SimCluster, SimPartition
 
@@ -222,7 +223,9 @@ class SimWorker:
         random = Random(world.random.getrandbits(32))
         sink = client(world.target)
         context = LinkContext(
-            settings=LinkSettings(name=LINK, source_alias="a", source_bootstrap="-"),
+            settings=LinkSettings(
+                name=LINK, source_alias="a", source_bootstrap="-", **world.link_settings
+            ),
             limits=LIMITS,
             worker_id=name,
             source=client(world.source),
@@ -272,6 +275,15 @@ class SimWorker:
     def flows(self) -> list[Flow]:
         return list(self.link.flows.values())
 
+    async def until_troubled(self, trouble: Trouble, state: FlowState) -> Flow:
+        """Wait until a flow stands still for this."""
+        async with asyncio.timeout(120):
+            while True:
+                for flow in self.flows:
+                    if (flow.trouble, flow.state) == (trouble, state):
+                        return flow
+                await asyncio.sleep(0.01)
+
     def failures(self) -> list[str]:
         """Reasons of failed flows, and of the link."""
         reasons = [flow.reason or "" for flow in self.flows if flow.state is FlowState.FAILED]
@@ -283,6 +295,8 @@ class MirrorWorld:
 
     def __init__(self, seed: int, partitions: int = 2) -> None:
         self.random = Random(seed)
+        self.link_settings: dict[str, Any] = {}
+        """Of the workers to come."""
         self.network = Network(Random(self.random.getrandbits(32)))
         self.source = SimCluster("source", self.random)
         self.target = SimCluster("target", self.random)

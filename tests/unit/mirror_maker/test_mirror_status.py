@@ -15,7 +15,7 @@ def flow(**changes: object) -> dict[str, Any]:
     return {
         "topic": "t", "partition": 0, "state": "RUNNING", "lag_records": 5, "lag_bytes": None,
         "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
-        "batches_left_out": 2,
+        "batches_left_out": 2, "trouble": None,
         "batches": {"passthrough": 3, "holes": 0}, **changes,
     }  # fmt: skip
 
@@ -43,12 +43,21 @@ def test_unknown_values_have_no_sample() -> None:
 
 
 def test_a_failed_partition_shows() -> None:
-    assert 'partition="0"} 1' in render_metrics(status(flow(state="FAILED"))).split("failed")[-1]
+    text = render_metrics(status(flow(state="FAILED", trouble="too_large")))
+    labels = r'link="l\"1",topic="t",partition="0"'
+    assert f"heliograph_mirror_failed{{{labels}}} 1\n" in text
+    assert f'heliograph_mirror_trouble{{{labels},trouble="too_large"}} 1\n' in text
 
 
 async def test_the_port_answers() -> None:
     ready = False
-    server = StatusServer(lambda: status(flow()), lambda: ready)
+
+    def retry(link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
+        if link != "l":
+            raise LookupError(link)
+        return [{"topic": topic, "partition": partition}]
+
+    server = StatusServer(lambda: status(flow()), lambda: ready, retry)
     port = await server.start("127.0.0.1", 0)
     try:
         async with ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -56,6 +65,10 @@ async def test_the_port_answers() -> None:
             assert (await session.get("/readyz")).status == 503
             ready = True
             assert (await session.get("/readyz")).status == 200
+            assert (await session.post("/retry?link=other")).status == 404
+            assert (await session.post("/retry?partition=1")).status == 400
+            retried = await (await session.post("/retry?link=l&topic=t&partition=1")).json()
+            assert retried == {"retried": [{"topic": "t", "partition": 1}]}
             answer = await (await session.get("/status")).json()
             assert answer["links"][0]["flows"][0]["lag_bytes"] is None
             metrics = await session.get("/metrics")

@@ -1,0 +1,101 @@
+"""What can stop one partition, and what a link does about each: fail, pause or skip. Pure.
+
+    fail     FAILED until a worker starts anew or an operator asks for a retry
+    pause    PAUSED, tried again after growing, bounded pauses, or when an operator asks
+    skip     the gap is written into the journal, then the copy goes on behind it
+
+Only this partition stands still, whatever is chosen. A trouble that leaves nothing to go on from
+(the target's own log contradicts the map; a defect of the mirror) cannot be skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from pydantic import ConfigDict
+
+from local_cluster.wire.errors import ErrorCode
+
+Policy = Literal["fail", "pause", "skip"]
+Halt = Literal["fail", "pause"]
+
+
+class Trouble(StrEnum):
+    """Why a partition stands still, as `/status`, the metrics and the journal name it."""
+
+    OUT_OF_RANGE = "out_of_range"
+    """The source's retention took records before they were copied."""
+    TRUNCATED = "truncated"
+    """The source's log was cut back below what was copied."""
+    RECREATED = "recreated"
+    """The source topic was deleted and made anew."""
+    CORRUPT = "corrupt"
+    """A source batch fails its CRC, or is of a format that cannot be copied."""
+    TOO_LARGE = "too_large"
+    """A single record is larger than the target takes; a larger batch is only split."""
+    UNSUPPORTED_CODEC = "unsupported_codec"
+    """The target refuses the codec of a batch."""
+    TIMESTAMP = "timestamp"
+    """The target refuses the timestamp of a record."""
+    REJECTED = "rejected"
+    """The target refuses a record for another reason of its own (a policy, an invalid record)."""
+    UNAUTHORIZED = "unauthorized"
+    """The source may not be read, or the target not written."""
+    TARGET = "target"
+    """The target's log is not what the map says: lost records, foreign ones, other timestamps."""
+    INTERNAL = "internal"
+    """A defect of the mirror."""
+
+
+REFUSALS: Final = {
+    ErrorCode.corrupt_message: Trouble.REJECTED,
+    ErrorCode.message_too_large: Trouble.TOO_LARGE,
+    ErrorCode.record_list_too_large: Trouble.TOO_LARGE,
+    ErrorCode.invalid_record: Trouble.REJECTED,
+    ErrorCode.invalid_timestamp: Trouble.TIMESTAMP,
+    ErrorCode.unsupported_compression_type: Trouble.UNSUPPORTED_CODEC,
+    ErrorCode.unsupported_for_message_format: Trouble.REJECTED,
+    ErrorCode.policy_violation: Trouble.REJECTED,
+}
+"""Refusals of a batch itself: the same bytes will be refused again."""
+
+UNAUTHORIZED: Final = frozenset(
+    {
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+        ErrorCode.group_authorization_failed,
+        ErrorCode.transactional_id_authorization_failed,
+        ErrorCode.sasl_authentication_failed,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What a link does about each trouble.
+
+    Paused by default is what somebody mends without losing anything (a limit of the target, a
+    right); everything else stands until somebody decides.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    out_of_range: Policy = "fail"
+    truncated: Policy = "fail"
+    recreated: Policy = "fail"
+    corrupt: Policy = "fail"
+    too_large: Policy = "pause"
+    unsupported_codec: Policy = "pause"
+    timestamp: Policy = "pause"
+    rejected: Policy = "pause"
+    unauthorized: Halt = "pause"
+    target: Halt = "fail"
+
+    def of(self, trouble: Trouble) -> Policy:
+        """The policy for a trouble; a defect of the mirror is never retried by itself."""
+        if trouble is Trouble.INTERNAL:
+            return "fail"
+        policy: Policy = getattr(self, trouble.value)
+        return policy
