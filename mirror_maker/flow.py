@@ -26,11 +26,11 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from .back_off import BackOff
 from .formats import FlowKey
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
-from .map_store import LinkFailedError
 from .model import (
     PRODUCER_REFUSED,
     FlowFailedError,
     FlowState,
+    LinkFailedError,
     UncopyableBatchError,
 )
 from .replicator import CopyTotals, Outgoing, PartitionReplicator

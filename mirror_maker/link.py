@@ -22,8 +22,7 @@ from .fetcher import Fetcher
 from .flow import Flow
 from .formats import Block
 from .identity import Confirmer
-from .map_store import LinkFailedError
-from .model import FlowState, LinkState
+from .model import FlowState, LinkFailedError, LinkState
 from .offset_map import OpenBlock
 from .policy import TopicFilter, remote_topic
 from .ports import DataSource

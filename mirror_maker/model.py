@@ -58,6 +58,10 @@ class LinkState(StrEnum):
     FAILED = "FAILED"
 
 
+class LinkFailedError(Exception):
+    """The link must stop: its map cannot be trusted."""
+
+
 class FlowFailedError(Exception):
     """The flow must stand still: going on would lose, double or falsify records."""
 

@@ -1,0 +1,179 @@
+"""A topic of state on the target: one partition, compacted, read whole and appended to.
+
+A read goes to the topic's high watermark, so that everything that was acknowledged before it
+began is seen. Whatever a worker writes it believes only after it has read it back: the first in
+log order holds, and another worker may have been first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
+from local_cluster.records.batch import (
+    CorruptRecordError,
+    NewRecord,
+    decode_batch,
+    encode_batch,
+)
+from local_cluster.records.compress import CompressionError
+from local_cluster.records.header import crc_is_valid, iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .formats import MapFormatError
+from .model import LinkFailedError
+from .ports import Clock, DataSink
+
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+WRITE_BYTES_MAX: Final = 512 * 1024
+"""Records of one write; below the 1 MB that Kafka takes by default."""
+_EARLIEST: Final = -2
+
+
+class StateTopic:
+    """Reads and writes one topic. Methods raise KafkaError on trouble, LinkFailedError where what
+    is there cannot be trusted."""
+
+    def __init__(
+        self,
+        sink: DataSink,
+        name: str,
+        *,
+        replication_factor: int,
+        clock: Clock,
+        replay: Callable[[bytes | None, bytes | None], None],
+    ) -> None:
+        """`replay` takes key and value of every record, once and in log order; it may raise
+        MapFormatError."""
+        self.name = name
+        self._sink = sink
+        self._replication_factor = replication_factor
+        self._clock = clock
+        self._replay_record = replay
+        self._at = TopicPartition(name, 0)
+        self._topic_id: UUID | None = None
+        self._leader: int | None = None
+        self._next_offset: int | None = None
+        self._reading = asyncio.Lock()
+        self._tickets = itertools.count(1)
+        self._last_read_ticket = 0
+
+    async def ensure(self) -> None:
+        """Make the topic if it is not there."""
+        found = (await self._sink.metadata([self.name])).topics.get(self.name)
+        if found is not None and not found.error:
+            return
+        new = NewTopic(
+            name=self.name,
+            partitions=1,
+            replication_factor=self._replication_factor,
+            configs={"cleanup.policy": "compact"},
+        )
+        error = (await self._sink.create_topics([new])).get(self.name)
+        if error is not None and error.code != ErrorCode.topic_already_exists:
+            raise error
+
+    async def catch_up(self) -> None:
+        """Read everything that was acknowledged before this call."""
+        ticket = next(self._tickets)
+        async with self._reading:
+            if self._last_read_ticket > ticket:
+                return  # somebody else's read began after this call, so it saw all we ask for
+            self._last_read_ticket = next(self._tickets)
+            try:
+                await self._read()
+            except KafkaError:
+                self._leader = None
+                raise
+
+    async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write (key, value or None to delete); done when acknowledged.
+
+        On KafkaError some may be written.
+        """
+        chunk: list[NewRecord] = []
+        size_bytes = 0
+        now_ms = self._clock.now_ms()
+        for key, value in pairs:
+            chunk.append(NewRecord(now_ms, key, value))
+            size_bytes += len(key) + len(value or b"")
+            if size_bytes >= WRITE_BYTES_MAX:
+                await self._write(chunk)
+                chunk, size_bytes = [], 0
+        if chunk:
+            await self._write(chunk)
+
+    async def _write(self, records: Sequence[NewRecord]) -> None:
+        try:
+            leader = await self._find_leader()
+            answers = await self._sink.produce(leader, {self._at: encode_batch(records)})
+            answer = answers[self._at]
+            if answer.error:
+                raise KafkaError(answer.error, f"{self._at}: {answer.error_message or ''}")
+        except KafkaError:
+            self._leader = None
+            raise
+
+    async def _read(self) -> None:
+        leader = await self._find_leader()
+        if self._next_offset is None:
+            listed = (await self._sink.list_offsets({self._at: _EARLIEST}))[self._at]
+            if listed.error:
+                raise KafkaError(listed.error, str(self._at))
+            self._next_offset = listed.offset
+        end: int | None = None
+        while end is None or self._next_offset < end:
+            fetched = (
+                await self._sink.fetch(
+                    leader,
+                    {self._at: FetchPosition(self._next_offset)},
+                    wait_ms_max=0,
+                    partition_bytes_max=FETCH_BYTES_MAX,
+                )
+            )[self._at]
+            if fetched.error == ErrorCode.offset_out_of_range:
+                raise LinkFailedError(
+                    f"{self.name} no longer has offset {self._next_offset}: it was cut back"
+                )
+            if fetched.error:
+                raise KafkaError(fetched.error, str(self._at))
+            if end is None:
+                end = fetched.high_watermark
+            before = self._next_offset
+            try:
+                self._next_offset = self._replay(fetched.records, before)
+            except (MapFormatError, CorruptRecordError, CompressionError) as error:
+                raise LinkFailedError(f"{self.name} from offset {before}: {error}") from error
+            if self._next_offset == before and before < end:
+                raise KafkaError(ErrorCode.corrupt_message, f"{self._at}: stuck at {before}")
+
+    def _replay(self, fetched: memoryview, position: int) -> int:
+        """Take in what was fetched from `position`; the position after it."""
+        for start, header in iter_headers(fetched):
+            if header.next_offset <= position:
+                continue
+            if not crc_is_valid(fetched, start, header):
+                raise MapFormatError(f"the batch at {header.base_offset} fails its CRC")
+            if not header.is_control:
+                for record in decode_batch(fetched, start, header):
+                    if record.offset >= position:
+                        self._replay_record(record.key, record.value)
+            position = header.next_offset
+        return position
+
+    async def _find_leader(self) -> int:
+        if self._leader is None:
+            topic = (await self._sink.metadata([self.name])).topics[self.name]
+            if topic.error:
+                raise KafkaError(topic.error, self.name)
+            if self._topic_id is not None and topic.topic_id != self._topic_id:
+                raise LinkFailedError(f"{self.name} was deleted and made anew")
+            if 0 not in topic.partitions or topic.partitions[0].leader < 0:
+                raise KafkaError(ErrorCode.leader_not_available, self.name)
+            self._topic_id = topic.topic_id
+            self._leader = topic.partitions[0].leader
+        return self._leader
