@@ -169,7 +169,8 @@ class ControllerMachine(RuleBasedStateMachine):
         moving = {i: each for i, each in seen.reassigning.items() if i not in plans}
         moving |= {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
         self.seen[name] = SeenTopic(seen.topic_id, replicas, seen.configs, moving)
-        self.holders[name] |= {r for plan in plans.values() for r in plan.replicas}
+        # Whoever a finished move leaves out deletes its replica by itself, and is not waited for.
+        self.holders[name] = {r for ids in replicas.values() for r in ids}
 
     @precondition(lambda self: self.written)
     @rule(data=st.data())
@@ -257,7 +258,9 @@ class ControllerMachine(RuleBasedStateMachine):
             return fsm.StatesRead({key: read})
         if proposed:
             assert stored is not None
-            assert effect.state._replace(isr=stored.isr) == stored, "only the ISR changes"
+            # The znode does not name the replicas: a move that began since is in memory alone.
+            unchanged = stored._replace(replicas=effect.state.replicas)
+            assert effect.state._replace(isr=stored.isr) == unchanged, "only the ISR changes"
             assert effect.state.leader in effect.state.isr
         else:
             self.check_write(key, stored, effect.state)
