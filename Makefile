@@ -9,7 +9,7 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-offsets-load exactly-once simulate lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-offsets-load exactly-once simulate lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -35,6 +35,9 @@ bench-broker: $(STAMP)  ## our broker and Apache Kafka side by side, in about 25
 
 bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_cluster $(BENCH_OPTIONS)
+
+bench-mirror: $(STAMP)  ## our mirror and MirrorMaker 2 side by side; pieces by --rows and --add
+	$(BIN)/python -m tests.bench.bench_mirror $(BENCH_OPTIONS)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py

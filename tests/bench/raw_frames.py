@@ -44,6 +44,11 @@ def make_batch(records: int, *, codec: int = NONE, record_bytes: int = RECORD_BY
     )
 
 
+def batch_of(record: NewRecord) -> bytes:
+    """A batch of one record, lz4."""
+    return bytes(encode_batch([record], codec=LZ4))
+
+
 def records_that_fit(batch_bytes: int) -> int:
     """How many records of RECORD_BYTES a producer puts into a batch of that size."""
     one, two = len(make_batch(1)), len(make_batch(2))

@@ -31,6 +31,14 @@ class RunningZooKeeper:
     pid: int
 
 
+@dataclass(frozen=True)
+class FarListener:
+    """A second listener of a broker, which clients are told to reach at another port: a proxy's."""
+
+    port: int
+    advertised_port: int
+
+
 @asynccontextmanager
 async def running_zookeeper(directory: Path) -> AsyncIterator[RunningZooKeeper]:
     """ZooKeeper as `heliograph up` starts it, fsync included."""
@@ -57,17 +65,31 @@ async def running_ours(
     flush: FlushMode,
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
+    far: FarListener | None = None,
 ) -> AsyncIterator[tuple[System, float]]:
-    """Our brokers, and how many seconds they took until the last one was ready."""
+    """Our brokers, and how many seconds they took until the last one was ready.
+
+    `far` is for one broker.
+    """
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
     for broker_id, port in enumerate(quiet_ports(brokers), 1):
         home = directory / f"broker-{broker_id}"
         home.mkdir(parents=True)
+        listeners = [Listener(name="PLAINTEXT", host="127.0.0.1", port=port)]
+        if far is not None:
+            listeners.append(
+                Listener(
+                    name="FAR",
+                    host="127.0.0.1",
+                    port=far.port,
+                    advertised_port=far.advertised_port,
+                )
+            )
         settings = BrokerSettings(
             cluster="bench",
             broker_id=broker_id,
-            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=port),),
+            listeners=tuple(listeners),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=chroot,
             zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
@@ -101,9 +123,16 @@ async def running_ours(
 
 @asynccontextmanager
 async def running_kafka(
-    directory: Path, *, brokers: int = 1, config: Mapping[str, str] | None = None
+    directory: Path,
+    *,
+    brokers: int = 1,
+    config: Mapping[str, str] | None = None,
+    far: FarListener | None = None,
 ) -> AsyncIterator[tuple[System, float]]:
-    """Kafka's brokers (KRaft, broker and controller in one), and their seconds until ready."""
+    """Kafka's brokers (KRaft, broker and controller in one), and their seconds until ready.
+
+    `far` is for one broker.
+    """
     ports, controller_ports = quiet_ports(brokers), quiet_ports(brokers)
     voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(controller_ports, 1))
     cluster_id = new_cluster_id()
@@ -116,6 +145,7 @@ async def running_kafka(
             "node.id": str(node_id),
             "controller.quorum.voters": voters,
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            **({} if far is None else _far_listener(far, port, controller_port)),
             **(config or {}),
         }
         processes.append(
@@ -133,3 +163,15 @@ async def running_kafka(
     finally:
         for process in processes:
             await process.kill()
+
+
+def _far_listener(far: FarListener, port: int, controller_port: int) -> dict[str, str]:
+    """Kafka's settings for its usual listeners and a far one."""
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},"
+        f"FAR://127.0.0.1:{far.port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},"
+        f"FAR://127.0.0.1:{far.advertised_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }

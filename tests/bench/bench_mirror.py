@@ -1,0 +1,139 @@
+"""Our mirror and MirrorMaker 2 side by side, between the same two Apache Kafka brokers.
+
+    python -m tests.bench.bench_mirror [--quick] [--rows start,near,far,idle,discovery]
+        [--repeats N] [--json FILE] [--add FILE]
+
+MirrorMaker 2 as it comes and tuned, then ours, then ours between our own brokers. Prints Markdown.
+`--add` takes the rows that this run does not measure from the JSON of an earlier one, so that the
+table can be made in pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.bench import machine, rows_mirror
+from tests.bench.bench import progress
+from tests.bench.command import common_options, kafka_version, run
+from tests.bench.mirror_model import (
+    BATCH_KINDS,
+    FULL,
+    MIRROR_FIGURES,
+    OURS_ON_OURS,
+    QUICK,
+    MirrorRow,
+    MirrorSample,
+    MirrorScale,
+    MirrorSide,
+)
+from tests.bench.mirror_pairs import ROUND_TRIP_MS, Distance, Pair, kafka_pair, our_pair
+from tests.bench.mirror_report import MirrorReport
+from tests.bench.mirrors import MM2_JAVA_OPTIONS, MM2_SETTINGS, MM2_TUNING
+from tests.bench.model import Figures
+from tests.bench.rows_mirror_latency import latency, latency_row
+from tests.bench.starting import running_zookeeper
+from tests.bench.systems import KAFKA_JAVA_OPTIONS
+
+Measured = Callable[[Pair, MirrorSide, MirrorScale], Awaitable[Figures]]
+
+
+def works() -> list[tuple[MirrorRow, Measured]]:
+    """The rows in the order of the table, and how each is measured; the idle one leaves most
+    behind on the brokers and is the last."""
+    found: list[tuple[MirrorRow, Measured]] = [(rows_mirror.START, rows_mirror.start)]
+    distances: tuple[Distance, ...] = ("near", "far")
+    for distance in distances:
+        for kind in BATCH_KINDS:
+            found.append(
+                (
+                    rows_mirror.catch_up_row(distance, kind),
+                    partial(rows_mirror.catch_up, distance=distance, kind=kind),
+                )
+            )
+        found.append((latency_row(distance), partial(latency, distance=distance)))
+    found.append((rows_mirror.DISCOVERY, rows_mirror.discovery))
+    found.append((rows_mirror.IDLE, rows_mirror.idle))
+    return found
+
+
+async def measure(
+    directory: Path, scale: MirrorScale, parts: Sequence[str], command: str
+) -> MirrorReport:
+    """Start the brokers and measure row after row, one side after the other."""
+    say = progress()
+    chosen = [work for work in works() if not parts or any(part in work[0].name for part in parts)]
+    described = machine.describe(directory)
+    samples: list[MirrorSample] = []
+    async with AsyncExitStack() as stack:
+        zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
+        kafka = await stack.enter_async_context(kafka_pair(directory / "kafka"))
+        ours = await stack.enter_async_context(our_pair(directory / "ours", zookeeper))
+        for number, (row, work) in enumerate(chosen, 1):
+            for repeat in range(scale.repeats):
+                for side in row.sides:
+                    pair = ours if side == OURS_ON_OURS else kafka
+                    figures = await work(pair, side, scale)
+                    samples.append(MirrorSample(row.name, side, figures))
+                    told = ", ".join(
+                        f"{MIRROR_FIGURES[name].title} {value:,.{MIRROR_FIGURES[name].digits}f}"
+                        for name, value in figures.items()
+                    )
+                    say(f"{number}/{len(chosen)} {row.name} #{repeat + 1} {side}: {told}")
+                    shutil.rmtree(pair.directory, ignore_errors=True)
+    return MirrorReport([command], described, _settings(scale), samples)
+
+
+def _settings(scale: MirrorScale) -> dict[str, str]:
+    def listed(values: Any) -> str:
+        return ", ".join(f"{name}={value}" for name, value in values.items())
+
+    return {
+        "brokers": f"Apache Kafka {kafka_version()}, one on each side, "
+        f"{' '.join(KAFKA_JAVA_OPTIONS)}; ours with flush: page_cache",
+        "MM2": f"{kafka_version()}, dedicated, {listed(MM2_SETTINGS)}; all else is its default "
+        f"(new topics are looked for every 600 s); {' '.join(MM2_JAVA_OPTIONS)}",
+        "MM2 tuned": listed(MM2_TUNING),
+        "ours": "one worker, defaults, group offsets synced",
+        "records": "JSON of about 450 bytes, lz4, 4 partitions",
+        "far": f"{ROUND_TRIP_MS} ms round trip to the source by a delaying proxy; plain text",
+        "rates": f"count after {scale.warm_up_share:.0%} of the topic or "
+        f"{scale.warm_up_seconds:g} s, for at most {scale.measure_seconds_max:g} s",
+        "latency": f"after {scale.latency_warm_up_seconds:g} s, over {scale.latency_seconds:g} s",
+        "repeats": f"{scale.repeats}; the median is shown",
+    }
+
+
+def main() -> int:
+    module = "tests.bench.bench_mirror"
+    parser = common_options(module, __doc__)
+    parser.add_argument("--add", type=Path, help="the JSON of an earlier run, for its rows")
+    arguments = parser.parse_args()
+    earlier = json.loads(arguments.add.read_text()) if arguments.add else None
+    scale = QUICK if arguments.quick else FULL
+    if arguments.repeats:
+        scale = replace(scale, repeats=arguments.repeats)
+    report = run(
+        module,
+        arguments,
+        lambda directory, parts, command: measure(directory, scale, parts, command),
+    )
+    if report is None:
+        return 1
+    if earlier is not None:
+        report = report.added_to(earlier)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report.json(), indent=1))
+    print(report.markdown([row for row, _ in works()]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

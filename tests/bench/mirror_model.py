@@ -1,0 +1,115 @@
+"""What the bench of the mirror measures: sides, figures, rows, samples, sizes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from tests.bench.model import (
+    CPU_CORE,
+    CPU_PER_GB,
+    FIGURES,
+    MB_PER_SECOND,
+    MEMORY_MB,
+    Figure,
+    Figures,
+    Wanted,
+)
+
+MirrorSide = Literal["mm2", "mm2 tuned", "ours", "ours on ours"]
+MM2: Final[MirrorSide] = "mm2"
+MM2_TUNED: Final[MirrorSide] = "mm2 tuned"
+OURS: Final[MirrorSide] = "ours"
+OURS_ON_OURS: Final[MirrorSide] = "ours on ours"
+SIDES: Final = (MM2, MM2_TUNED, OURS, OURS_ON_OURS)
+"""In their order of measuring: MirrorMaker 2 as it comes and tuned, and our mirror, between the
+same two Kafka brokers; then our mirror between our own brokers."""
+
+FIRST_RECORD_SECONDS: Final = "first_record_seconds"
+RECORDS_PER_SECOND: Final = "records_per_second"
+ADDED_P50_MS: Final = "added_p50_ms"
+ADDED_P99_MS: Final = "added_p99_ms"
+
+MIRROR_FIGURES: Final[Mapping[str, Figure]] = {
+    FIRST_RECORD_SECONDS: Figure("first record after, s"),
+    CPU_PER_GB: Figure("mirror CPU-s per compressed GB"),
+    MB_PER_SECOND: Figure("compressed MB/s", True, 1),
+    RECORDS_PER_SECOND: Figure("records/s", True, 0),
+    ADDED_P50_MS: Figure("added, p50, ms", digits=1),
+    ADDED_P99_MS: Figure("added, p99, ms", digits=1),
+    CPU_CORE: Figure("mirror CPU, % of a core", digits=1),
+    MEMORY_MB: FIGURES[MEMORY_MB],
+}
+
+Batches = Literal["256k", "16k", "single"]
+BATCH_KINDS: Final[tuple[Batches, ...]] = ("256k", "16k", "single")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorRow:
+    """One row of the table; a wanted `ratio` is ours through MirrorMaker 2 tuned."""
+
+    name: str
+    title: str
+    wanted: Mapping[str, Sequence[Wanted]] = field(default_factory=dict)
+    sides: tuple[MirrorSide, ...] = SIDES
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSample:
+    """What one repeat of a row gave on one side."""
+
+    row: str
+    side: MirrorSide
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorScale:
+    """How much is done; the full run's sizes, or tiny ones that try the harness."""
+
+    megabytes: Mapping[Batches, int]
+    """Compressed size of the topic that is caught up with."""
+    warm_up_share: float
+    """Rates count after this share of the topic was copied,"""
+    warm_up_seconds: float
+    """or after so long from the first record on, whichever is earlier."""
+    measure_seconds_max: float
+    """A side that is slower is measured for so long."""
+    latency_warm_up_seconds: float
+    latency_seconds: float
+    idle_topics: int
+    idle_partitions: int
+    """Of each of the idle topics."""
+    idle_settle_seconds: float
+    idle_seconds: float
+    repeats: int
+
+
+FULL: Final = MirrorScale(
+    megabytes={"256k": 1_500, "16k": 800, "single": 150},
+    warm_up_share=0.4,
+    warm_up_seconds=30.0,
+    measure_seconds_max=60.0,
+    latency_warm_up_seconds=20.0,
+    latency_seconds=20.0,
+    idle_topics=100,
+    idle_partitions=100,
+    idle_settle_seconds=30.0,
+    idle_seconds=20.0,
+    repeats=1,
+)
+QUICK: Final = MirrorScale(
+    megabytes={"256k": 4, "16k": 2, "single": 1},
+    warm_up_share=0.4,
+    warm_up_seconds=1.0,
+    measure_seconds_max=5.0,
+    latency_warm_up_seconds=1.0,
+    latency_seconds=1.0,
+    idle_topics=2,
+    idle_partitions=5,
+    idle_settle_seconds=0.5,
+    idle_seconds=0.5,
+    repeats=1,
+)
