@@ -85,6 +85,7 @@ class Flow:
         """The trouble that is in the process log already, until records are copied again."""
         self._retry = asyncio.Event()
         self._finished = CopyTotals()
+        self._coalesces = True
 
     # -- what others ask ----------------------------------------------------------------------
 
@@ -221,7 +222,9 @@ class Flow:
         self._key = proved.flow
         self._disturbance = None
         self._disturbed.clear()
-        self.replicator = start_replicator(self._context, proved, self.source)
+        self.replicator = start_replicator(
+            self._context, proved, self.source, coalesces=self._coalesces
+        )
         self.state = FlowState.RUNNING
         self.reason = self.trouble = None
         self.on_room()
@@ -423,7 +426,11 @@ class Flow:
         if replicator is not self.replicator:
             return
         trouble = REFUSALS.get(error.code)
-        if trouble is not None:
+        if trouble is Trouble.TOO_LARGE and replicator.has_coalesced:
+            # What the source has may well be taken as it is: the flow goes on without coalescing.
+            self._coalesces = False
+            self.disturb(error)
+        elif trouble is not None:
             self.disturb(FlowFailedError(f"the target refuses a batch: {error}", trouble))
         else:
             self.disturb(error)

@@ -7,6 +7,7 @@ read_committed fetch), batches emptied by compaction. Of the attributes only the
 kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that begins
 before the position, one with LogAppendTime (the target would clear the bit and so change what
 readers see), and one with holes (the target refuses a count that differs from the offset range).
+Runs of tiny batches can be made one batch each (`coalescing`).
 
 Every batch's CRC is checked before anything else: a fresh CRC over broken bytes would make
 corruption look sound. Pure: no I/O, no clock.
@@ -23,6 +24,7 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import Codec, CompressionError
 
+from .coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX, coalesce, find_run
 from .formats import Run
 from .model import UncopyableBatchError
 from .record_path import encode_dense
@@ -38,22 +40,28 @@ class CopyPath(StrEnum):
     STRADDLES_START = "straddles_start"
     LOG_APPEND_TIME = "log_append_time"
     HOLES = "holes"
+    COALESCED = "coalesced"
 
 
 @dataclass(slots=True)
 class SourceBatch:
-    """One batch with records to copy, as it lies in the source's log."""
+    """One batch with records to copy, as it lies in the source's log.
+
+    Or, where it was `COALESCED`, the batch that a run of tiny ones was made into.
+    """
 
     header: h.BatchHeader
     view: memoryview
     """The whole batch; prepared in place where it is writable."""
     source_first: int
     """Records below this offset are not to be copied."""
+    source_next: int
+    """The offset behind its last record."""
     path: CopyPath
-
-    @property
-    def source_next(self) -> int:
-        return self.header.next_offset
+    segments: tuple[tuple[int, int], ...] = ()
+    """Of a coalesced batch: (source offset, count) of its contiguous pieces."""
+    batches_count: int = 1
+    """How many batches of the source it is."""
 
     @property
     def payload(self) -> memoryview:
@@ -92,6 +100,8 @@ class PreparedBatch:
     segments: tuple[tuple[int, int], ...]
     """(source offset, count) of contiguous pieces, in order; one where there are no holes."""
     path: CopyPath
+    batches_count: int = 1
+    """How many batches of the source it is."""
 
     def runs(self, target_offset: int) -> list[Run]:
         """Where the records are, once the target has given them offsets."""
@@ -103,21 +113,39 @@ class PreparedBatch:
 
 
 def select_batches(
-    fetched: memoryview, position: int, aborted_transactions: Sequence[tuple[int, int]]
+    fetched: memoryview,
+    position: int,
+    aborted_transactions: Sequence[tuple[int, int]],
+    *,
+    coalesces: bool = False,
 ) -> Selection:
     """Walk the batches of a read_committed fetch from `position`.
 
     `aborted_transactions` are the answer's (producer id, first offset). A cut-off last batch is
-    left for the next fetch.
+    left for the next fetch. `coalesces`: runs of tiny batches become one each.
     """
     batches: list[SourceBatch] = []
     left_out = 0
     waiting = sorted(aborted_transactions, key=lambda entry: entry[1], reverse=True)
     aborted: set[int] = set()
-    for start, header in h.iter_headers(fetched):
+    following = 0
+    scanned = 0
+    while (header := h.complete_header(fetched, start := following)) is not None:
+        following = start + header.size_bytes
         if header.next_offset <= position:
             continue
-        view = fetched[start : start + header.size_bytes]
+        if (
+            coalesces
+            and start >= scanned
+            and header.size_bytes <= TINY_BATCH_BYTES_MAX
+            and header.base_offset >= position
+        ):
+            coalesced, scanned = _coalesced(fetched, start)
+            if coalesced is not None:
+                batches.append(coalesced)
+                position, following = coalesced.source_next, scanned
+                continue
+        view = fetched[start:following]
         refusal = _refusal(header, view)
         if refusal is not None:
             return Selection(batches, position, left_out, refusal)
@@ -133,7 +161,8 @@ def select_batches(
             left_out += 1
         else:
             source_first = max(position, header.base_offset)
-            batches.append(SourceBatch(header, view, source_first, _path(header, source_first)))
+            path = _path(header, source_first)
+            batches.append(SourceBatch(header, view, source_first, header.next_offset, path))
         position = header.next_offset
     return Selection(batches, position, left_out, None)
 
@@ -144,6 +173,16 @@ def prepare(batch: SourceBatch) -> PreparedBatch | None:
     None where no record remains, which happens to a batch with holes that begins before the
     position. Raises UncopyableBatchError.
     """
+    if batch.path is CopyPath.COALESCED:
+        return PreparedBatch(
+            batch.view,
+            batch.header.records_count,
+            batch.source_first,
+            batch.source_next,
+            batch.segments,
+            batch.path,
+            batch.batches_count,
+        )
     if batch.path is not CopyPath.PASSTHROUGH:
         return _prepare_records(batch)
     header = batch.header
@@ -181,6 +220,29 @@ def _prepare_records(batch: SourceBatch) -> PreparedBatch | None:
         segments,
         batch.path,
     )
+
+
+def _coalesced(fetched: memoryview, start: int) -> tuple[SourceBatch | None, int]:
+    """(a run of tiny batches from `start` on as one, the position behind the run).
+
+    None where the run is too short to be worth it, or cannot be opened.
+    """
+    run = find_run(fetched, start)
+    count = len(run.payloads)
+    made = coalesce(run) if count >= RUN_BATCHES_MIN else None
+    if made is None:
+        return None, run.end
+    (first, _), (last, last_count) = made.segments[0], made.segments[-1]
+    batch = SourceBatch(
+        made.header,
+        memoryview(made.data),
+        first,
+        last + last_count,
+        CopyPath.COALESCED,
+        made.segments,
+        count,
+    )
+    return batch, run.end
 
 
 def _refusal(header: h.BatchHeader, view: memoryview) -> UncopyableBatchError | None:

@@ -85,8 +85,12 @@ class PartitionReplicator:
         offset_map: OffsetMap,
         syncs: FlowSyncs | None = None,
         pending_bytes_max: int,
+        coalesces: bool = True,
     ) -> None:
-        """`offset_map` reaches to where `block` does; the replicator alone lets both grow."""
+        """`offset_map` reaches to where `block` does; the replicator alone lets both grow.
+
+        `coalesces`: runs of tiny batches are made one batch each.
+        """
         self.fetch_position = source_next
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
@@ -104,6 +108,7 @@ class PartitionReplicator:
         self.accepted = 0
         """Batches accepted so far: a mark for `release`."""
         self._pending_bytes_max = pending_bytes_max
+        self._coalesces = coalesces
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
         self._held: deque[PreparedBatch] = deque()
@@ -140,6 +145,11 @@ class PartitionReplicator:
         return bool(self._held or self._queue or self._in_flight)
 
     @property
+    def has_coalesced(self) -> bool:
+        """Whether some batch was made of several."""
+        return self._batches_by_path[CopyPath.COALESCED] > 0
+
+    @property
     def has_held(self) -> bool:
         """Whether something accepted waits for `release`."""
         return bool(self._held)
@@ -163,7 +173,7 @@ class PartitionReplicator:
         before the flow stops.
         """
         before = self.fetch_position
-        selection = select_batches(fetched, before, aborted_transactions)
+        selection = select_batches(fetched, before, aborted_transactions, coalesces=self._coalesces)
         for batch in selection.batches:
             prepared = prepare(batch)
             self.fetch_position = batch.source_next
@@ -171,7 +181,7 @@ class PartitionReplicator:
                 self._held.append(prepared)
                 self.accepted += 1
                 self.pending_bytes += len(prepared.data)
-                self._batches_by_path[prepared.path] += 1
+                self._batches_by_path[prepared.path] += prepared.batches_count
         self.fetch_position = selection.source_next
         self._left_out += selection.left_out_count
         if not self.has_pending:

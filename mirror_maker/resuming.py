@@ -120,9 +120,9 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
 
 
 def start_replicator(
-    context: LinkContext, proved: Proved, source: TopicPartition
+    context: LinkContext, proved: Proved, source: TopicPartition, *, coalesces: bool
 ) -> PartitionReplicator:
-    """A replicator that goes on from there."""
+    """A replicator that goes on from there; `coalesces` where the target takes it."""
     offset_map = context.map_store.state.build_offset_map(proved.flow)
     assert offset_map is not None, "a proved flow has an opening"
     extend_map(offset_map, proved.block.block())
@@ -135,6 +135,7 @@ def start_replicator(
         offset_map=offset_map,
         syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
+        coalesces=coalesces and context.settings.coalesce_batches,
     )
 
 

@@ -48,6 +48,8 @@ class LinkSettings:
     topics_exclude: tuple[Pattern, ...] = TOPICS_EXCLUDE_DEFAULT
     replication_factor: int = -1
     """Of the topics created on the target; -1 takes the target's default."""
+    coalesce_batches: bool = True
+    """Whether runs of tiny batches are copied as one batch each; the records stay what they are."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition has records that no map explains."""
     on: Policies = field(default_factory=Policies)

@@ -46,8 +46,6 @@ class ClusterState:
     keeps_tails: bool = True
     """Whether what a replica reported survives any crash of its broker (`flush: fsync`)."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
-    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Dynamic configs by broker id, as text, or "<default>"."""
     unclean_default: bool = False
     """unclean.leader.election.enable where the topic says nothing."""
 
@@ -78,7 +76,6 @@ class Loaded:
     forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
     """In-sync replicas that did, where that matters."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
-    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +97,6 @@ class ConfigsSeen:
     """The configs of one topic."""
 
     topic: str
-    configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerConfigsSeen:
-    """The dynamic configs of one broker, or of "<default>"."""
-
-    entity: str
     configs: Mapping[str, str]
 
 
@@ -167,7 +156,6 @@ Event = (
     | BrokersSeen
     | TopicsSeen
     | ConfigsSeen
-    | BrokerConfigsSeen
     | StatesWritten
     | StatesRead
     | BrokerLeaving

@@ -47,7 +47,8 @@ _NULL: Final = b"\1"
 """The length -1."""
 
 
-def _varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
+    """A signed number as a zigzag varint."""
     if 0 <= value < 64:
         return _VARINTS_OF_ONE_BYTE[value]
     zigzag = (value << 1) ^ (value >> 63)
@@ -64,18 +65,18 @@ def _encode_record(record: NewRecord, timestamp_delta: int, offset_delta: int) -
     _, key, value, headers = record
     fields = [
         b"\0",  # attributes, unused
-        _varint(timestamp_delta),
-        _varint(offset_delta),
-        _NULL if key is None else _varint(len(key)) + key,
-        _NULL if value is None else _varint(len(value)) + value,
-        _varint(len(headers)),
+        encode_varint(timestamp_delta),
+        encode_varint(offset_delta),
+        _NULL if key is None else encode_varint(len(key)) + key,
+        _NULL if value is None else encode_varint(len(value)) + value,
+        encode_varint(len(headers)),
     ]
     for name, content in headers:
         encoded = name.encode()
-        fields.append(_varint(len(encoded)) + encoded)
-        fields.append(_NULL if content is None else _varint(len(content)) + content)
+        fields.append(encode_varint(len(encoded)) + encoded)
+        fields.append(_NULL if content is None else encode_varint(len(content)) + content)
     body = b"".join(fields)
-    return _varint(len(body)) + body
+    return encode_varint(len(body)) + body
 
 
 def encode_batch(
@@ -153,7 +154,8 @@ def iter_records(buffer: h.Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> I
             yield from decode_batch(buffer, position, header, bytes_max)
 
 
-def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
+def read_varint(payload: bytes, position: int) -> tuple[int, int]:
+    """(value, position after it). Raises IndexError at the end, CorruptRecordError."""
     byte = payload[position]
     position += 1
     if byte < 0x80:
@@ -171,7 +173,7 @@ def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(payload, position)
+    size, position = read_varint(payload, position)
     if size < 0:
         return None, position
     end = position + size
@@ -181,7 +183,6 @@ def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _decode_records(payload: bytes, header: h.BatchHeader) -> Iterable[Record]:
-    read_varint = _read_varint
     position = 0
     for _ in range(header.records_count):
         size, position = read_varint(payload, position)

@@ -22,7 +22,7 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
-_FIRST_GUESS_BYTES: Final = 256 * 1024
+_FIRST_GUESS_BYTES: Final = 16 * 1024
 
 
 class Codec(IntEnum):

@@ -46,7 +46,11 @@ _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _PRODUCER: Final = struct.Struct(">qhi")
-_CRC_START: Final = 21
+CRC_START: Final = 21
+"""The CRC covers everything from here on."""
+
+unpack_fields: Final = _HEADER.unpack_from
+"""The fields of `BatchHeader` as a plain tuple, for loops over very many small batches."""
 
 
 class BatchHeader(NamedTuple):
@@ -115,16 +119,19 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
     A fetch answer may end in a partial batch (KIP-74), which is no error. Nothing is validated;
     a batch_length too small for a header also ends the iteration, so that it always terminates.
     """
-    end = len(buffer)
-    while position + HEADER_BYTES <= end:
-        header = read_header(buffer, position)
-        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-            return
-        following = position + header.size_bytes
-        if following > end:
-            return
+    while (header := complete_header(buffer, position)) is not None:
         yield position, header
-        position = following
+        position += header.size_bytes
+
+
+def complete_header(buffer: Buffer, position: int) -> BatchHeader | None:
+    """The header of the batch at `position`; None where the batch is cut off or too small."""
+    if position + HEADER_BYTES > len(buffer):
+        return None
+    header = read_header(buffer, position)
+    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+        return None
+    return header if position + header.size_bytes <= len(buffer) else None
 
 
 def peek_size_bytes(buffer: Buffer, position: int) -> int:
@@ -135,7 +142,7 @@ def peek_size_bytes(buffer: Buffer, position: int) -> int:
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
     """CRC-32C of the part of a batch that the CRC covers."""
-    checksum: int = crc32c(memoryview(buffer)[position + _CRC_START : position + size_bytes])
+    checksum: int = crc32c(memoryview(buffer)[position + CRC_START : position + size_bytes])
     return checksum
 
 
@@ -161,7 +168,7 @@ def patch_crc(buffer: bytearray | memoryview, position: int) -> None:
 
 def patch_attributes(buffer: bytearray | memoryview, position: int, attributes: int) -> None:
     """Set the attributes; `patch_crc` must follow."""
-    _ATTRIBUTES.pack_into(buffer, position + _CRC_START, attributes)
+    _ATTRIBUTES.pack_into(buffer, position + CRC_START, attributes)
 
 
 def patch_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:

@@ -75,6 +75,8 @@ class SourceWriter:
     """Copyable records with their source offsets, in order."""
     serial: int = 0
     producer_id: int = 1
+    codecs: tuple[int, ...] = (0, 0, 1, 3)
+    """One of them for each batch."""
 
     def write(self) -> None:
         """One random batch, transaction or hole."""
@@ -99,7 +101,7 @@ class SourceWriter:
         return records
 
     def _place(self, records: list[NewRecord], **options: Any) -> int:
-        codec = self.random.choice((0, 0, 1, 3))
+        codec = self.random.choice(self.codecs)
         batch = encode_batch(records, codec=codec, **options)
         return self.partition.place(batch, self.partition.log_end_offset)
 
@@ -226,7 +228,7 @@ class SimWorker:
             settings=LinkSettings(
                 name=LINK, source_alias="a", source_bootstrap="-", **world.link_settings
             ),
-            limits=LIMITS,
+            limits=world.limits,
             worker_id=name,
             source=client(world.source),
             sink=sink,
@@ -295,6 +297,7 @@ class MirrorWorld:
 
     def __init__(self, seed: int, partitions: int = 2) -> None:
         self.random = Random(seed)
+        self.limits = LIMITS
         self.link_settings: dict[str, Any] = {}
         """Of the workers to come."""
         self.network = Network(Random(self.random.getrandbits(32)))

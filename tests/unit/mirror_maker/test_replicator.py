@@ -27,7 +27,7 @@ def open_block(**changes: object) -> OpenBlock:
 def replicator(pending_bytes_max: int = 1_000_000) -> PartitionReplicator:
     return PartitionReplicator(
         producer_id=7, producer_epoch=0, source_next=0, next_sequence=0, block=open_block(),
-        offset_map=OffsetMap(0, 0), pending_bytes_max=pending_bytes_max,
+        offset_map=OffsetMap(0, 0), pending_bytes_max=pending_bytes_max, coalesces=False,
     )  # fmt: skip
 
 
