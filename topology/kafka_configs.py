@@ -45,6 +45,8 @@ BROKER_CONFIGS = frozenset(
         "replica.fetch.wait.max.ms",
         "replica.lag.time.max.ms",
         "replica.selector.class",
+        "replication.quota.window.num",
+        "replication.quota.window.size.seconds",
         "socket.request.max.bytes",
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",

@@ -337,7 +337,8 @@ class ActiveController:
         await self.apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
 
     async def _see_configs(self) -> None:
-        changed = set()
+        topics: set[str] = set()
+        entities: set[str] = set()
         for payload in await self._drain(znodes.CONFIG_CHANGES):
             try:
                 entity = znodes.decode_config_change(payload)
@@ -345,9 +346,13 @@ class ActiveController:
                 log.error("a config change notification is unreadable: %s", error)
                 continue
             if entity is not None and entity[0] == "topics" and entity[1] in self.state.topics:
-                changed.add(entity[1])
-        for name in sorted(changed):
+                topics.add(entity[1])
+            elif entity is not None and entity[0] == "brokers":
+                entities.add(entity[1])
+        for name in sorted(topics):
             await self.apply(fsm.ConfigsSeen(name, await self._reader.configs(name)))
+        for name in sorted(entities):
+            await self.apply(fsm.BrokerConfigsSeen(name, await self._reader.broker_configs(name)))
 
     async def _see_isr_changes(self) -> None:
         changed: set[TopicPartition] = set()
@@ -444,6 +449,7 @@ class ActiveController:
             brokers=self.state.brokers,
             topics=self.state.topics,
             deletions={n: each.topic.topic_id for n, each in self.state.deletions.items()},
+            broker_configs=self.state.broker_configs,
         )
         if image == self._published and not again:
             return

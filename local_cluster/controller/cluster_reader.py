@@ -62,6 +62,7 @@ class ClusterReader:
         """All that a controller needs; every watched path has its watch set before its read."""
         brokers = await self.brokers()
         marked = frozenset(await self._coordination.children(znodes.DELETE_TOPICS, watch=True))
+        broker_configs = await self._broker_configs()
         names = await self._coordination.children(znodes.TOPICS, watch=True)
         seen = {n: t for n, t in (await self.topics(names)).items() if t is not None}
         keys = [(name, partition) for name, topic in seen.items() for partition in topic.replicas]
@@ -90,7 +91,13 @@ class ClusterReader:
             for index, each in topic.reassigning.items()
         }
         return Loaded(
-            brokers, topics, marked, frozenset(outlived), frozenset(forgetful), reassigning
+            brokers,
+            topics,
+            marked,
+            frozenset(outlived),
+            frozenset(forgetful),
+            reassigning,
+            broker_configs,
         )
 
     async def brokers(self) -> dict[int, BrokerEndpoints]:
@@ -126,15 +133,26 @@ class ClusterReader:
 
     async def configs(self, topic: str) -> dict[str, str]:
         """A topic's configs; none where the znode is missing or unreadable."""
-        path = znodes.topic_config_path(topic)
+        return await self._configs(znodes.topic_config_path(topic))
+
+    async def broker_configs(self, entity: str) -> dict[str, str]:
+        """The dynamic configs of a broker, or of "<default>"; none where there is no znode."""
+        return await self._configs(znodes.broker_config_path(entity))
+
+    # -- inside -----------------------------------------------------------------------------
+
+    async def _configs(self, path: str) -> dict[str, str]:
         znode = await self._coordination.read(path)
         try:
             return znodes.decode_config(znode.payload) if znode else {}
         except ValueError:
-            log.error("%s is unreadable; the topic goes by the defaults", path)
+            log.error("%s is unreadable; the defaults are gone by", path)
             return {}
 
-    # -- inside -----------------------------------------------------------------------------
+    async def _broker_configs(self) -> dict[str, dict[str, str]]:
+        names = await self._coordination.children(znodes.BROKER_CONFIGS)
+        found = await gather_bounded(names, self.broker_configs)
+        return {entity: configs for entity, configs in found if configs}
 
     async def _broker(self, broker_id: int) -> BrokerEndpoints | None:
         path = znodes.broker_id_path(broker_id)

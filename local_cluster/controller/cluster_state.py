@@ -46,6 +46,8 @@ class ClusterState:
     keeps_tails: bool = True
     """Whether what a replica reported survives any crash of its broker (`flush: fsync`)."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Dynamic configs by broker id, as text, or "<default>"."""
     unclean_default: bool = False
     """unclean.leader.election.enable where the topic says nothing."""
 
@@ -76,6 +78,7 @@ class Loaded:
     forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
     """In-sync replicas that did, where that matters."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,14 @@ class ConfigsSeen:
     """The configs of one topic."""
 
     topic: str
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigsSeen:
+    """The dynamic configs of one broker, or of "<default>"."""
+
+    entity: str
     configs: Mapping[str, str]
 
 
@@ -156,6 +167,7 @@ Event = (
     | BrokersSeen
     | TopicsSeen
     | ConfigsSeen
+    | BrokerConfigsSeen
     | StatesWritten
     | StatesRead
     | BrokerLeaving

@@ -1,13 +1,17 @@
-"""What may be changed about a topic's configs: pure, as Kafka 4.3 does it."""
+"""What may be changed about the configs of a topic or a broker: pure, as Kafka 4.3 does it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from local_cluster.controller.dynamic_broker_configs import (
+    DYNAMIC_BROKER_CONFIGS,
+    check_broker_configs,
+)
 from local_cluster.log.config import LogConfig
-from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType
+from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
@@ -26,6 +30,23 @@ class ConfigChange(NamedTuple):
     name: str
     operation: int
     value: str | None
+
+
+class ConfigRules(NamedTuple):
+    """Which configs something has, and what values they may have."""
+
+    known: Mapping[str, TopicConfig]
+    check: Callable[[Mapping[str, str]], object]
+    """Raises KafkaError for overrides that cannot be."""
+
+
+def topic_rules(broker_config: Mapping[str, str]) -> ConfigRules:
+    """Of topics, where the broker's own configs give the defaults."""
+    return ConfigRules(TOPIC_CONFIGS, lambda overrides: LogConfig.of(overrides, broker_config))
+
+
+BROKER_RULES: Final = ConfigRules(DYNAMIC_BROKER_CONFIGS, check_broker_configs)
+"""Of running brokers."""
 
 
 def check_changes(changes: Sequence[ConfigChange]) -> None:
@@ -49,16 +70,16 @@ def check_changes(changes: Sequence[ConfigChange]) -> None:
             )
 
 
-def replaced_configs(
-    changes: Sequence[ConfigChange], broker_config: Mapping[str, str]
-) -> dict[str, str]:
+def replaced_configs(changes: Sequence[ConfigChange], rules: ConfigRules) -> dict[str, str]:
     """AlterConfigs: what is set is what is left. Raises KafkaError."""
     check_changes(changes)
-    return _checked({c.name: c.value for c in changes if c.value is not None}, broker_config)
+    configs = {c.name: c.value for c in changes if c.value is not None}
+    rules.check(configs)
+    return configs
 
 
 def changed_configs(
-    current: Mapping[str, str], changes: Sequence[ConfigChange], broker_config: Mapping[str, str]
+    current: Mapping[str, str], changes: Sequence[ConfigChange], rules: ConfigRules
 ) -> dict[str, str]:
     """IncrementalAlterConfigs: the overrides after the changes. Raises KafkaError.
 
@@ -72,12 +93,15 @@ def changed_configs(
         elif operation == AlterOperation.SET:
             configs[name] = value or ""
         else:
-            configs[name] = _changed_list(configs, name, operation, value or "")
-    return _checked(configs, broker_config)
+            known = rules.known.get(name)
+            configs[name] = _changed_list(configs, known, name, operation, value or "")
+    rules.check(configs)
+    return configs
 
 
-def _changed_list(configs: Mapping[str, str], name: str, operation: int, value: str) -> str:
-    known = TOPIC_CONFIGS.get(name)
+def _changed_list(
+    configs: Mapping[str, str], known: TopicConfig | None, name: str, operation: int, value: str
+) -> str:
     if known is None or known.type is not ConfigType.LIST:
         verb = "APPEND" if operation == AlterOperation.APPEND else "SUBTRACT"
         raise KafkaError(
@@ -88,8 +112,3 @@ def _changed_list(configs: Mapping[str, str], name: str, operation: int, value: 
     if operation == AlterOperation.APPEND:
         return ",".join([*before, *(part for part in given if part not in before)])
     return ",".join(part for part in before if part not in given)
-
-
-def _checked(configs: dict[str, str], broker_config: Mapping[str, str]) -> dict[str, str]:
-    LogConfig.of(configs, broker_config)
-    return configs

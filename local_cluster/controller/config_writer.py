@@ -1,13 +1,13 @@
-"""Writes a topic's configs to ZooKeeper, the way Kafka's tools and brokers do, from any broker.
+"""Writes configs to ZooKeeper, the way Kafka's tools and brokers do, from any broker.
 
-The configs and the change notification are one commit that holds only for the topic as it was
-read, so configs of a topic that is being deleted are not left behind and nobody's change is lost.
-The controller sees the notification and tells every broker.
+The configs and the change notification are one commit; that of a topic's holds only for the topic
+as it was read. So configs of a topic that is being deleted are not left behind, and nobody's change
+is lost. The controller sees the notification and tells every broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from local_cluster.controller import znodes
@@ -35,7 +35,6 @@ async def write_topic_configs(
 
     Raises KafkaError, CoordinationUnavailable.
     """
-    config_path = znodes.topic_config_path(topic)
     for _ in range(CONFLICTS_MAX):
         topic_znode = await coordination.read(znodes.topic_path(topic))
         deletion = await coordination.read(znodes.delete_topic_path(topic))
@@ -43,26 +42,48 @@ async def write_topic_configs(
             raise KafkaError(
                 ErrorCode.unknown_topic_or_partition, f"The topic '{topic}' does not exist."
             )
-        stored = await coordination.read(config_path)
-        current = {} if stored is None else znodes.decode_config(stored.payload)
-        wanted = plan(current)
-        if validate_only:
-            return wanted
-        payload = znodes.encode_config(wanted)
-        write: ZkOp = (
-            Create(config_path, payload)
-            if stored is None
-            else SetPayload(config_path, payload, stored.version)
-        )
-        notification = Create(
-            znodes.CONFIG_CHANGE_PREFIX,
-            znodes.encode_config_change("topics", topic),
-            sequential=True,
-        )
         unchanged = CheckVersion(znodes.topic_path(topic), topic_znode.version)
-        try:
-            await coordination.commit((unchanged, write, notification))
-        except CommitConflict:
-            continue
-        return wanted
-    raise KafkaError(ErrorCode.request_timed_out, f"{config_path} changes too fast")
+        path = znodes.topic_config_path(topic)
+        notice = znodes.encode_config_change("topics", topic)
+        wanted, ops = await _planned(coordination, path, notice, plan)
+        if validate_only or await _is_committed(coordination, (unchanged, *ops)):
+            return wanted
+    raise KafkaError(ErrorCode.request_timed_out, f"configs of {topic} change too fast")
+
+
+async def write_broker_configs(
+    coordination: Coordination, entity: str, plan: ConfigPlan, *, validate_only: bool
+) -> dict[str, str]:
+    """The dynamic configs of a broker, or of "<default>", after the change.
+
+    Raises KafkaError, CoordinationUnavailable.
+    """
+    path = znodes.broker_config_path(entity)
+    notice = znodes.encode_config_change("brokers", entity)
+    for _ in range(CONFLICTS_MAX):
+        wanted, ops = await _planned(coordination, path, notice, plan)
+        if validate_only or await _is_committed(coordination, ops):
+            return wanted
+    raise KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
+
+
+async def _planned(
+    coordination: Coordination, path: str, notice: bytes, plan: ConfigPlan
+) -> tuple[dict[str, str], tuple[ZkOp, ...]]:
+    """The configs as they should be, and the operations that make them so and say so."""
+    stored = await coordination.read(path)
+    wanted = plan({} if stored is None else znodes.decode_config(stored.payload))
+    payload = znodes.encode_config(wanted)
+    write: ZkOp = (
+        Create(path, payload) if stored is None else SetPayload(path, payload, stored.version)
+    )
+    return wanted, (write, Create(znodes.CONFIG_CHANGE_PREFIX, notice, sequential=True))
+
+
+async def _is_committed(coordination: Coordination, ops: Sequence[ZkOp]) -> bool:
+    """Whether nobody else was faster."""
+    try:
+        await coordination.commit(ops)
+    except CommitConflict:
+        return False
+    return True

@@ -20,7 +20,11 @@ from local_cluster.controller import isr_messages, membership, znodes
 from local_cluster.controller.active_controller import ActiveController
 from local_cluster.controller.cluster_member import ClusterMember
 from local_cluster.controller.cluster_state import Reassignment
-from local_cluster.controller.config_writer import ConfigPlan, write_topic_configs
+from local_cluster.controller.config_writer import (
+    ConfigPlan,
+    write_broker_configs,
+    write_topic_configs,
+)
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
 from local_cluster.controller.delta_json import decode_reply, encode_hand_over
 from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
@@ -193,24 +197,35 @@ class ControlPlane:
 
         Raises KafkaError: what `plan` raises, unknown_topic_or_partition, request_timed_out.
         """
-        try:
-            wanted = await self._finish(
-                write_topic_configs(self._coordination, name, plan, validate_only=validate_only),
-                timeout_ms,
-            )
-        except CoordinationUnavailable as error:
-            raise KafkaError(
-                ErrorCode.request_timed_out, f"ZooKeeper did not answer: {error}"
-            ) from error
-        if validate_only:
-            return
+        write = write_topic_configs(self._coordination, name, plan, validate_only=validate_only)
+        wanted = await self._finish_write(write, timeout_ms)
 
         def applied() -> bool:
             topic = self._cache.topics.get(name)
             return topic is None or topic.configs == wanted
 
-        # It is written; a controller that is away takes it over later.
-        await self._member.wait_until(applied, PUBLISH_WAIT_MS_MAX)
+        if not validate_only:
+            # It is written; a controller that is away takes it over later.
+            await self._member.wait_until(applied, PUBLISH_WAIT_MS_MAX)
+
+    async def alter_broker_configs(
+        self,
+        entity: str,
+        plan: ConfigPlan,
+        *,
+        validate_only: bool = False,
+        timeout_ms: int = 30_000,
+    ) -> None:
+        """Change the dynamic configs of a broker, or of "<default>", as those of a topic.
+
+        Raises KafkaError: what `plan` raises, request_timed_out.
+        """
+        write = write_broker_configs(self._coordination, entity, plan, validate_only=validate_only)
+        wanted = await self._finish_write(write, timeout_ms)
+        if not validate_only:
+            await self._member.wait_until(
+                lambda: self._cache.broker_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
+            )
 
     async def auto_create_topic(self, name: str) -> KafkaError | None:
         """Create a topic that a client used, through whichever broker controls.
@@ -369,6 +384,15 @@ class ControlPlane:
                 return await asyncio.shield(task)
         except TimeoutError:
             raise KafkaError(ErrorCode.request_timed_out, "the request goes on") from None
+
+    async def _finish_write(self, write: Coroutine[Any, Any, Result], timeout_ms: int) -> Result:
+        """Wait for a write to ZooKeeper. Raises KafkaError."""
+        try:
+            return await self._finish(write, timeout_ms)
+        except CoordinationUnavailable as error:
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"ZooKeeper did not answer: {error}"
+            ) from error
 
     def _own(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.create_task(work)

@@ -38,6 +38,10 @@ def encode_delta(delta: ClusterDelta) -> bytes:
             for name, topic in delta.topics.items()
         },
         "deletions": {name: encode_uuid(topic_id) for name, topic_id in delta.deletions.items()},
+        "broker_configs": {
+            entity: None if configs is None else dict(configs)
+            for entity, configs in delta.broker_configs.items()
+        },
     }
     return _encode(body)
 
@@ -62,6 +66,8 @@ def decode_delta(payload: bytes) -> ClusterDelta:
                 for name, topic in body["topics"].items()
             },
             deletions={name: decode_uuid(text) for name, text in body["deletions"].items()},
+            # Controllers of before know none.
+            broker_configs=dict(body.get("broker_configs", {})),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a cluster delta: {error!r}") from error

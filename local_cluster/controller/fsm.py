@@ -5,6 +5,7 @@
     BrokersSeen       elect for every partition that a broker's coming or going touches
     TopicsSeen        adopt new topics and partitions and elect; forget what is no longer there
     ConfigsSeen       replace a topic's configs; elect where they now allow an unclean leader
+    BrokerConfigsSeen replace the dynamic configs of a broker
     StatesWritten     adopt leaders that are now in ZooKeeper
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
     BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
@@ -32,6 +33,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from local_cluster.controller.cluster_state import (
+    BrokerConfigsSeen,
     BrokerLeaving,
     BrokersSeen,
     ClearMark,
@@ -67,6 +69,7 @@ from local_cluster.controller.model import (
 from local_cluster.controller.reassignments import find_done
 
 __all__ = [
+    "BrokerConfigsSeen",
     "BrokerLeaving",
     "BrokersSeen",
     "ClearMark",
@@ -122,6 +125,10 @@ def _decide(state: ClusterState, event: Event) -> Step:
             changed = replace(topic, configs=dict(configs))
             after = replace(state, topics={**state.topics, name: changed})
             return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
+        case BrokerConfigsSeen(entity, configs):
+            others = {key: each for key, each in state.broker_configs.items() if key != entity}
+            set_now = {entity: dict(configs)} if configs else {}
+            return Step(replace(state, broker_configs={**others, **set_now}))
         case StatesWritten(states):
             adopted = _adopt(state, states)
             forgetful = {each for each in adopted.forgetful if each[0] not in states}
@@ -174,6 +181,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
         reassigning=event.reassigning,
+        broker_configs=event.broker_configs,
     )
     marked = _mark(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]

@@ -42,9 +42,18 @@ class Changes:
     """A broker came, went or moved."""
     controller: bool = False
     """The controller is another one, or unknown."""
+    broker_configs: bool = False
+    """Dynamic configs of brokers differ."""
 
     def __bool__(self) -> bool:
-        return bool(self.topics or self.removed or self.deleted or self.brokers or self.controller)
+        return bool(
+            self.topics
+            or self.removed
+            or self.deleted
+            or self.brokers
+            or self.controller
+            or self.broker_configs
+        )
 
 
 class MetadataCache:
@@ -58,6 +67,8 @@ class MetadataCache:
         """Of this broker's own registration; NO_EPOCH while it is not registered."""
         self.brokers: Mapping[int, BrokerEndpoints] = frozen_mapping({})
         self.topics: Mapping[str, TopicState] = frozen_mapping({})
+        self.broker_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
+        """Dynamic configs by broker id, as text, or "<default>"."""
         self._sequence = -1
         self._names_by_id: dict[uuid.UUID, str] = {}
 
@@ -87,6 +98,7 @@ class MetadataCache:
         self._check(delta)
         brokers = {} if delta.full else dict(self.brokers)
         topics = {} if delta.full else dict(self.topics)
+        configs = {} if delta.full else dict(self.broker_configs)
         for broker_id, broker in delta.brokers.items():
             if broker is None:
                 brokers.pop(broker_id, None)
@@ -97,6 +109,11 @@ class MetadataCache:
                 topics.pop(name, None)
             else:
                 topics[name] = topic
+        for entity, values in delta.broker_configs.items():
+            if values is None:
+                configs.pop(entity, None)
+            else:
+                configs[entity] = values
         candidates = topics if delta.full else delta.topics
         before = self.topics
         changes = Changes(
@@ -109,12 +126,14 @@ class MetadataCache:
             deleted=frozen_mapping(delta.deletions),
             brokers=dict(self.brokers) != brokers,
             controller=delta.controller_id != self.controller_id,
+            broker_configs=dict(self.broker_configs) != configs,
         )
         self.controller_id = delta.controller_id
         self.controller_epoch = delta.controller_epoch
         self._sequence = delta.sequence
         self.brokers = frozen_mapping(brokers)
         self.topics = frozen_mapping(topics)
+        self.broker_configs = frozen_mapping(configs)
         self._names_by_id = {topic.topic_id: name for name, topic in topics.items()}
         return changes
 

@@ -84,6 +84,8 @@ class ClusterImage:
     topics: Mapping[str, TopicState]
     deletions: Mapping[str, uuid.UUID]
     """Positive delete records: replicas of these topic ids are to be deleted."""
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Dynamic configs by broker id, as text, or "<default>"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class ClusterDelta:
     brokers: Mapping[int, BrokerEndpoints | None]
     topics: Mapping[str, TopicState | None]
     deletions: Mapping[str, uuid.UUID]
+    broker_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
 
 
 def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int) -> ClusterDelta:
@@ -116,6 +119,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             brokers=image.brokers,
             topics=image.topics,
             deletions=image.deletions,
+            broker_configs=image.broker_configs,
         )
     return ClusterDelta(
         full=False,
@@ -131,6 +135,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             for name, topic_id in image.deletions.items()
             if base.deletions.get(name) != topic_id
         },
+        broker_configs=_changed(base.broker_configs, image.broker_configs),
     )
 
 

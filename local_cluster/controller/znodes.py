@@ -26,6 +26,7 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+BROKER_CONFIGS: Final = "/config/brokers"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
@@ -42,7 +43,7 @@ PERSISTENT_PATHS: Final = (
     "/config/topics",
     "/config/clients",
     "/config/users",
-    "/config/brokers",
+    BROKER_CONFIGS,
     "/config/ips",
     CONFIG_CHANGES,
     "/admin",
@@ -87,6 +88,10 @@ def state_path(topic: str, partition: int) -> str:
 
 def topic_config_path(topic: str) -> str:
     return f"/config/topics/{topic}"
+
+
+def broker_config_path(entity: str) -> str:
+    return f"{BROKER_CONFIGS}/{entity}"
 
 
 def delete_topic_path(topic: str) -> str:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from local_cluster.controller.config_requests import BROKER_RULES, ConfigRules, topic_rules
 from local_cluster.controller.config_writer import ConfigPlan
+from local_cluster.controller.dynamic_broker_configs import DEFAULT_ENTITY
 from local_cluster.controller.topic_requests import topic_name_problem
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -23,9 +25,9 @@ async def alter_resources(
     broker: BrokerServices,
     context: RequestContext,
     request: Any,
-    plan_of: Callable[[Any], ConfigPlan],
+    plan_of: Callable[[Any, ConfigRules], ConfigPlan],
 ) -> dict[str, Any]:
-    """Alter each resource by the plan made from it, or say why not."""
+    """Alter each resource by the plan made from it and the rules for it, or say why not."""
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []
     for resource in request.resources:
@@ -40,7 +42,7 @@ async def alter_resources(
                 raise KafkaError(
                     ErrorCode.invalid_request, "Each resource must appear at most once."
                 )
-            await _alter(broker, context, resource, plan_of(resource), request.validate_only)
+            await _alter(broker, context, resource, plan_of, request.validate_only)
         except KafkaError as error:
             answer |= {"error_code": error.code, "error_message": error.message or None}
         responses.append(answer)
@@ -51,15 +53,17 @@ async def _alter(
     broker: BrokerServices,
     context: RequestContext,
     resource: Any,
-    plan: ConfigPlan,
+    plan_of: Callable[[Any, ConfigRules], ConfigPlan],
     validate_only: bool,
 ) -> None:
     name = resource.resource_name
     match resource.resource_type:
         case kinds.TOPIC:
+            plan = plan_of(resource, topic_rules(broker.settings.config))
             await _alter_topic(broker, context, name, plan, validate_only)
         case kinds.BROKER:
-            _refuse_broker(broker, context, resource)
+            plan = plan_of(resource, BROKER_RULES)
+            await _alter_broker(broker, context, name, plan, validate_only)
         case kinds.BROKER_LOGGER:
             _require_node_id(name, broker, "Unexpected node id. Expected {}, but received {}")
             _authorize_cluster(broker, context)
@@ -91,17 +95,21 @@ async def _alter_topic(
     )
 
 
-def _refuse_broker(broker: BrokerServices, context: RequestContext, resource: Any) -> None:
-    """Brokers go by what they were started with: what is changed needs a restart."""
+async def _alter_broker(
+    broker: BrokerServices,
+    context: RequestContext,
+    name: str,
+    plan: ConfigPlan,
+    validate_only: bool,
+) -> None:
+    """An empty name stands for all brokers; another one has to be this broker's id."""
     _authorize_cluster(broker, context)
-    if resource.resource_name:
+    if name:
         words = "Unexpected broker id, expected {}, but received {}"
-        _require_node_id(resource.resource_name, broker, words)
-    names = ", ".join(sorted(config.name for config in resource.configs))
-    if names:
-        raise KafkaError(
-            ErrorCode.invalid_request, f"Cannot update these configs dynamically: [{names}]"
-        )
+        _require_node_id(name, broker, words)
+    await broker.control_plane.alter_broker_configs(
+        name or DEFAULT_ENTITY, plan, validate_only=validate_only, timeout_ms=ALTER_TIMEOUT_MS
+    )
 
 
 def _authorize_cluster(broker: BrokerServices, context: RequestContext) -> None:

@@ -1,14 +1,16 @@
 """DescribeConfigs v1-v4, for topics, for this broker and for its loggers.
 
 Version notes: v1 sources and synonyms; v3 types and documentation. A broker's configs are those it
-was started with, and every topic config under its broker-level name; names that sound secret are
-sensitive and have no value. Client metrics and groups have no configs here: INVALID_REQUEST.
+was started with, the dynamic ones that are set, and every topic config under its broker-level name;
+names that sound secret are sensitive and have no value. Client metrics and groups have no configs
+here: INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.controller.dynamic_broker_configs import describe_dynamic
 from local_cluster.controller.topic_requests import topic_name_problem
 from local_cluster.log.config import ConfigEntry, ConfigSource, describe
 from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType
@@ -81,10 +83,11 @@ def _broker_entries(
         raise KafkaError(ErrorCode.cluster_authorization_failed)
     settings = broker.settings
     if name == "":
-        return []  # the cluster-wide dynamic defaults: there are none
+        return describe_dynamic(broker.metadata.broker_configs, None)
     expected = f"expected {settings.broker_id} or empty string, but"
     _require_this_broker(name, settings.broker_id, expected)
-    return [*_settings_entries(broker), *_default_entries(broker)]
+    changed = describe_dynamic(broker.metadata.broker_configs, settings.broker_id)
+    return [*changed, *_settings_entries(broker), *_default_entries(broker)]
 
 
 def _logger_entries(

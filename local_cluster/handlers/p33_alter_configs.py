@@ -1,11 +1,11 @@
-"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics. Deprecated in favour of 44.
+"""AlterConfigs v0-v2 (KIP-133): replace all configs of topics, brokers. Deprecated in favour of 44.
 
 Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v2
 is flexible. The answer waits until this broker goes by the new configs.
 
-Deviations from Kafka: configs of brokers cannot be changed while they run, each is refused as Kafka
-refuses one that is not dynamic; loggers of brokers are set by 44 only; client metrics and groups
-have no configs (INVALID_REQUEST).
+Deviations from Kafka: of the configs of brokers only the rates of throttles are dynamic, any other
+is refused as Kafka refuses one that is not; loggers of brokers are set by 44 only; client metrics
+and groups have no configs (INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from .services import BrokerServices
 @handles(ApiKey.ALTER_CONFIGS, min_version=0, max_version=2)
 def alter_configs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Replace the configs of each resource."""
-    defaults = broker.settings.config
 
     def changes(resource: Any) -> list[ConfigChange]:
         return [
@@ -34,5 +33,5 @@ def alter_configs(broker: BrokerServices, context: RequestContext, request: Any)
         broker,
         context,
         request,
-        lambda resource: lambda _: replaced_configs(changes(resource), defaults),
+        lambda resource, rules: lambda _: replaced_configs(changes(resource), rules),
     )

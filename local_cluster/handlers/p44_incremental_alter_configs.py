@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs v0-v1 (KIP-339): set, delete, append to and subtract from topic configs.
+"""IncrementalAlterConfigs v0-v1 (KIP-339): set, delete, append to and subtract from configs.
 
 Any broker does it. Each resource is answered by itself; `validate_only` checks without writing. v1
 is flexible. The answer waits until this broker goes by the new configs. Two clients that change
@@ -6,8 +6,8 @@ different configs of one topic at once both succeed.
 
 Loggers of this broker are set for as long as it runs.
 
-Deviations from Kafka: configs of brokers cannot be changed while they run, each is refused as Kafka
-refuses one that is not dynamic; client metrics and groups have none (INVALID_REQUEST).
+Deviations from Kafka: of the configs of brokers only the rates of throttles are dynamic, any other
+is refused as Kafka refuses one that is not; client metrics and groups have none (INVALID_REQUEST).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def incremental_alter_configs(
     broker: BrokerServices, context: RequestContext, request: Any
 ) -> Reply:
     """Change the configs of each resource."""
-    defaults = broker.settings.config
 
     def changes(resource: Any) -> list[ConfigChange]:
         return [
@@ -39,5 +38,5 @@ def incremental_alter_configs(
         broker,
         context,
         request,
-        lambda resource: lambda current: changed_configs(current, changes(resource), defaults),
+        lambda resource, rules: lambda now: changed_configs(now, changes(resource), rules),
     )

@@ -8,13 +8,15 @@ can begin anew (Kafka's asks ListOffsets).
 
 The answer comes at once where there are records, a diverging epoch, an error or a higher log start
 (records were deleted); else it waits for an append, at most `max_wait_ms`. Sessions are not used.
-Limits are those of the request.
+Limits are those of the request. Throttled replicas that are not in sync get no records while the
+leader's quota is exceeded (KIP-73); that they are there does not end the waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+from local_cluster.controller.model import TopicState
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
@@ -103,6 +105,12 @@ class _ReplicaFetch:
 
     def answer(self) -> Reply:
         """Encode the last `read`."""
+        throttle = self._broker.replicas.throttle.leader
+        for entry, result in zip(self._request.partitions, self._results, strict=True):
+            topic = self._topic(entry)
+            if topic is not None:
+                size_bytes = codec.records_size_bytes(result.records)
+                throttle.record(topic.name, entry.partition, size_bytes)
         return codec.encode_response(self._version, self._results)
 
     async def wait(self) -> Reply:
@@ -136,10 +144,11 @@ class _ReplicaFetch:
         except KafkaError:
             return None
 
+    def _topic(self, entry: codec.FetchPartition) -> TopicState | None:
+        return self._broker.metadata.topic_by_id(entry.topic_id) if entry.topic_id else None
+
     def _partition(self, entry: codec.FetchPartition) -> Partition:
-        topic = None
-        if entry.topic_id is not None:
-            topic = self._broker.metadata.topic_by_id(entry.topic_id)
+        topic = self._topic(entry)
         if topic is None:
             raise KafkaError(ErrorCode.unknown_topic_id)
         partition = self._broker.replicas.get_leader(topic.name, entry.partition)
@@ -147,6 +156,12 @@ class _ReplicaFetch:
             raise KafkaError(ErrorCode.inconsistent_topic_id)
         partition.require_leader(entry.current_leader_epoch)
         return partition
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        throttle = self._broker.replicas.throttle.leader
+        return not partition.has_in_sync(self._request.replica_id) and throttle.holds_back(
+            partition.topic, partition.partition
+        )
 
     def _read(
         self, partition: Partition, entry: codec.FetchPartition, bytes_left: int, first: bool
@@ -166,7 +181,7 @@ class _ReplicaFetch:
             return result._replace(diverging_epoch=(diverging.epoch, diverging.end_offset))
         if not log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
             return result._replace(error_code=ErrorCode.offset_out_of_range)
-        if bytes_left <= 0 and not first:
+        if (bytes_left <= 0 and not first) or self._is_held_back(partition):
             return result
         records = partition.read(
             entry.fetch_offset,

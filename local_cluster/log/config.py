@@ -24,6 +24,8 @@ class ConfigSource(IntEnum):
     """Where a value comes from, by its number in DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6

@@ -6,6 +6,7 @@ ServerTopicConfigSynonyms. Looser than Kafka: segment.bytes may be as small as K
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -59,6 +60,8 @@ class TopicConfig:
     minimum: float | None = None
     maximum: float | None = None
     choices: frozenset[str] | None = None
+    is_replica_list: bool = False
+    """A list of partition:broker, or `*` (KIP-73)."""
 
     def problem(self, value: str) -> str | None:
         """What is wrong with a value, None if nothing is."""
@@ -80,6 +83,11 @@ class TopicConfig:
                 return self._choice_problem([value])
             case ConfigType.LIST:
                 parts = [part.strip() for part in value.split(",")] if value.strip() else []
+                if self.is_replica_list and not _names_replicas(parts):
+                    return (
+                        f"{self.name} must be the literal '*' or a list of replicas in the "
+                        "following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+                    )
                 return self._choice_problem(parts)
         raise AssertionError(self.type)
 
@@ -104,6 +112,10 @@ class TopicConfig:
         if self.choices is None or all(part in self.choices for part in parts):
             return None
         return f"String must be one of: {', '.join(sorted(self.choices))}"
+
+
+def _names_replicas(parts: list[str]) -> bool:
+    return parts == ["*"] or all(re.fullmatch("([0-9]+:[0-9]+)?", part) for part in parts)
 
 
 def _boolean(name: str, default: bool, synonym: str, doc: str) -> TopicConfig:
@@ -223,7 +235,9 @@ _ALL: Final = (
             type=ConfigType.LIST,
             default="",
             synonyms=(),
-            doc="Kept for tools; replication is not throttled.",
+            doc="Replicas (partition:broker,... or *) that are throttled while not in sync, where"
+            f" their broker is the {side}.",
+            is_replica_list=True,
         )
         for side in ("follower", "leader")
     ),

@@ -221,6 +221,10 @@ class Partition:
 
     # -- followers --------------------------------------------------------------------------
 
+    def has_in_sync(self, replica: int) -> bool:
+        """Whether another broker's replica is in sync, while this one leads."""
+        return self.in_sync is not None and replica in self.in_sync.state.isr
+
     def find_divergence(self, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
         """Where a follower's log leaves this one's, None where it is a prefix of it."""
         if last_fetched_epoch == UNDEFINED_EPOCH:

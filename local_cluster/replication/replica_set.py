@@ -25,6 +25,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .partition import Flusher, Partition
+from .throttle import ReplicationThrottle
 
 LeadershipListener = Callable[[str, int, bool], None]
 """Called with (topic, partition, leads) when this broker begins or ends to lead."""
@@ -59,10 +60,12 @@ class ReplicaSet:
         cache: MetadataCache,
         flusher: Flusher | None,
         clock: Clock,
+        throttle: ReplicationThrottle,
         fetching: Fetching | None = None,
         isr_may_change: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self._broker_id = broker_id
+        self.throttle = throttle
         self._fetching = fetching
         self._isr_may_change = isr_may_change
         self._lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
@@ -143,6 +146,7 @@ class ReplicaSet:
 
     def apply(self, changes: Changes) -> None:
         """Bring the replicas to what the metadata cache now says."""
+        self.throttle.apply(changes, self._cache)
         for topic, topic_id in changes.deleted.items():
             self._delete_topic(topic, topic_id)
         for topic in changes.removed:

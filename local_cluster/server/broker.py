@@ -30,6 +30,7 @@ from local_cluster.log.files import OsFiles
 from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
 
@@ -69,8 +70,9 @@ class Broker:
             GroupCommit(settings.log_dir, self._on_fatal) if settings.flush == "fsync" else None
         )
         self.cold_reads = ColdReads()
+        throttle = ReplicationThrottle(settings.broker_id, settings.config, self.clock.monotonic_ms)
         self._fetchers = ReplicaFetchers(
-            settings, self.metadata, self.clock, after_cut=self._after_cut
+            settings, self.metadata, self.clock, throttle=throttle, after_cut=self._after_cut
         )
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,
@@ -79,6 +81,7 @@ class Broker:
             cache=self.metadata,
             flusher=self._flusher,
             clock=self.clock,
+            throttle=throttle,
             fetching=self._fetchers,
             isr_may_change=lambda partition: self._isr_changes.may_change(partition),
         )

@@ -23,6 +23,7 @@ from local_cluster.network import Line, OpenLine, open_line
 from local_cluster.replication.follower import Append, Retry, StartAnew, Truncate, Wait
 from local_cluster.replication.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
@@ -64,6 +65,7 @@ class ReplicaFetchers:
         metadata: MetadataCache,
         clock: Clock,
         *,
+        throttle: ReplicationThrottle,
         after_cut: Callable[[Deletion], Awaitable[None]],
         open_line: OpenLine = open_line,
     ) -> None:
@@ -71,6 +73,7 @@ class ReplicaFetchers:
         self.settings = settings
         self.metadata = metadata
         self.clock = clock
+        self.throttle = throttle.follower
         self.after_cut = after_cut
         self.open_line = open_line
         self._sources: dict[int, _Source] = {}
@@ -92,6 +95,13 @@ class ReplicaFetchers:
         """Fetch no more for a partition."""
         for source in self._sources.values():
             source.remove(partition)
+
+    def is_held_back(self, partition: Partition) -> bool:
+        """Whether a replica is throttled, not in sync, and the quota is exceeded (KIP-73)."""
+        if not self.throttle.holds_back(partition.topic, partition.partition):
+            return False
+        state = self.metadata.partition(partition.topic, partition.partition)
+        return state is None or self.settings.broker_id not in state.isr
 
     async def stop(self) -> None:
         """Fetch nothing any more."""
@@ -137,6 +147,7 @@ class _Source:
                     await asyncio.sleep(GATHER_MS / 1000)
                     self._changed.clear()
                 now = loop.time()
+                self._hold_back(now)
                 due = {
                     partition: position_of(partition)
                     for partition, not_before in self._not_before.items()
@@ -153,6 +164,14 @@ class _Source:
         finally:
             if self._line is not None:
                 self._line.abort("fetching ended")
+
+    def _hold_back(self, now: float) -> None:
+        """What is throttled and not in sync is not asked for while the quota is exceeded."""
+        if not self._owner.throttle.quota.is_exceeded(self._owner.clock.monotonic_ms()):
+            return
+        for partition, not_before in self._not_before.items():
+            if not_before <= now and self._owner.is_held_back(partition):
+                self._later(partition)
 
     async def _round(self, due: Mapping[Partition, Position]) -> None:
         # A replica that led a moment ago may have more in its log than on its disk, and what it
@@ -267,6 +286,9 @@ class _Source:
             _log.error("%s cannot be followed: %s", partition.log, error)
             self._later(partition)
             return None
+        if isinstance(done.next, Append):
+            size_bytes = codec.records_size_bytes(answer.records)
+            self._owner.throttle.record(partition.topic, partition.partition, size_bytes)
         match done.next:
             case Append() | Truncate() | StartAnew():
                 pass

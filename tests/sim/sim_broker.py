@@ -29,6 +29,7 @@ from local_cluster.log.partition_log import LogSlice
 from local_cluster.log.tickets import Deletion
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
 from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.settings import BrokerSettings, Listener
@@ -186,10 +187,12 @@ class SimBroker:
         self.flusher = (
             self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
         )
+        throttle = ReplicationThrottle(self.id, self.settings.config, self.clock.monotonic_ms)
         self.fetchers = ReplicaFetchers(
             self.settings,
             self.metadata,
             self.clock,
+            throttle=throttle,
             after_cut=self._after_cut,
             open_line=self._open_line,
         )
@@ -200,6 +203,7 @@ class SimBroker:
             cache=self.metadata,
             flusher=self.flusher,
             clock=self.clock,
+            throttle=throttle,
             fetching=self.fetchers,
             isr_may_change=lambda partition: self.isr_changes.may_change(partition),
         )

@@ -12,6 +12,7 @@ from local_cluster.controller.config_requests import (
     ConfigChange,
     changed_configs,
     replaced_configs,
+    topic_rules,
 )
 from local_cluster.controller.config_writer import write_topic_configs
 from local_cluster.controller.coordination import ZkOp
@@ -21,6 +22,7 @@ from .fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 SET, DELETE = AlterOperation.SET, AlterOperation.DELETE
 APPEND, SUBTRACT = AlterOperation.APPEND, AlterOperation.SUBTRACT
+RULES = topic_rules({})
 
 
 @pytest.mark.parametrize(
@@ -42,12 +44,12 @@ APPEND, SUBTRACT = AlterOperation.APPEND, AlterOperation.SUBTRACT
 )
 def test_changes(change: ConfigChange, after: dict[str, str]) -> None:
     before = {"retention.ms": "5"}
-    assert changed_configs(before, [change], {}) == after
+    assert changed_configs(before, [change], RULES) == after
     assert before == {"retention.ms": "5"}
 
 
 def test_replacing_forgets_what_is_not_named() -> None:
-    assert replaced_configs([ConfigChange("segment.ms", SET, "9")], {}) == {"segment.ms": "9"}
+    assert replaced_configs([ConfigChange("segment.ms", SET, "9")], RULES) == {"segment.ms": "9"}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_replacing_forgets_what_is_not_named() -> None:
 )
 def test_refusals(changes: Sequence[ConfigChange], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        changed_configs({}, changes, {})
+        changed_configs({}, changes, RULES)
     assert refused.value.code == code
 
 

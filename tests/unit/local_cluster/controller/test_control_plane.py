@@ -333,6 +333,24 @@ class TestTopics:
         await eventually(lambda: member.cache.topics["a"].configs == {"retention.ms": "5"})
         assert server.child_names(znodes.CONFIG_CHANGES) == ()
 
+    async def test_broker_configs_changed_by_an_outside_tool(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        configs = b'{"version":1,"config":{"leader.replication.throttled.rate":"5"}}'
+        server.write("/config/brokers/1", configs)
+        server.write(
+            "/config/changes/config_change_0000000000", b'{"version":2,"entity_path":"brokers/1"}'
+        )
+        await eventually(lambda: "1" in member.cache.broker_configs)
+        assert member.cache.broker_configs["1"] == {"leader.replication.throttled.rate": "5"}
+        # The next controller finds them.
+        second = Member(server, 2)
+        await second.plane.start()
+        await member.plane.stop()
+        await eventually(lambda: second.plane.is_controller)
+        assert second.cache.broker_configs == member.cache.broker_configs
+        await second.plane.stop()
+
     async def test_partitions_are_added(self, member: Member, server: FakeZooKeeper) -> None:
         await member.create("a")
         before = member.cache.topics["a"].topic_id

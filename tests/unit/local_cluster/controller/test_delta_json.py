@@ -26,9 +26,16 @@ FIRST = ClusterImage(
         "b": topic("b", partition(0, 1)),
     },
     {"gone": topic_id("gone")},
+    {"1": {"leader.replication.throttled.rate": "5"}, "2": {"no.such": "x"}},
 )
 SECOND = ClusterImage(
-    1, 3, 9, {1: broker(1)}, {"a": topic("a", partition(0, 2, epoch=5))}, {"b": topic_id("b")}
+    1,
+    3,
+    9,
+    {1: broker(1)},
+    {"a": topic("a", partition(0, 2, epoch=5))},
+    {"b": topic_id("b")},
+    {"1": {"leader.replication.throttled.rate": "6"}},
 )
 
 
@@ -46,6 +53,7 @@ def test_a_difference_names_what_is_gone() -> None:
     assert delta.brokers == {1: broker(1), 2: None}
     assert delta.topics == {"a": SECOND.topics["a"], "b": None}
     assert delta.deletions == {"b": topic_id("b")}
+    assert delta.broker_configs == {"1": {"leader.replication.throttled.rate": "6"}, "2": None}
     assert (delta.base_sequence, delta.sequence) == (8, 9)
 
 

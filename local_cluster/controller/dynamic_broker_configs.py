@@ -1,0 +1,101 @@
+"""Broker configs that change while brokers run: which there are, and what one broker goes by. Pure.
+
+ZooKeeper holds them under /config/brokers/<id>, and for all brokers under
+/config/brokers/<default>; a broker's own win. They are Kafka's throttles of replication (KIP-73,
+KIP-113): the others that Kafka can change take a restart here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from local_cluster.log.config import ConfigEntry, ConfigSource, ConfigSynonym
+from local_cluster.log.config_table import LONG_MAX, ConfigType, TopicConfig
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+DEFAULT_ENTITY: Final = "<default>"
+"""The znode of what holds for all brokers."""
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+def _rate(name: str, doc: str) -> TopicConfig:
+    return TopicConfig(
+        name=name,
+        type=ConfigType.LONG,
+        default=str(LONG_MAX),
+        synonyms=(),
+        doc=doc,
+        minimum=0,
+    )
+
+
+DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
+    config.name: config
+    for config in (
+        _rate(LEADER_RATE, "Bytes per second that go to throttled replicas that are not in sync."),
+        _rate(FOLLOWER_RATE, "Bytes per second fetched for throttled replicas not in sync."),
+        _rate(LOG_DIRS_RATE, "Kept for tools; moves between log directories are not throttled."),
+    )
+}
+
+
+def check_broker_configs(configs: Mapping[str, str]) -> None:
+    """Raises KafkaError: invalid_request for what is not dynamic, invalid_config for a value."""
+    fixed = sorted(configs.keys() - DYNAMIC_BROKER_CONFIGS.keys())
+    if fixed:
+        raise KafkaError(
+            ErrorCode.invalid_request,
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    for name, value in configs.items():
+        problem = DYNAMIC_BROKER_CONFIGS[name].problem(value)
+        if problem is not None:
+            raise KafkaError(
+                ErrorCode.invalid_config,
+                f"Invalid value {value} for configuration {name}: {problem}",
+            )
+
+
+def broker_overrides(entities: Mapping[str, Mapping[str, str]], broker_id: int) -> dict[str, str]:
+    """What a broker goes by. What a tool wrote that is not known, or out of bounds, is left out."""
+    return {
+        name: value
+        for entity in (DEFAULT_ENTITY, str(broker_id))
+        for name, value in entities.get(entity, {}).items()
+        if name in DYNAMIC_BROKER_CONFIGS and DYNAMIC_BROKER_CONFIGS[name].problem(value) is None
+    }
+
+
+def describe_dynamic(
+    entities: Mapping[str, Mapping[str, str]], broker_id: int | None
+) -> list[ConfigEntry]:
+    """What is set for a broker, or (None) for all of them, by name, as DescribeConfigs shows it."""
+    sources = [(DEFAULT_ENTITY, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+    if broker_id is not None:
+        sources.insert(0, (str(broker_id), ConfigSource.DYNAMIC_BROKER))
+    entries = []
+    for name, config in sorted(DYNAMIC_BROKER_CONFIGS.items()):
+        places = tuple(
+            ConfigSynonym(name, entities[entity][name], source)
+            for entity, source in sources
+            if name in entities.get(entity, {})
+        )
+        if places:
+            entries.append(
+                ConfigEntry(
+                    name=name,
+                    value=places[0].value,
+                    source=places[0].source,
+                    synonyms=places,
+                    type=config.type,
+                    doc=config.doc,
+                    is_default=False,
+                    read_only=False,
+                    is_sensitive=False,
+                )
+            )
+    return entries
