@@ -1,15 +1,16 @@
 """Where the replicas of new partitions go.
 
-Guarantees: no broker holds two replicas of a partition; replicas spread over as many racks as
-there are, then over as many hosts; leaders of one topic differ by at most one from broker to
-broker. The same input gives the same answer: unlike Kafka there is no random start, the brokers
-that hold least come first.
+Guarantees: no broker holds two replicas of a partition; brokers of one host never hold all of
+them where there are other hosts, even if that costs a rack; replicas spread evenly over the racks,
+within a rack over the hosts, and then go where least is; leaders of one topic differ by at most one
+from broker to broker. The same input gives the same answer: unlike Kafka there is no random start,
+the brokers that hold least come first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from local_cluster.controller.model import BrokerEndpoints, TopicState
@@ -86,22 +87,34 @@ def _place_one(
             broker_id,
         )
 
+    def follower_cost(site: Site) -> tuple[Crowding, int, int, int]:
+        broker_id = site.broker_id
+        return (
+            crowding(site, chosen, replication_factor),
+            topic.replicas[broker_id],
+            cluster.replicas[broker_id],
+            broker_id,
+        )
+
     chosen = [min(sites, key=leader_cost)]
     while len(chosen) < replication_factor:
-        racks = {site.rack for site in chosen}
-        hosts = {site.host for site in chosen}
-
-        def follower_cost(
-            site: Site, racks: set[str] = racks, hosts: set[str] = hosts
-        ) -> tuple[bool, bool, int, int, int]:
-            broker_id = site.broker_id
-            return (
-                site.rack in racks,
-                site.host in hosts,
-                topic.replicas[broker_id],
-                cluster.replicas[broker_id],
-                broker_id,
-            )
-
         chosen.append(min((s for s in sites if s not in chosen), key=follower_cost))
     return chosen
+
+
+class Crowding(NamedTuple):
+    """How badly a broker goes with those that hold a partition already; less is better."""
+
+    is_all_on_one_host: bool
+    in_its_rack: int
+    on_its_host: int
+
+
+def crowding(site: Site, chosen: Sequence[Site], replication_factor: int) -> Crowding:
+    """What becomes of a partition's spread where `site` holds its next replica."""
+    is_last = len(chosen) + 1 == replication_factor
+    return Crowding(
+        is_last and bool(chosen) and all(each.host == site.host for each in chosen),
+        sum(each.rack == site.rack for each in chosen),
+        sum(each.host == site.host for each in chosen),
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from local_cluster.controller.model import BrokerEndpoints
-from local_cluster.controller.placement import load_of, place, sites_of
+from local_cluster.controller.placement import Site, load_of, place, sites_of
 
 from .samples import broker, partition, topic
 
@@ -77,3 +79,52 @@ def test_the_callers_counts_are_left_alone() -> None:
     place(range(3), 1, sites_of({1: broker(1)}), topic=before, cluster=before)
     assert not before.leaders
     assert not before.replicas
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Site, ...]:
+    """Up to nine brokers; hosts may span racks, which nobody should do and somebody will."""
+    hosts = st.sampled_from("uvwxyz")
+    racks = st.sampled_from("abc")
+    rack_of = draw(st.one_of(st.none(), st.dictionaries(hosts, racks)))
+    sites = []
+    for broker_id in range(1, draw(st.integers(2, 9)) + 1):
+        host = draw(hosts)
+        rack = draw(racks) if rack_of is None else rack_of.get(host, f"host {host}")
+        sites.append(Site(broker_id, rack, host))
+    return tuple(sites)
+
+
+@given(clusters(), st.integers(1, 4), st.data())
+def test_one_host_never_holds_all_replicas_where_there_are_others(
+    sites: tuple[Site, ...], partitions: int, data: st.DataObject
+) -> None:
+    factor = data.draw(st.integers(2, len(sites)))
+    by_id = {site.broker_id: site for site in sites}
+    placed = place(range(partitions), factor, sites, topic=NOTHING, cluster=NOTHING)
+    for replicas in placed.values():
+        assert len(set(replicas)) == factor
+        on_hosts = {by_id[replica].host for replica in replicas}
+        assert len(on_hosts) > 1 or len({site.host for site in sites}) == 1
+
+
+@given(clusters(), st.data())
+def test_replicas_spread_evenly_over_racks_and_then_over_hosts(
+    sites: tuple[Site, ...], data: st.DataObject
+) -> None:
+    """Where no host is in two racks, and there are racks to choose from."""
+    rack_of = {site.host: site.rack for site in sites}
+    if any(rack_of[site.host] != site.rack for site in sites):
+        return
+    by_id = {site.broker_id: site for site in sites}
+    factor = data.draw(st.integers(1, len(sites)))
+    brokers_in = Counter(site.rack for site in sites)
+    several_racks = len(brokers_in) > 1
+    for replicas in place(range(3), factor, sites, topic=NOTHING, cluster=NOTHING).values():
+        held = Counter(by_id[replica].rack for replica in replicas)
+        room = [rack for rack, count in brokers_in.items() if held[rack] < count]
+        assert all(held[rack] <= held[other] + 1 for rack in held for other in room)
+        for rack in held if several_racks else ():
+            inside = {by_id[replica].host for replica in replicas if by_id[replica].rack == rack}
+            hosts = {site.host for site in sites if site.rack == rack}
+            assert len(inside) == min(held[rack], len(hosts))
