@@ -3,6 +3,7 @@
     STARTING --prove--> copying --any error, lost lease--> drained --> STARTING
        |                   |                                             |
        +--- FlowFailedError, a refusal that no retry can heal            |
+               +--- policy skip ----> gap in the journal ----------------+
                +--- policy pause ---> PAUSED ---after a pause------------+
                +--- policy fail ----> FAILED ---an operator's `retry`----+
 
@@ -15,8 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from local_cluster.client.model import FetchedPartition, ProducedPartition, Topi
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
-from .formats import FlowKey
+from .formats import FlowKey, Gap
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .model import (
     PRODUCER_REFUSED,
@@ -33,9 +33,12 @@ from .model import (
     LinkFailedError,
     UncopyableBatchError,
 )
+from .passthrough import CopyPath
 from .replicator import CopyTotals, Outgoing, PartitionReplicator
 from .resuming import LinkContext, check_written, prove, raise_epoch, start_replicator
+from .skipping import OutOfRangeError, RefusedBatchError
 from .trouble import REFUSALS, UNAUTHORIZED, Trouble
+from .troubles import Troubles
 
 RUNNING_LAG_SECONDS_MAX: Final = 5.0
 """A flow that is later than this is catching up."""
@@ -67,6 +70,8 @@ class Flow:
         """Called when there may be a batch to take."""
         self.on_room: Callable[[], None] = lambda: None
         """Called when there may be room to fetch."""
+        self.flush_map: Callable[[], Awaitable[None]]
+        """Has the map written as it is now; raises KafkaError."""
         self._context = context
         self._stopping = False
         self._key: FlowKey | None = None
@@ -78,14 +83,8 @@ class Flow:
         self._back_off = BackOff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
-        self._pauses = BackOff(
-            context.limits.pause_ms_min, context.limits.pause_ms_max, context.random
-        )
-        self._told: str | None = None
-        """The trouble that is in the process log already, until records are copied again."""
-        self._retry = asyncio.Event()
+        self._troubles = Troubles(context, self._name, target)
         self._finished = CopyTotals()
-        self._coalesces = True
 
     # -- what others ask ----------------------------------------------------------------------
 
@@ -121,6 +120,10 @@ class Flow:
             return self._finished
         return self._finished.plus(self.replicator.totals)
 
+    def gaps(self) -> list[Gap]:
+        """What the journal says was not copied."""
+        return self._context.gap_store.state.gaps(self._key) if self._key is not None else []
+
     def lag(self) -> Lag:
         if self.replicator is None:
             return UNKNOWN_LAG
@@ -148,21 +151,20 @@ class Flow:
             try:
                 await self._copy_once()
             except FlowFailedError as error:
-                await self._stand_still(error)
+                await self._meet_trouble(error)
             except KafkaError as error:
                 if error.code in UNAUTHORIZED:
-                    await self._stand_still(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
+                    await self._meet_trouble(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
                     continue
-                self.reason = str(error)
-                self._context.directory.hurry()
                 if error.code in PRODUCER_REFUSED:
+                    self._context.directory.hurry()
                     await self._raise_epoch()
-                await self._context.clock.sleep(self._back_off.next_ms())
+                await self._wait_to_retry(error)
             except LinkFailedError:
                 raise
             except Exception as error:  # a defect must stop this flow, not the others
                 logger.exception("%s: internal error", self._name)
-                await self._stand_still(
+                await self._meet_trouble(
                     FlowFailedError(f"internal error: {error!r}", Trouble.INTERNAL)
                 )
 
@@ -170,14 +172,13 @@ class Flow:
         """Take nothing more, and wait until nothing is in flight; the map may then be written."""
         self._stopping = True
         self._disturbed.set()
-        self._retry.set()
+        self._troubles.stop()
         await self._drained.wait()
 
     def retry(self) -> bool:
         """An operator wants it tried again now; whether it stood still."""
-        stood_still = self.trouble is not None and not self._retry.is_set()
-        self._retry.set()
-        return stood_still
+        self._troubles.retry()
+        return self.trouble is not None
 
     def disturb(self, error: Exception) -> None:
         """Something is in doubt: copy no further until the target's log has been read again."""
@@ -223,7 +224,7 @@ class Flow:
         self._disturbance = None
         self._disturbed.clear()
         self.replicator = start_replicator(
-            self._context, proved, self.source, coalesces=self._coalesces
+            self._context, proved, self.source, self._troubles.cutting
         )
         self.state = FlowState.RUNNING
         self.reason = self.trouble = None
@@ -240,8 +241,7 @@ class Flow:
         self.restarts += 1
         if self.replicator.totals.records:
             self._back_off.reset()
-            self._pauses.reset()
-            self._told = None
+            self._troubles.passed()
         raise self._disturbance
 
     async def _wait_until_startable(self) -> None:
@@ -278,25 +278,25 @@ class Flow:
             # The next proof meets the same and fails the flow.
             logger.warning("%s: epoch not raised: %s", self._name, error)
 
-    async def _stand_still(self, error: FlowFailedError) -> None:
-        """Do what the link's policy says: wait for a while, or until an operator asks."""
-        policy = self._context.settings.on.of(error.trouble)
-        if str(error) != self._told:
-            self._told = str(error)
-            logger.error("%s: %s (%s): %s", self._name, error.trouble, policy, error)
-        self._retire_replicator()
-        self.trouble, self.reason = error.trouble, str(error)
-        self._retry.clear()
-        if self._stopping:
+    async def _meet_trouble(self, error: FlowFailedError) -> None:
+        """Go on behind it if the link's policy says so and it can be done; stand still if not."""
+        try:
+            unsolved = await self._troubles.overcome(
+                error, self._key, self.replicator, self.flush_map
+            )
+        except KafkaError as failure:
+            await self._wait_to_retry(failure)
             return
-        if policy == "pause":
-            self.state = FlowState.PAUSED
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._pauses.next_ms() / 1000):
-                    await self._retry.wait()
-        else:
-            self.state = FlowState.FAILED
-            await self._retry.wait()
+        if unsolved is not None:
+            self._retire_replicator()
+            self.trouble, self.reason = unsolved.trouble, str(unsolved)
+            self.state = self._troubles.state_of(unsolved)
+            await self._troubles.wait(unsolved)
+
+    async def _wait_to_retry(self, error: KafkaError) -> None:
+        self.reason = str(error)
+        self._context.directory.hurry()
+        await self._context.clock.sleep(self._back_off.next_ms())
 
     def _made_anew(self) -> FlowFailedError:
         return FlowFailedError(f"{self.source.topic} was deleted and made anew", Trouble.RECREATED)
@@ -318,13 +318,7 @@ class Flow:
         if replicator is not self.replicator or replicator.fetch_position != position:
             return False
         if fetched.error == ErrorCode.offset_out_of_range:
-            self._stop_after_queue(
-                FlowFailedError(
-                    f"source offset {position} is out of range: the source has "
-                    f"{fetched.log_start_offset}..{fetched.high_watermark}",
-                    Trouble.OUT_OF_RANGE,
-                )
-            )
+            self._stop_after_queue(OutOfRangeError(position))
             return False
         if fetched.error in UNAUTHORIZED:
             self.disturb(KafkaError(fetched.error, f"{self.source} at the source"))
@@ -420,18 +414,20 @@ class Flow:
             self.on_ready(self)
         self.on_room()
 
-    def on_refused(self, replicator: PartitionReplicator, error: KafkaError) -> None:
+    def on_refused(
+        self, replicator: PartitionReplicator, outgoing: Outgoing, error: KafkaError
+    ) -> None:
         """The target did not take the batch, or nobody knows whether it did."""
         self._landed()
         if replicator is not self.replicator:
             return
         trouble = REFUSALS.get(error.code)
-        if trouble is Trouble.TOO_LARGE and replicator.has_coalesced:
-            # What the source has may well be taken as it is: the flow goes on without coalescing.
-            self._coalesces = False
+        if trouble is not None and outgoing.prepared.path is CopyPath.COALESCED:
+            # What the source has may well be taken as it is.
+            self._troubles.cutting.separate(outgoing.prepared, trouble)
             self.disturb(error)
         elif trouble is not None:
-            self.disturb(FlowFailedError(f"the target refuses a batch: {error}", trouble))
+            self.disturb(RefusedBatchError(outgoing.prepared, trouble, error))
         else:
             self.disturb(error)
 

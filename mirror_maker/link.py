@@ -132,6 +132,7 @@ class LinkWorker:
         flow = Flow(self.context, at, target)
         flow.on_ready = self._offer
         flow.on_room = self._wake_fetchers
+        flow.flush_map = self.flush
         self.flows[at] = flow
         self._tasks[at] = self._group.create_task(flow.run())
 
@@ -192,6 +193,7 @@ class LinkWorker:
         copies = [remote_topic(context.settings.source_alias, name) for name in self._wanted]
         try:
             if not context.map_store.is_open:
+                await context.gap_store.open()
                 await context.map_store.open(source.cluster_id)
             context.map_store.check_source(source.cluster_id)
             target = await context.sink.metadata(copies)

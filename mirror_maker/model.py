@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
 
@@ -62,19 +62,36 @@ class LinkFailedError(Exception):
     """The link must stop: its map cannot be trusted."""
 
 
+class SourceGap(NamedTuple):
+    """Source offsets [source_from, source_to) that a trouble makes uncopyable."""
+
+    source_from: int
+    source_to: int | None
+    """None where the trouble leaves no end: the log itself was replaced."""
+    records_count: int | None
+    """None where nobody can know."""
+
+
 class FlowFailedError(Exception):
     """The flow must stand still: going on would lose, double or falsify records."""
 
-    def __init__(self, message: str, trouble: Trouble = Trouble.TARGET) -> None:
+    def __init__(
+        self,
+        message: str,
+        trouble: Trouble = Trouble.TARGET,
+        gap: SourceGap | None = None,
+    ) -> None:
+        """`gap` is what `skip` leaves out; without one the trouble cannot be skipped."""
         super().__init__(message)
         self.trouble = trouble
+        self.gap = gap
 
 
 class UncopyableBatchError(FlowFailedError):
     """A source batch that the mirror cannot copy truthfully."""
 
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(f"source offset {offset}: {reason}", Trouble.CORRUPT)
+    def __init__(self, offset: int, reason: str, gap: SourceGap | None = None) -> None:
+        super().__init__(f"source offset {offset}: {reason}", Trouble.CORRUPT, gap)
         self.offset = offset
         self.reason = reason
 

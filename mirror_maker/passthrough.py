@@ -26,7 +26,8 @@ from local_cluster.records.compress import Codec, CompressionError
 
 from .coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX, coalesce, find_run
 from .formats import Run
-from .model import UncopyableBatchError
+from .gap_ranges import NO_GAPS, GapRanges
+from .model import SourceGap, UncopyableBatchError
 from .record_path import encode_dense
 
 _ABORT_MARKER_KEY: Final = b"\0\0\0\0"
@@ -41,6 +42,10 @@ class CopyPath(StrEnum):
     LOG_APPEND_TIME = "log_append_time"
     HOLES = "holes"
     COALESCED = "coalesced"
+    GAP = "gap"
+    """Some of its records are in the journal of gaps."""
+    CUT = "cut"
+    """The target refuses it whole."""
 
 
 @dataclass(slots=True)
@@ -62,6 +67,8 @@ class SourceBatch:
     """Of a coalesced batch: (source offset, count) of its contiguous pieces."""
     batches_count: int = 1
     """How many batches of the source it is."""
+    gaps: GapRanges = NO_GAPS
+    """What of it is not to be copied either."""
 
     @property
     def payload(self) -> memoryview:
@@ -74,7 +81,11 @@ class SourceBatch:
             records = decode_batch(self.view, 0, self.header)
         except (CompressionError, CorruptRecordError) as error:
             raise UncopyableBatchError(self.header.base_offset, str(error)) from error
-        return [record for record in records if record.offset >= self.source_first]
+        return [
+            record
+            for record in records
+            if record.offset >= self.source_first and not self.gaps.contains(record.offset)
+        ]
 
 
 class Selection(NamedTuple):
@@ -118,11 +129,13 @@ def select_batches(
     aborted_transactions: Sequence[tuple[int, int]],
     *,
     coalesces: bool = False,
+    gaps: GapRanges = NO_GAPS,
 ) -> Selection:
     """Walk the batches of a read_committed fetch from `position`.
 
     `aborted_transactions` are the answer's (producer id, first offset). A cut-off last batch is
-    left for the next fetch. `coalesces`: runs of tiny batches become one each.
+    left for the next fetch. `coalesces`: runs of tiny batches become one each. What lies in `gaps`
+    is passed over, readable or not.
     """
     batches: list[SourceBatch] = []
     left_out = 0
@@ -141,13 +154,24 @@ def select_batches(
             and header.base_offset >= position
         ):
             coalesced, scanned = _coalesced(fetched, start)
-            if coalesced is not None:
+            if coalesced is not None and not gaps.touches(
+                coalesced.source_first, coalesced.source_next
+            ):
                 batches.append(coalesced)
                 position, following = coalesced.source_next, scanned
                 continue
         view = fetched[start:following]
-        refusal = _refusal(header, view)
-        if refusal is not None:
+        first = max(position, header.base_offset)
+        is_gap = bool(gaps) and gaps.covers(first, header.next_offset)
+        reason = _refusal(header, view)
+        if reason is not None and is_gap:
+            left_out += 1
+            position = header.next_offset
+            continue
+        if reason is not None:
+            end = _next_sound_offset(fetched, following, first)
+            gap = SourceGap(position, end, None) if end is not None else None
+            refusal = UncopyableBatchError(header.base_offset, reason, gap)
             return Selection(batches, position, left_out, refusal)
         while waiting and waiting[-1][1] <= header.last_offset:
             aborted.add(waiting.pop()[0])
@@ -155,16 +179,21 @@ def select_batches(
             left_out += 1
             if header.producer_id in aborted and _control_key(header, view) == _ABORT_MARKER_KEY:
                 aborted.discard(header.producer_id)
-        elif header.records_count == 0 or (
-            header.is_transactional and header.producer_id in aborted
+        elif (
+            is_gap
+            or header.records_count == 0
+            or (header.is_transactional and header.producer_id in aborted)
         ):
             left_out += 1
+        elif gaps.touches(first, header.next_offset):
+            batches.append(
+                SourceBatch(header, view, first, header.next_offset, CopyPath.GAP, gaps=gaps)
+            )
         else:
-            source_first = max(position, header.base_offset)
-            path = _path(header, source_first)
-            batches.append(SourceBatch(header, view, source_first, header.next_offset, path))
+            path = _path(header, first)
+            batches.append(SourceBatch(header, view, first, header.next_offset, path))
         position = header.next_offset
-    return Selection(batches, position, left_out, None)
+    return Selection(batches, gaps.behind(position), left_out, None)
 
 
 def prepare(batch: SourceBatch) -> PreparedBatch | None:
@@ -245,18 +274,24 @@ def _coalesced(fetched: memoryview, start: int) -> tuple[SourceBatch | None, int
     return batch, run.end
 
 
-def _refusal(header: h.BatchHeader, view: memoryview) -> UncopyableBatchError | None:
+def _refusal(header: h.BatchHeader, view: memoryview) -> str | None:
     if header.magic != h.MAGIC:
-        reason = f"message format v{header.magic} is not supported, v2 is"
-    elif not h.crc_is_valid(view, 0, header):
-        reason = "the batch fails its CRC"
-    elif header.codec > max(Codec):
-        reason = f"unknown codec {header.codec}"
-    elif header.is_control and _control_key(header, view) is None:
-        reason = "the control batch cannot be read"
-    else:
-        return None
-    return UncopyableBatchError(header.base_offset, reason)
+        return f"message format v{header.magic} is not supported, v2 is"
+    if not h.crc_is_valid(view, 0, header):
+        return "the batch fails its CRC"
+    if header.codec > max(Codec):
+        return f"unknown codec {header.codec}"
+    if header.is_control and _control_key(header, view) is None:
+        return "the control batch cannot be read"
+    return None
+
+
+def _next_sound_offset(fetched: memoryview, start: int, beyond: int) -> int | None:
+    """Where the next batch that can be read begins; a broken header's own word is not taken."""
+    for position, header in h.iter_headers(fetched, start):
+        if header.magic == h.MAGIC and h.crc_is_valid(fetched, position, header):
+            return header.base_offset if header.base_offset > beyond else None
+    return None
 
 
 def _path(header: h.BatchHeader, source_first: int) -> CopyPath:

@@ -46,13 +46,13 @@ class LogReader(Protocol):
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]: ...
 
-
-class DataSource(LogReader, Protocol):
-    """A cluster to copy from."""
-
     async def describe_topic_configs(
         self, names: Sequence[str]
     ) -> dict[str, dict[str, tuple[str | None, bool]]]: ...
+
+
+class DataSource(LogReader, Protocol):
+    """A cluster to copy from."""
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
         """Ids of the topics that exist, in the view of this broker."""

@@ -26,11 +26,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .cutting import Cutting
 from .formats import OffsetMap
+from .gap_ranges import NO_GAPS, GapRanges
 from .model import UNACKED_BATCHES_MAX, advance_sequence
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
-from .passthrough import CopyPath, PreparedBatch, prepare, select_batches, stamp
+from .passthrough import CopyPath, PreparedBatch, select_batches, stamp
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX
 """As many as a predecessor can have had in flight."""
@@ -86,6 +88,8 @@ class PartitionReplicator:
         syncs: FlowSyncs | None = None,
         pending_bytes_max: int,
         coalesces: bool = True,
+        gaps: GapRanges = NO_GAPS,
+        cutting: Cutting | None = None,
     ) -> None:
         """`offset_map` reaches to where `block` does; the replicator alone lets both grow.
 
@@ -101,6 +105,8 @@ class PartitionReplicator:
         """Where MirrorMaker 2's offset syncs are wanted."""
         self.pending_bytes = 0
         """Bytes fetched and not acknowledged."""
+        self._gaps = gaps
+        self._cutting = cutting or Cutting()
         self._records_acknowledged = 0
         self._bytes_acknowledged = 0
         self._left_out = 0
@@ -145,11 +151,6 @@ class PartitionReplicator:
         return bool(self._held or self._queue or self._in_flight)
 
     @property
-    def has_coalesced(self) -> bool:
-        """Whether some batch was made of several."""
-        return self._batches_by_path[CopyPath.COALESCED] > 0
-
-    @property
     def has_held(self) -> bool:
         """Whether something accepted waits for `release`."""
         return bool(self._held)
@@ -173,11 +174,17 @@ class PartitionReplicator:
         before the flow stops.
         """
         before = self.fetch_position
-        selection = select_batches(fetched, before, aborted_transactions, coalesces=self._coalesces)
+        selection = select_batches(
+            fetched,
+            before,
+            aborted_transactions,
+            coalesces=self._coalesces and self._cutting.may_coalesce(before),
+            gaps=self._gaps,
+        )
         for batch in selection.batches:
-            prepared = prepare(batch)
+            pieces = self._cutting.prepare(batch)
             self.fetch_position = batch.source_next
-            if prepared is not None:
+            for prepared in pieces:
                 self._held.append(prepared)
                 self.accepted += 1
                 self.pending_bytes += len(prepared.data)

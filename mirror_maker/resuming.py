@@ -20,14 +20,17 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .cutting import Cutting
 from .directory import Directory
 from .formats import Block, FlowKey, Opening, extend_map
+from .gap_ranges import GapRanges
+from .gap_store import GapStore
 from .map_store import MapStore
 from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
 from .passthrough import select_batches
-from .ports import Clock, DataSink, DataSource, Lease
+from .ports import Clock, DataSink, DataSource, Lease, LogReader
 from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content
 from .settings import Limits, LinkSettings
@@ -56,6 +59,7 @@ class LinkContext:
     """For questions and map writes; produced data has a connection of its own."""
     directory: Directory
     map_store: MapStore
+    gap_store: GapStore
     lease: Lease
     clock: Clock
     random: Random
@@ -74,6 +78,8 @@ class Proved:
     """Of the target, when its tail was read."""
     paired_batches: int
     """Of the target's tail: written, but not mapped yet."""
+    gaps: GapRanges
+    """What of the source is not to be copied."""
 
 
 async def prove(context: LinkContext, source: TopicPartition, target: TopicPartition) -> Proved:
@@ -88,7 +94,14 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     base = _base(opening, last)
     try:
         tail, high_watermark = await _read_tail(context, base, target)
-        pairing = await _pair(context, base, tail, source)
+        # Read after the tail: an entry precedes every batch behind its gap.
+        await context.gap_store.catch_up()
+        gaps = GapRanges(
+            (gap.source_from, gap.source_to)
+            for gap in context.gap_store.state.gaps(flow)
+            if gap.source_to is not None
+        )
+        pairing = await _pair(context, base, tail, source, gaps)
     except PairingError as error:
         # Another worker may have raised the epoch after the map was read here.
         await context.map_store.catch_up()
@@ -108,21 +121,24 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     )
     if tail.batches:
         block.append(pairing.runs, pairing.source_next, pairing.next_sequence)
+    source_next = gaps.behind(pairing.source_next)
+    block.advance(source_next)
     return Proved(
         flow=flow,
         opening=opening,
         block=block,
-        source_next=pairing.source_next,
+        source_next=source_next,
         next_sequence=pairing.next_sequence,
         high_watermark=high_watermark,
         paired_batches=len(tail.batches),
+        gaps=gaps,
     )
 
 
 def start_replicator(
-    context: LinkContext, proved: Proved, source: TopicPartition, *, coalesces: bool
+    context: LinkContext, proved: Proved, source: TopicPartition, cutting: Cutting
 ) -> PartitionReplicator:
-    """A replicator that goes on from there; `coalesces` where the target takes it."""
+    """A replicator that goes on from there; `cutting` is what is known of the target's limits."""
     offset_map = context.map_store.state.build_offset_map(proved.flow)
     assert offset_map is not None, "a proved flow has an opening"
     extend_map(offset_map, proved.block.block())
@@ -135,7 +151,9 @@ def start_replicator(
         offset_map=offset_map,
         syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
-        coalesces=coalesces and context.settings.coalesce_batches,
+        coalesces=context.settings.coalesce_batches,
+        gaps=proved.gaps,
+        cutting=cutting,
     )
 
 
@@ -239,7 +257,7 @@ async def _find_opening(
     if state.opening(flow) is None:
         # The target's end is asked for before the map is read: an opening precedes every batch,
         # so records that are there now and have no opening by then are not the mirror's.
-        first, end = await _target_bounds(context, target)
+        first, end = await read_bounds(context.sink, target)
         await context.map_store.catch_up()
         if state.opening(flow) is None:
             await _open(context, flow, source, target, first, end)
@@ -297,13 +315,13 @@ async def _open(
     await context.map_store.catch_up()
 
 
-async def _target_bounds(context: LinkContext, target: TopicPartition) -> tuple[int, int]:
-    """(log start offset, high watermark)."""
+async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
+    """(log start offset, high watermark). Raises KafkaError."""
     bounds = []
     for timestamp in (_EARLIEST, _LATEST):
-        listed = (await context.sink.list_offsets({target: timestamp}))[target]
+        listed = (await reader.list_offsets({at: timestamp}))[at]
         if listed.error:
-            raise KafkaError(listed.error, str(target))
+            raise KafkaError(listed.error, str(at))
         bounds.append(listed.offset)
     return bounds[0], bounds[1]
 
@@ -311,7 +329,7 @@ async def _target_bounds(context: LinkContext, target: TopicPartition) -> tuple[
 async def _read_tail(
     context: LinkContext, base: ResumeBase, target: TopicPartition
 ) -> tuple[TailReader, int]:
-    log_start_offset, high_watermark = await _target_bounds(context, target)
+    log_start_offset, high_watermark = await read_bounds(context.sink, target)
     tail = TailReader(base, log_start_offset)
     tail.check_end(high_watermark)
     while tail.position < high_watermark:
@@ -336,10 +354,14 @@ async def _read_tail(
 
 
 async def _pair(
-    context: LinkContext, base: ResumeBase, tail: TailReader, source: TopicPartition
+    context: LinkContext,
+    base: ResumeBase,
+    tail: TailReader,
+    source: TopicPartition,
+    gaps: GapRanges,
 ) -> Pairing:
     pairing = Pairing(base, tail)
-    position = base.source_next
+    position = gaps.behind(base.source_next)
     attempts = 0
     while not pairing.is_done:
         leader = context.directory.source_leader(source)
@@ -360,7 +382,9 @@ async def _pair(
             )
         if fetched.error:
             raise KafkaError(fetched.error, str(source))
-        selection = select_batches(fetched.records, position, fetched.aborted_transactions)
+        selection = select_batches(
+            fetched.records, position, fetched.aborted_transactions, gaps=gaps
+        )
         for batch in selection.batches:
             if not pairing.is_done:
                 pairing.feed(batch)

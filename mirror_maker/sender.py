@@ -85,7 +85,7 @@ class Sender:
             )
         except KafkaError as error:
             for entry in sent:
-                entry.flow.on_refused(entry.replicator, error)
+                entry.flow.on_refused(entry.replicator, entry.outgoing, error)
             return
         finally:
             self._requests_in_flight -= 1
@@ -96,7 +96,8 @@ class Sender:
             if answer is None or answer.error:
                 code = ErrorCode.unknown_server_error if answer is None else answer.error
                 message = "no answer" if answer is None else answer.error_message or ""
-                entry.flow.on_refused(entry.replicator, KafkaError(code, message))
+                refusal = KafkaError(code, message)
+                entry.flow.on_refused(entry.replicator, entry.outgoing, refusal)
             elif entry.replicator.is_on_probation and answer.base_offset >= 0:
                 probation.append((entry, answer))
             else:

@@ -19,6 +19,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import GroupFencedError
 
 from .directory import Directory
+from .gap_store import GapStore
 from .group_syncing import GroupSync
 from .http import StatusServer
 from .link import LinkWorker
@@ -151,6 +152,12 @@ class MirrorService:
             sink=self._sink,
             directory=Directory(),
             map_store=map_store,
+            gap_store=GapStore(
+                self._sink,
+                link=link.name,
+                replication_factor=link.replication_factor,
+                clock=self._clock,
+            ),
             lease=self._group,
             clock=self._clock,
             random=self._random,

@@ -5,10 +5,12 @@ Unknown is null in JSON and absent in the metrics: a 0 that means "unknown" hide
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .flow import Flow
+from .formats import Gap
 from .group_syncing import GroupSync
 from .lag import Lag
 from .link import LinkWorker
@@ -22,6 +24,7 @@ def flow_status(flow: Flow) -> JsonObject:
     lag = flow.lag()
     replicator = flow.replicator
     totals = flow.totals()
+    gaps = flow.gaps()
     return {
         "topic": flow.source.topic,
         "partition": flow.source.partition,
@@ -39,6 +42,25 @@ def flow_status(flow: Flow) -> JsonObject:
         "batches": {path.value: count for path, count in totals.batches.items()},
         "batches_left_out": totals.left_out,
         "restarts": flow.restarts,
+        "gaps": len(gaps),
+        "gaps_by_reason": dict(Counter(gap.reason for gap in gaps)),
+        "last_gap": gap_status(gaps[-1]) if gaps else None,
+    }
+
+
+def gap_status(gap: Gap) -> JsonObject:
+    """What was skipped, as `/status` and `heliograph gaps` tell it."""
+    return {
+        "topic": gap.flow.source_topic,
+        "partition": gap.flow.partition,
+        "source_from": gap.source_from,
+        "source_to": gap.source_to,
+        "records_count": gap.records_count,
+        "reason": gap.reason,
+        "detail": gap.detail,
+        "target_topic": gap.target_topic,
+        "target_offset": gap.target_offset,
+        "noticed_at_ms": gap.noticed_at_ms,
     }
 
 
@@ -56,6 +78,7 @@ def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonOb
         "partitions": len(flows),
         "partitions_known": len(link.known),
         "partitions_failed": sum(flow.state is FlowState.FAILED for flow in flows),
+        "gaps": sum(len(flow.gaps()) for flow in flows),
         "partitions_paused": sum(flow.state is FlowState.PAUSED for flow in flows),
         "lag_records": lag.records,
         "lag_bytes": lag.bytes,
@@ -124,6 +147,16 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for link, flow in _flows(links):
         for path, count in flow["batches"].items():
             yield f"heliograph_mirror_batches_total{_flow_labels(link, flow, path=path)} {count}"
+    yield from _trouble_lines(links)
+    yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
+    yield "# TYPE heliograph_mirror_group_positions gauge"
+    for link in links:
+        for state, count in ((link.get("groups") or {}).get("states") or {}).items():
+            labels = _labels(link=link["name"], state=state)
+            yield f"heliograph_mirror_group_positions{labels} {count}"
+
+
+def _trouble_lines(links: Sequence[JsonObject]) -> Iterator[str]:
     yield "# HELP heliograph_mirror_failed 1 where a partition has stopped."
     yield "# TYPE heliograph_mirror_failed gauge"
     for link, flow in _flows(links):
@@ -134,12 +167,11 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for link, flow in _flows(links):
         if flow["trouble"] is not None:
             yield f"heliograph_mirror_trouble{_flow_labels(link, flow, trouble=flow['trouble'])} 1"
-    yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
-    yield "# TYPE heliograph_mirror_group_positions gauge"
-    for link in links:
-        for state, count in ((link.get("groups") or {}).get("states") or {}).items():
-            labels = _labels(link=link["name"], state=state)
-            yield f"heliograph_mirror_group_positions{labels} {count}"
+    yield "# HELP heliograph_mirror_gaps Gaps in the journal: what was skipped, by reason."
+    yield "# TYPE heliograph_mirror_gaps gauge"
+    for link, flow in _flows(links):
+        for reason, count in flow["gaps_by_reason"].items():
+            yield f"heliograph_mirror_gaps{_flow_labels(link, flow, reason=reason)} {count}"
 
 
 def _flows(links: Sequence[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:

@@ -1,12 +1,14 @@
 """Published formats of the mirror: what it writes into topics for others to read.
 
 The offset-map topic of a link, its records (`records`), the map of one partition (`offset_map`)
-and the replay of a whole topic into maps (`map_topic`). Nothing here does I/O, and nothing here
-imports the rest of the mirror, so that any reader can take this package alone.
+and the replay of a whole topic into maps (`map_topic`); the journal of gaps (`gaps`). Nothing here
+does I/O, and nothing here imports the rest of the mirror, so that any reader can take this package
+alone.
 """
 
 from __future__ import annotations
 
+from .gaps import Gap, GapJournal, decode_gap, encode_gap, gaps_topic_name
 from .map_topic import MapTopic, extend_map
 from .offset_map import OffsetMap, Run, Translation, TranslationState
 from .records import (
@@ -26,6 +28,8 @@ __all__ = [
     "FORMAT_VERSION",
     "Block",
     "FlowKey",
+    "Gap",
+    "GapJournal",
     "MapFormatError",
     "MapTopic",
     "OffsetMap",
@@ -34,9 +38,12 @@ __all__ = [
     "Run",
     "Translation",
     "TranslationState",
+    "decode_gap",
     "decode_key",
     "decode_record",
+    "encode_gap",
     "encode_record",
     "extend_map",
+    "gaps_topic_name",
     "map_topic_name",
 ]

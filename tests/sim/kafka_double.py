@@ -28,6 +28,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.records import header as h
+from local_cluster.records.batch import Record, decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 BATCHES_REMEMBERED = 5
@@ -153,6 +154,8 @@ class SimCluster:
             lambda at, header: None
         )
         """A further check of every produced batch, for faults that a test wants."""
+        self.refuse_records: Callable[[list[Record]], ErrorCode | None] = lambda records: None
+        """The same by the records of a batch to a topic that is not internal."""
 
     def create(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
@@ -419,6 +422,9 @@ class SimClient:
                 try:
                     partition = self._cluster.find(at, node_id)
                     refusal = self._cluster.refuse(at, h.read_header(batch))
+                    if refusal is None and not at.topic.endswith(".internal"):
+                        records = decode_batch(batch, 0, h.read_header(batch))
+                        refusal = self._cluster.refuse_records(records)
                     if refusal is not None:
                         raise KafkaError(refusal, "refused by the test")
                     base_offset, repeated = partition.append(batch)

@@ -15,7 +15,8 @@ from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
-from mirror_maker.formats import MapTopic, map_topic_name
+from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
+from mirror_maker.gap_store import GapStore
 from mirror_maker.link import LinkWorker
 from mirror_maker.map_store import MapStore
 from mirror_maker.model import FlowState
@@ -211,6 +212,21 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
+class KillAtStep:
+    """Raises Killed at the nth step of the process, and notes how many there were."""
+
+    def __init__(self, step: int | None) -> None:
+        self.at = step
+        self.count = 0
+        self.killed = asyncio.Event()
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.at is not None and self.count >= self.at:
+            self.killed.set()
+            raise Killed
+
+
 class SimWorker:
     """One worker process: the mirror's own parts on simulated clients."""
 
@@ -241,6 +257,7 @@ class SimWorker:
                 clock=clock,
                 random=random,
             ),
+            gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
             clock=clock,
             random=random,
@@ -359,23 +376,46 @@ class MirrorWorld:
         partition = self.target.partition(TopicPartition(remote_topic("a", at.topic), at.partition))
         return list(_records(partition))
 
+    def gaps(self, at: TopicPartition) -> list[Gap]:
+        """What the journal says was not copied."""
+        journal = GapJournal()
+        name = gaps_topic_name(LINK)
+        if name in self.target.topics:
+            for record in _records(self.target.topics[name].partitions[0]):
+                journal.replay(record.key, record.value)
+        return [
+            gap
+            for gap in journal.all_gaps()
+            if (gap.flow.source_topic, gap.flow.partition) == (at.topic, at.partition)
+        ]
+
+    def expected(self, at: TopicPartition) -> list[Record]:
+        """What is to be copied: all that can be, but for what the journal says was not."""
+        ranges = [(gap.source_from, gap.source_to or gap.source_from) for gap in self.gaps(at)]
+        return [
+            record
+            for record in self.writers[self.partitions.index(at)].expected
+            if not any(start <= record.offset < end for start, end in ranges)
+        ]
+
     def check_copies(self) -> None:
-        """Every copyable record is on the target exactly once, in order, as it was."""
-        for at, writer in zip(self.partitions, self.writers, strict=True):
+        """Every record to be copied is on the target exactly once, in order, as it was."""
+        for at in self.partitions:
             copied = [record[1:] for record in self.copies(at)]
-            assert copied == [record[1:] for record in writer.expected], at
+            assert copied == [record[1:] for record in self.expected(at)], at
 
     def check_prefix(self) -> None:
         """At any time: the target holds a prefix of what must be copied."""
-        for at, writer in zip(self.partitions, self.writers, strict=True):
+        for at in self.partitions:
             if remote_topic("a", at.topic) in self.target.topics:
                 copied = [record[1:] for record in self.copies(at)]
-                assert copied == [record[1:] for record in writer.expected][: len(copied)], at
+                assert copied == [record[1:] for record in self.expected(at)][: len(copied)], at
 
     def check_map(self, *, complete: bool) -> None:
         """The published map tells the truth, and in the end the whole truth."""
         topic = read_map_topic(self.target)
-        for at, writer in zip(self.partitions, self.writers, strict=True):
+        for at in self.partitions:
+            expected = self.expected(at)
             flow = topic.latest_flow(at.topic, at.partition)
             if flow is None:
                 assert not complete
@@ -384,16 +424,16 @@ class MirrorWorld:
             assert offset_map is not None
             place = {
                 record.offset: copy.offset
-                for record, copy in zip(writer.expected, self.copies(at), strict=False)
+                for record, copy in zip(expected, self.copies(at), strict=False)
             }
             for run in offset_map.runs():
                 for index in range(run.records_count):
                     assert place.get(run.source_offset + index) == run.target_offset + index, run
             mapped = sum(run.records_count for run in offset_map.runs())
-            known = sum(r.offset < offset_map.source_next for r in writer.expected)
+            known = sum(r.offset < offset_map.source_next for r in expected)
             assert mapped == known, (at, mapped, known)
             if complete:
-                assert mapped == len(writer.expected)
+                assert mapped == len(expected)
 
 
 def read_map_topic(target: SimCluster) -> MapTopic:

@@ -17,8 +17,16 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import FlowState, LinkState
 from mirror_maker.policy import remote_topic
 
-from .kafka_double import Killed, SimClient, SimPartition
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
+from .kafka_double import SimClient, SimPartition
+from .mirror_world import (
+    LIMITS,
+    TOPIC,
+    KillAtStep,
+    MirrorWorld,
+    SimWorker,
+    SourceWriter,
+    read_map_topic,
+)
 from .virtual_time import run_virtually
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "60")))
@@ -38,21 +46,6 @@ def test_a_worker_copies_everything_once() -> None:
         await worker.stop()
 
     run_virtually(scenario())
-
-
-class KillAtStep:
-    """Raises Killed at the nth step of the process, and notes how many there were."""
-
-    def __init__(self, step: int | None) -> None:
-        self.at = step
-        self.count = 0
-        self.killed = asyncio.Event()
-
-    def __call__(self) -> None:
-        self.count += 1
-        if self.at is not None and self.count >= self.at:
-            self.killed.set()
-            raise Killed
 
 
 async def _killed_at(seed: int, step: int | None) -> int:

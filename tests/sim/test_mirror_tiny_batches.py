@@ -14,8 +14,7 @@ from local_cluster.wire.errors import ErrorCode
 from mirror_maker.passthrough import CopyPath
 from mirror_maker.policy import remote_topic
 
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
-from .test_mirror import KillAtStep
+from .mirror_world import LIMITS, TOPIC, KillAtStep, MirrorWorld, SimWorker
 from .virtual_time import run_virtually
 
 

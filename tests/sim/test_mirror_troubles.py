@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from random import Random
+
+import pytest
 
 from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.model import FlowState, LinkState
 from mirror_maker.trouble import Policies, Trouble
 
-from .mirror_world import MirrorWorld
+from .mirror_world import KillAtStep, MirrorWorld
 from .virtual_time import run_virtually
 
 
@@ -95,5 +100,233 @@ def test_authorization_lost_and_regained() -> None:
         world.check_copies()
         world.check_map(complete=True)
         await worker.stop()
+
+    run_virtually(scenario())
+
+
+SKIP = Policies(
+    out_of_range="skip", corrupt="skip", too_large="skip", unsupported_codec="skip",
+    timestamp="skip", rejected="skip",
+)  # fmt: skip
+
+
+def _is_bad(record: Record) -> bool:
+    """One record in eight, by what it holds; so every worker meets the same ones."""
+    return (record.value or record.key or b"0")[-1] % 8 == 3
+
+
+def _refuse_bad_records(world: MirrorWorld, code: ErrorCode) -> None:
+    world.link_settings = {"on": SKIP}
+    world.target.refuse_records = lambda records: code if any(map(_is_bad, records)) else None
+
+
+def _check_skipped(world: MirrorWorld, reason: Trouble) -> None:
+    """The journal has the bad records and no others, each once."""
+    for at, writer in zip(world.partitions, world.writers, strict=True):
+        gaps = world.gaps(at)
+        assert [gap.reason for gap in gaps] == [reason] * len(gaps)
+        assert all(gap.records_count == 1 for gap in gaps)
+        skipped = [r for r in writer.expected if r not in world.expected(at)]
+        assert skipped == [r for r in writer.expected if _is_bad(r)]
+        assert len(gaps) == len(skipped), at
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (ErrorCode.invalid_timestamp, Trouble.TIMESTAMP),
+        (ErrorCode.invalid_record, Trouble.REJECTED),
+        (ErrorCode.message_too_large, Trouble.TOO_LARGE),
+    ],
+)
+def test_just_the_records_that_the_target_refuses_are_skipped(
+    code: ErrorCode, reason: Trouble
+) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(31)
+        _refuse_bad_records(world, code)
+        world.write(40)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        world.write(10)
+        await world.settle(worker)
+        _check_skipped(world, reason)
+        world.check_copies()
+        world.check_map(complete=True)
+        gaps = worker.flows[0].gaps()
+        assert gaps, "the status shows them"
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_batches_over_the_limit_are_split_whatever_the_policy() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(32)
+
+        def refuse(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
+            is_data = not at.topic.endswith(".internal")
+            return ErrorCode.message_too_large if is_data and header.size_bytes > 110 else None
+
+        world.target.refuse = refuse
+        world.write(60)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        world.check_copies()
+        world.check_map(complete=True)
+        assert not any(world.gaps(at) for at in world.partitions)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_codec_that_the_target_refuses_is_skipped_batch_by_batch() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(33)
+        world.link_settings = {"on": SKIP}
+
+        def refuse(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
+            return ErrorCode.unsupported_compression_type if header.codec == 3 else None
+
+        world.target.refuse = refuse
+        world.write(60)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        world.check_copies()
+        world.check_map(complete=True)
+        for at, writer in zip(world.partitions, world.writers, strict=True):
+            gaps = world.gaps(at)
+            assert {gap.reason for gap in gaps} == {Trouble.UNSUPPORTED_CODEC}
+            missing = len(writer.expected) - len(world.expected(at))
+            assert sum(gap.records_count or 0 for gap in gaps) == missing > 0
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_retention_overtakes_and_the_copy_goes_on_behind_the_gap() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(34, partitions=1)
+        world.link_settings = {"on": SKIP}
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        await worker.stop()
+        end = world.writers[0].expected[-1].offset + 1
+        world.write(30)
+        partition = world.source.partition(world.partitions[0])
+        header, _ = partition.batches[-5]
+        partition.log_start_offset = header.base_offset
+        second = await world.worker("w")
+        await world.settle(second)
+        (gap,) = world.gaps(world.partitions[0])
+        assert (gap.reason, gap.source_to) == (Trouble.OUT_OF_RANGE, header.base_offset)
+        assert end <= gap.source_from < header.base_offset
+        assert gap.records_count is None
+        world.check_copies()
+        world.check_map(complete=True)
+        # The map stays exact over the gap: what is missing translates like what follows it.
+        replicator = second.flows[0].replicator
+        assert replicator is not None
+        translate = replicator.offset_map.translate
+        assert translate(gap.source_from) == translate(header.base_offset)
+        assert translate(gap.source_from).target_offset == gap.target_offset
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(35, partitions=1)
+        world.link_settings = {"on": SKIP}
+        world.write(20)
+        partition = world.source.partition(world.partitions[0])
+        broken = bytearray(partition.batches[-1][1])
+        broken[-1] ^= 0xFF
+        base_offset = partition.log_end_offset
+        partition.place(broken, base_offset)
+        worker = await world.worker("w")
+        # Nothing sound follows: nobody can say where the broken batch ends.
+        partition.commit(partition.log_end_offset)
+        flow = await worker.until_troubled(Trouble.CORRUPT, FlowState.PAUSED)
+        assert world.gaps(flow.source) == []
+        world.write(20)
+        await world.settle(worker)
+        (gap,) = world.gaps(flow.source)
+        assert gap.reason == Trouble.CORRUPT
+        assert gap.source_from <= base_offset < (gap.source_to or 0)
+        assert len(world.expected(flow.source)) == len(world.writers[0].expected)
+        world.check_copies()
+        world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+async def _skipping_and_killed_at(seed: int, step: int | None) -> int:
+    world = MirrorWorld(seed, partitions=1)
+    _refuse_bad_records(world, ErrorCode.invalid_timestamp)
+    world.write(5)
+    kill = KillAtStep(step)
+    first = await world.worker("w", kill)
+    if step is None:
+        await world.settle(first)
+        await first.kill()
+        return kill.count
+    with suppress(TimeoutError):
+        async with asyncio.timeout(30):
+            await kill.killed.wait()
+    await first.kill()
+    world.check_prefix()
+    world.check_map(complete=False)
+    world.write(2)
+    second = await world.worker("w")
+    await world.settle(second)
+    _check_skipped(world, Trouble.TIMESTAMP)
+    world.check_copies()
+    world.check_map(complete=True)
+    await second.stop()
+    return kill.count
+
+
+def test_killed_at_every_step_while_skipping() -> None:
+    """One entry per gap, and nothing lost, doubled or out of order around it."""
+    steps = run_virtually(_skipping_and_killed_at(4, None))
+    assert steps > 100
+    for step in range(1, steps + 1):
+        run_virtually(_skipping_and_killed_at(4, step))
+
+
+@pytest.mark.parametrize("seed", range(20), ids=lambda seed: f"seed-{seed}")
+def test_chaos_while_skipping(seed: int) -> None:
+    """Lost and late requests, kills, and two workers that meet the same gaps at once."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(seed)
+        random = Random(seed)
+        _refuse_bad_records(world, ErrorCode.message_too_large)
+        network = world.network
+        network.lost_request, network.lost_answer = random.choice(((0.0, 0.0), (0.02, 0.02)))
+        network.late_arrival = random.choice((0.0, 0.05))
+        world.write(20)
+        workers = [await world.worker("w0")]
+        for turn in range(random.randint(2, 5)):
+            await asyncio.sleep(random.uniform(0.0, 0.6))
+            world.write(random.randint(0, 10))
+            world.check_prefix()
+            if random.random() < 0.5:
+                await workers.pop().kill()
+            workers.append(await world.worker(f"w{turn + 1}"))
+            world.check_map(complete=False)
+        network.heal()
+        while len(workers) > 1:
+            await workers.pop(random.randrange(len(workers))).kill()
+        await world.settle(workers[0])
+        await asyncio.sleep(5)
+        _check_skipped(world, Trouble.TOO_LARGE)
+        world.check_copies()
+        world.check_map(complete=True)
+        await workers[0].stop()
 
     run_virtually(scenario())

@@ -15,7 +15,7 @@ def flow(**changes: object) -> dict[str, Any]:
     return {
         "topic": "t", "partition": 0, "state": "RUNNING", "lag_records": 5, "lag_bytes": None,
         "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
-        "batches_left_out": 2, "trouble": None,
+        "batches_left_out": 2, "trouble": None, "gaps_by_reason": {},
         "batches": {"passthrough": 3, "holes": 0}, **changes,
     }  # fmt: skip
 
@@ -43,9 +43,11 @@ def test_unknown_values_have_no_sample() -> None:
 
 
 def test_a_failed_partition_shows() -> None:
-    text = render_metrics(status(flow(state="FAILED", trouble="too_large")))
+    gaps = {"out_of_range": 2}
+    text = render_metrics(status(flow(state="FAILED", trouble="too_large", gaps_by_reason=gaps)))
     labels = r'link="l\"1",topic="t",partition="0"'
     assert f"heliograph_mirror_failed{{{labels}}} 1\n" in text
+    assert f'heliograph_mirror_gaps{{{labels},reason="out_of_range"}} 2\n' in text
     assert f'heliograph_mirror_trouble{{{labels},trouble="too_large"}} 1\n' in text
 
 

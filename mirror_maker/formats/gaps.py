@@ -1,0 +1,155 @@
+"""The journal of gaps of one link: what was not copied, why, and where it is missing.
+
+Topic: `heliograph-gaps.<link>.internal` on the target, one partition, compacted. Key and value are
+JSON objects; both carry `"version": 1`.
+
+    key    source_topic, partition, source_topic_id, target_topic_id, source_from, nonce
+    value  link, target_topic, source_to, records_count, reason, detail, target_offset,
+           noticed_at_ms, worker_id
+
+Meaning: the source offsets [source_from, source_to) are not copied. `records_count` is how many
+copyable records they held, null where nobody can know. `source_to` is null where the gap has no
+end of its own: the topic was deleted, or its log cut back, and the copy went on anew. The copies
+of what precedes the gap lie below `target_offset`, those of what follows at or above it. `reason`
+is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `detail` a sentence.
+
+Of several entries of a flow at the same `source_from` the first in log order holds: two workers
+may have met the same gap. The nonce keeps their entries apart, so that compaction cannot replace
+one by the other. Nothing is copied beyond a gap before its entry was written and read back.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .records import FlowKey, MapFormatError
+
+GAPS_VERSION: Final = 1
+
+
+def gaps_topic_name(link: str) -> str:
+    """Name of the link's journal topic; MM2's pattern for internal topics leaves it alone."""
+    return f"heliograph-gaps.{link}.internal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Source offsets [source_from, source_to) that were not copied."""
+
+    flow: FlowKey
+    nonce: int
+    link: str
+    target_topic: str
+    source_from: int
+    source_to: int | None
+    records_count: int | None
+    reason: str
+    detail: str
+    target_offset: int
+    noticed_at_ms: int
+    worker_id: str
+
+
+def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
+    """Key and value of an entry."""
+    value = {
+        "version": GAPS_VERSION,
+        "link": gap.link,
+        "target_topic": gap.target_topic,
+        "source_to": gap.source_to,
+        "records_count": gap.records_count,
+        "reason": gap.reason,
+        "detail": gap.detail,
+        "target_offset": gap.target_offset,
+        "noticed_at_ms": gap.noticed_at_ms,
+        "worker_id": gap.worker_id,
+    }
+    return encode_gap_key(gap), json.dumps(value).encode()
+
+
+def encode_gap_key(gap: Gap) -> bytes:
+    """The key alone; a null value under it takes the entry back."""
+    key = {
+        "version": GAPS_VERSION,
+        "source_topic": gap.flow.source_topic,
+        "partition": gap.flow.partition,
+        "source_topic_id": str(gap.flow.source_topic_id),
+        "target_topic_id": str(gap.flow.target_topic_id),
+        "source_from": gap.source_from,
+        "nonce": gap.nonce,
+    }
+    return json.dumps(key).encode()
+
+
+def decode_gap(key: bytes, value: bytes) -> Gap:
+    """Read an entry. Raises MapFormatError."""
+    try:
+        k, v = _object(key), _object(value)
+        flow = FlowKey(
+            str(k["source_topic"]),
+            int(k["partition"]),
+            uuid.UUID(k["source_topic_id"]),
+            uuid.UUID(k["target_topic_id"]),
+        )
+        return Gap(
+            flow=flow,
+            nonce=int(k["nonce"]),
+            link=str(v["link"]),
+            target_topic=str(v["target_topic"]),
+            source_from=int(k["source_from"]),
+            source_to=_optional(v["source_to"]),
+            records_count=_optional(v["records_count"]),
+            reason=str(v["reason"]),
+            detail=str(v["detail"]),
+            target_offset=int(v["target_offset"]),
+            noticed_at_ms=int(v["noticed_at_ms"]),
+            worker_id=str(v["worker_id"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MapFormatError(f"no journal entry: {error!r}") from error
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(data)
+    if found["version"] != GAPS_VERSION:
+        raise MapFormatError(f"journal version {found['version']}, {GAPS_VERSION} is known")
+    return found
+
+
+def _optional(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+class GapJournal:
+    """A whole journal topic, replayed: feed every record in log order, ask at any time."""
+
+    def __init__(self) -> None:
+        self._entries: dict[FlowKey, dict[bytes, Gap]] = {}
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
+        if key is None:
+            raise MapFormatError("a record without a key")
+        if value is None:
+            for entries in self._entries.values():
+                entries.pop(key, None)
+            return
+        gap = decode_gap(key, value)
+        # A repeated entry keeps its place: the first in log order holds.
+        self._entries.setdefault(gap.flow, {}).setdefault(key, gap)
+
+    def gaps(self, flow: FlowKey) -> list[Gap]:
+        """The gaps of a flow that hold, ascending."""
+        holding: dict[int, Gap] = {}
+        for gap in self._entries.get(flow, {}).values():
+            holding.setdefault(gap.source_from, gap)
+        return [holding[source_from] for source_from in sorted(holding)]
+
+    def all_gaps(self) -> Iterator[Gap]:
+        """Every gap that holds, by flow as first met, ascending within a flow."""
+        for flow in self._entries:
+            yield from self.gaps(flow)

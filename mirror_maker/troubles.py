@@ -1,0 +1,147 @@
+"""One flow's dealings with trouble: cut smaller, skip and write down, or wait.
+
+`overcome` does what lets the copy go on; what it leaves is waited for by `wait`, for a growing
+pause or until an operator asks, as the link's policy says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from local_cluster.client.model import TopicPartition
+
+from .back_off import BackOff
+from .cutting import Cutting
+from .formats import FlowKey
+from .model import FlowFailedError, FlowState
+from .replicator import PartitionReplicator
+from .resuming import LinkContext
+from .skipping import (
+    OutOfRangeError,
+    RefusedBatchError,
+    explain_out_of_range,
+    learn_batch_limit,
+    note_gap,
+)
+from .trouble import Trouble
+
+logger = logging.getLogger(__name__)
+
+
+class Troubles:
+    """What a flow has learned from trouble, and how it waits in it."""
+
+    def __init__(self, context: LinkContext, name: str, target: TopicPartition) -> None:
+        limits = context.limits
+        self.cutting = Cutting()
+        self._context = context
+        self._name = name
+        self._target = target
+        self._back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, context.random)
+        self._pauses = BackOff(limits.pause_ms_min, limits.pause_ms_max, context.random)
+        self._told: str | None = None
+        """What is in the process log already, until records are copied again."""
+        self._retry = asyncio.Event()
+        self._is_stopping = False
+
+    # -- overcoming -----------------------------------------------------------------------------
+
+    async def overcome(
+        self,
+        error: FlowFailedError,
+        flow: FlowKey | None,
+        replicator: PartitionReplicator | None,
+        flush_map: Callable[[], Awaitable[None]],
+    ) -> FlowFailedError | None:
+        """Make it possible to go on, or tell what to wait for. Raises KafkaError: try again.
+
+        `replicator` is the one that met the trouble, drained; None where the proof met it.
+        """
+        if flow is not None and isinstance(error, OutOfRangeError):
+            error = await explain_out_of_range(self._context, flow, error.position)
+        if isinstance(error, RefusedBatchError) and await self._cut_smaller(error):
+            return None
+        if (
+            self._context.settings.on.of(error.trouble) == "skip"
+            and error.gap is not None
+            and flow is not None
+            and replicator is not None
+        ):
+            await self._skip(error, error.gap.source_from, flow, replicator, flush_map)
+            return None
+        return error
+
+    async def _cut_smaller(self, error: RefusedBatchError) -> bool:
+        """Whether the refused batch will be sent in pieces: as it is too large, or in search of
+        the record that is to be skipped."""
+        if error.refused.records_count == 1:
+            return False
+        if error.trouble is Trouble.TOO_LARGE:
+            refused_bytes = len(error.refused.data)
+            self.cutting.limit(
+                await learn_batch_limit(self._context, self._target.topic, refused_bytes)
+            )
+        elif error.is_by_record and self._context.settings.on.of(error.trouble) == "skip":
+            self.cutting.suspect(error.refused)
+        else:
+            return False
+        logger.info("%s: sent again in pieces: %s", self._name, error)
+        return True
+
+    async def _skip(
+        self,
+        error: FlowFailedError,
+        source_from: int,
+        flow: FlowKey,
+        replicator: PartitionReplicator,
+        flush_map: Callable[[], Awaitable[None]],
+    ) -> None:
+        if replicator.source_next != source_from or not self._context.lease.is_valid():
+            # Something before the gap is not acknowledged: it comes first.
+            await self._context.clock.sleep(self._back_off.next_ms())
+            return
+        await flush_map()
+        target_offset = replicator.block.target_next
+        gap = await note_gap(self._context, flow, self._target, target_offset, error)
+        logger.warning("%s: skipped (%s): %s", self._name, gap.reason, gap.detail)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def state_of(self, error: FlowFailedError) -> FlowState:
+        """How a flow is called that stands still for this."""
+        # What should be skipped but has no end that could be told is tried again as well.
+        is_failed = self._context.settings.on.of(error.trouble) == "fail"
+        return FlowState.FAILED if is_failed else FlowState.PAUSED
+
+    async def wait(self, error: FlowFailedError) -> None:
+        """Return when it is time to try again."""
+        if str(error) != self._told:
+            self._told = str(error)
+            logger.error("%s: %s (%s)", self._name, error, error.trouble)
+        self._retry.clear()
+        if self._is_stopping:
+            return
+        if self.state_of(error) is FlowState.FAILED:
+            await self._retry.wait()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pauses.next_ms() / 1000):
+                await self._retry.wait()
+
+    def retry(self) -> None:
+        """End a wait."""
+        self._retry.set()
+
+    def stop(self) -> None:
+        """End a wait, and let none begin."""
+        self._is_stopping = True
+        self._retry.set()
+
+    def passed(self) -> None:
+        """Records were copied again."""
+        self._told = None
+        self._back_off.reset()
+        self._pauses.reset()

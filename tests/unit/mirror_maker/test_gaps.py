@@ -1,0 +1,101 @@
+"""The journal's bytes, which of two entries holds, and offsets that lie in gaps."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from mirror_maker.formats import FlowKey, Gap, GapJournal, MapFormatError, decode_gap, encode_gap
+from mirror_maker.formats.gaps import encode_gap_key, gaps_topic_name
+from mirror_maker.gap_ranges import NO_GAPS, GapRanges
+
+FLOW = FlowKey("t", 3, uuid.UUID(int=1), uuid.UUID(int=2))
+GAP = Gap(
+    flow=FLOW,
+    nonce=7,
+    link="a-b",
+    target_topic="a.t",
+    source_from=100,
+    source_to=120,
+    records_count=None,
+    reason="out_of_range",
+    detail="gone",
+    target_offset=90,
+    noticed_at_ms=1_700_000_000_000,
+    worker_id="w",
+)
+
+
+def test_golden_entry() -> None:
+    key, value = encode_gap(GAP)
+    assert gaps_topic_name("a-b") == "heliograph-gaps.a-b.internal"
+    assert json.loads(key) == {
+        "version": 1,
+        "source_topic": "t",
+        "partition": 3,
+        "source_topic_id": "00000000-0000-0000-0000-000000000001",
+        "target_topic_id": "00000000-0000-0000-0000-000000000002",
+        "source_from": 100,
+        "nonce": 7,
+    }
+    assert json.loads(value) == {
+        "version": 1,
+        "link": "a-b",
+        "target_topic": "a.t",
+        "source_to": 120,
+        "records_count": None,
+        "reason": "out_of_range",
+        "detail": "gone",
+        "target_offset": 90,
+        "noticed_at_ms": 1_700_000_000_000,
+        "worker_id": "w",
+    }
+    assert decode_gap(key, value) == GAP
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"", b"{}"),
+        (b"[1]", b"{}"),
+        (encode_gap(GAP)[0], b'{"version": 1}'),
+        (encode_gap(GAP)[0], encode_gap(GAP)[1].replace(b'"version": 1', b'"version": 2')),
+        (encode_gap(GAP)[0].replace(b"0000-", b"zzzz-"), encode_gap(GAP)[1]),
+    ],
+)
+def test_what_is_no_entry_is_refused(key: bytes, value: bytes) -> None:
+    with pytest.raises(MapFormatError):
+        GapJournal().replay(key, value)
+
+
+def test_the_first_entry_of_a_place_holds() -> None:
+    journal = GapJournal()
+    other = replace(GAP, nonce=8, source_to=130)
+    later = replace(GAP, source_from=50, source_to=60)
+    for gap in (GAP, other, GAP, later):
+        journal.replay(*encode_gap(gap))
+    assert journal.gaps(FLOW) == [later, GAP]
+    assert list(journal.all_gaps()) == [later, GAP]
+    journal.replay(encode_gap_key(GAP), None)
+    assert journal.gaps(FLOW) == [later, other]
+    assert journal.gaps(FLOW._replace(partition=4)) == []
+
+
+def test_ranges() -> None:
+    gaps = GapRanges([(10, 12), (12, 15), (20, 30), (22, 25), (7, 7)])
+    assert [gaps.behind(o) for o in (9, 10, 14, 15, 19, 20, 29, 30)] == [
+        9, 15, 15, 15, 19, 30, 30, 30,
+    ]  # fmt: skip
+    assert [o for o in range(40) if gaps.contains(o)] == [*range(10, 15), *range(20, 30)]
+    assert gaps.covers(10, 15)
+    assert not gaps.covers(10, 16)
+    assert not gaps.covers(9, 12)
+    for start in range(40):
+        for end in range(start + 1, 41):
+            touched = any(gaps.contains(offset) for offset in range(start, end))
+            assert gaps.touches(start, end) == touched, (start, end)
+    assert not NO_GAPS
+    assert NO_GAPS.behind(5) == 5
