@@ -9,7 +9,7 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-offsets-load exactly-once simulate lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -44,6 +44,12 @@ exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for 
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000))
+
+nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECONDS says
+	$(BIN)/python -m tests.nemesis --mix --seconds $(or $(SECONDS),600) $(NEMESIS_OPTIONS)
+
+nemesis-table: $(STAMP)  ## every fault with every workload on real processes, about a minute a row
+	$(BIN)/python -m tests.nemesis $(NEMESIS_OPTIONS)
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
 	$(BIN)/python -m pytest -q -s tests/real/test_offsets_load.py

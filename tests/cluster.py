@@ -116,8 +116,8 @@ class BrokerProcess:
     def _with_port(self) -> BrokerSettings:
         from dataclasses import replace
 
-        listener = replace(self.settings.listeners[0], port=self.port)
-        return replace(self.settings, listeners=(listener,))
+        first, *others = self.settings.listeners
+        return replace(self.settings, listeners=(replace(first, port=self.port), *others))
 
 
 @contextlib.asynccontextmanager

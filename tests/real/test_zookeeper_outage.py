@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.quiet_ports import quiet_port
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -21,37 +18,16 @@ from tests.replicas import (
     leader_of,
     running_cluster,
 )
-from topology.zookeeper import EmbeddedZooKeeper
+from tests.zookeeper_process import ZooKeeperProcess
 
 pytestmark = pytest.mark.real
-
-
-class ZooKeeperProcess:
-    """A ZooKeeper of this test's own, to be stopped and started again."""
-
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir()
-        self.server = EmbeddedZooKeeper(
-            directory=directory, data_directory=directory / "data", port=quiet_port()
-        )
-        for path, text in self.server.files.items():
-            path.write_text(text)
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.server.argv, stderr=subprocess.DEVNULL)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture
 def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
     process = ZooKeeperProcess(tmp_path / "zookeeper")
     yield process
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    process.kill()
 
 
 async def test_producing_goes_on_without_zookeeper(

@@ -1,0 +1,126 @@
+"""The queue: what producers sent and consumers polled, after Jepsen's workload of that name. Pure.
+
+Source: jepsen-io/redpanda, workload/queue.clj. Gaps between offsets are allowed (markers), and so
+is that one producer's records are apart (there is no isolation of writes).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .findings import Findings
+from .set_full import Outcome
+
+Place = tuple[int, int]
+"""(partition, offset)"""
+
+
+class Sent(NamedTuple):
+    """One unique value that was sent, in the order of its producer."""
+
+    producer: str
+    value: str
+    partition: int
+    outcome: Outcome
+    offset: int = -1
+
+
+class Polled(NamedTuple):
+    """One value that a consumer was given, in the order of its polls."""
+
+    consumer: str
+    partition: int
+    offset: int
+    value: str
+    life: int
+    """Counted up whenever the consumer's position may have been set: assignment, seek, start."""
+
+
+def check_queue(
+    sent: Sequence[Sent], polled: Sequence[Polled], groups: Iterable[Sequence[str]] = ()
+) -> Findings:
+    """Anomalies: inconsistent-offset, duplicate, aborted-read, invented, lost-write,
+    nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip.
+
+    `polled` must hold a last consumer that read everything. Each of `groups` names consumers that
+    share one group from the start of the topic, and so have to see everything among them.
+    """
+    findings = Findings()
+    findings.checked.update(sent=len(sent), polled=len(polled))
+    values: dict[Place, set[str]] = defaultdict(set)
+    places: dict[str, set[Place]] = defaultdict(set)
+    told = [(each.partition, each.offset, each.value) for each in sent]
+    told += [(each.partition, each.offset, each.value) for each in polled]
+    for partition, offset, value in told:
+        if offset >= 0:
+            values[partition, offset].add(value)
+            places[value].add((partition, offset))
+    for place, there in values.items():
+        if len(there) > 1:
+            findings.add("inconsistent-offset", f"{place}: {sorted(there)}")
+    for value, at in places.items():
+        if len(at) > 1:
+            findings.add("duplicate", f"{value} at {sorted(at)}")
+    outcomes = {each.value: each.outcome for each in sent}
+    seen = {each.value for each in polled}
+    for value in seen:
+        if value not in outcomes:
+            findings.add("invented", value)
+        elif outcomes[value] is Outcome.REFUSED:
+            findings.add("aborted-read", value)
+    for each in sent:
+        if each.outcome is Outcome.ACKNOWLEDGED and each.value not in seen:
+            findings.add("lost-write", f"{each.value} at {each.partition}/{each.offset}")
+    _check_sends(sent, findings)
+    existing = _offsets(polled)
+    _check_polls(polled, existing, findings)
+    for group in groups:
+        members = frozenset(group)
+        by_group = _offsets([each for each in polled if each.consumer in members])
+        for partition, offsets in by_group.items():
+            for offset in sorted(existing[partition] - offsets):
+                if offset < max(offsets):
+                    findings.add("group-skip", f"{sorted(members)}: {partition}/{offset}")
+    return findings
+
+
+def _offsets(polled: Iterable[Polled]) -> dict[int, set[int]]:
+    offsets: dict[int, set[int]] = defaultdict(set)
+    for each in polled:
+        offsets[each.partition].add(each.offset)
+    return offsets
+
+
+def _check_sends(sent: Iterable[Sent], findings: Findings) -> None:
+    latest: dict[tuple[str, int], int] = {}
+    for each in sent:
+        if each.outcome is Outcome.ACKNOWLEDGED and each.offset >= 0:
+            key = each.producer, each.partition
+            if each.offset <= latest.get(key, -1):
+                findings.add("nonmonotonic-send", f"{each} after offset {latest[key]}")
+            latest[key] = each.offset
+
+
+def _check_polls(
+    polled: Iterable[Polled], existing: dict[int, set[int]], findings: Findings
+) -> None:
+    in_order = {partition: sorted(offsets) for partition, offsets in existing.items()}
+    place = {
+        (partition, offset): index
+        for partition, offsets in in_order.items()
+        for index, offset in enumerate(offsets)
+    }
+    latest: dict[tuple[str, int, int], int] = {}
+    for each in polled:
+        key = each.consumer, each.partition, each.life
+        before = latest.get(key)
+        latest[key] = each.offset
+        if before is None:
+            continue
+        if each.offset <= before:
+            findings.add("nonmonotonic-poll", f"{each} after offset {before}")
+        elif place[each.partition, each.offset] != place[each.partition, before] + 1:
+            missed = in_order[each.partition][place[each.partition, before] + 1]
+            findings.add("poll-skip", f"{each} after offset {before}, and {missed} is there")

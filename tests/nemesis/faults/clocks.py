@@ -1,0 +1,61 @@
+"""A broker's clock is set forward, back, and to and fro (libfaketime)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.nemesis import clock
+from tests.nemesis.cluster import Cluster, ClusterOptions
+from tests.nemesis.faults.fault import OURS, Fault
+
+NODE: Final = 1
+"""It leads what the workloads write first."""
+HOUR_SECONDS: Final = 3_600
+
+
+def _set(cluster: Cluster, seconds: int) -> None:
+    clock.set_offset(cluster.log_directory(NODE).parent, seconds)
+
+
+async def _forward(cluster: Cluster) -> None:
+    _set(cluster, HOUR_SECONDS)
+
+
+async def _back(cluster: Cluster) -> None:
+    _set(cluster, -HOUR_SECONDS)
+
+
+async def _strobe(cluster: Cluster) -> None:
+    for _ in range(20):
+        _set(cluster, HOUR_SECONDS)
+        await cluster.sleep(0.25)
+        _set(cluster, -HOUR_SECONDS)
+        await cluster.sleep(0.25)
+
+
+async def _right(cluster: Cluster) -> None:
+    _set(cluster, 0)
+
+
+def _why_not() -> str | None:
+    return None if clock.library() is not None else "libfaketime is not installed"
+
+
+def _fault(name: str, title: str, inject: object, hold_seconds: float = 9.0) -> Fault:
+    return Fault(
+        name=name,
+        title=title,
+        inject=inject,  # type: ignore[arg-type]
+        mend=_right,
+        hold_seconds=hold_seconds,
+        options=ClusterOptions(clock_node=NODE),
+        systems=(OURS,),
+        why_not=_why_not,
+    )
+
+
+FAULTS: Final = (
+    _fault("clock-forward", "a leader's clock jumps an hour ahead", _forward),
+    _fault("clock-back", "a leader's clock jumps an hour back", _back),
+    _fault("clock-strobe", "a leader's clock jumps to and fro, twice a second", _strobe, 0.0),
+)

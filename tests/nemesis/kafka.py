@@ -1,0 +1,98 @@
+"""Three brokers of Apache Kafka 4.3 (KRaft, broker and controller in one) behind the proxy.
+
+The same faults and workloads as against ours, to show that the checkers are right. There is no
+ZooKeeper; what is between controllers goes through the proxy like what is between brokers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.kafka_from_maven import KafkaProcess, new_cluster_id
+from tests.nemesis import small_disk
+from tests.nemesis.cluster import (
+    NODES,
+    REPLICA_LAG_MS_MAX,
+    SESSION_TIMEOUT_MS,
+    Cluster,
+    ClusterOptions,
+)
+from tests.nemesis.links import CLIENT, Route
+from tests.nemesis.network import Network
+from tests.quiet_ports import quiet_ports
+
+CONFIG = {
+    "inter.broker.listener.name": "INTERNAL",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "num.partitions": "4",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
+    # As in configs/three-brokers.yaml.
+    "auto.create.topics.enable": "true",
+}
+
+
+class KafkaCluster(Cluster):
+    """The quorum of controllers says who is in charge."""
+
+    def log_directory(self, node: int) -> Path:
+        return self.directory / f"kafka-{node}" / "data"
+
+    async def controller(self) -> int:
+        """The leader of the metadata quorum, as its members' files have it."""
+        states = []
+        for node in self.nodes:
+            file = self.log_directory(node) / "__cluster_metadata-0" / "quorum-state"
+            state = json.loads(file.read_text())
+            states.append((state["leaderEpoch"], state["leaderId"]))
+        return int(max(states)[1])
+
+
+@asynccontextmanager
+async def running_kafka_cluster(directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
+    """A cluster that answers; killed at the end. Clocks cannot be set here."""
+    assert options.clock_node is None, "a JVM under libfaketime does not start reliably"
+    ports = quiet_ports(6 * len(NODES))
+    direct, internal, quorum, client, peers, voters = (ports[n::6] for n in range(6))
+    routes = []
+    brokers = {}
+    cluster_id = new_cluster_id()
+    for place, node in enumerate(NODES):
+        routes += [
+            Route(client[place], direct[place], CLIENT, str(node)),
+            Route(peers[place], internal[place], "", str(node)),
+            Route(voters[place], quorum[place], "", str(node)),
+        ]
+        home = directory / f"kafka-{node}"
+        home.mkdir()
+        config = {
+            **CONFIG,
+            "node.id": str(node),
+            "listeners": f"PLAINTEXT://127.0.0.1:{direct[place]},"
+            f"INTERNAL://127.0.0.1:{internal[place]},CONTROLLER://127.0.0.1:{quorum[place]}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client[place]},"
+            f"INTERNAL://127.0.0.1:{peers[place]}",
+            "controller.quorum.voters": ",".join(
+                f"{each}@127.0.0.1:{port}" for each, port in zip(NODES, voters, strict=True)
+            ),
+        }
+        brokers[node] = KafkaProcess(home, direct[place], quorum[place], config,
+                                     cluster_id=cluster_id)  # fmt: skip
+    cluster = KafkaCluster("kafka", directory, brokers, Network(routes), client, None, options)
+    with small_disk.mounted(cluster.log_directory, options.small_disk_node):
+        try:
+            await cluster.network.start()
+            await cluster.start(*NODES)
+            yield cluster
+        finally:
+            await cluster.close()

@@ -1,0 +1,167 @@
+"""One life of a cluster: workloads run, faults come and go, and then everything is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.cluster import Cluster, ClusterOptions
+from tests.nemesis.faults.fault import KAFKA, Fault
+from tests.nemesis.faults.table import FAULTS
+from tests.nemesis.kafka import running_kafka_cluster
+from tests.nemesis.ours import running_ours
+from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, OK, Outcome
+from tests.nemesis.plan import Step
+from tests.nemesis.replicas import check_replicas
+from tests.nemesis.workloads.table import WORKLOADS
+from tests.nemesis.workloads.workload import Workload
+
+PROGRESS: Final = 10
+"""Operations that count as going on again."""
+PROGRESS_SECONDS_MAX: Final = 120.0
+WARM_UP_SECONDS_MAX: Final = 120.0
+
+Say = Callable[[str], None]
+
+
+@asynccontextmanager
+async def running(system: str, directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
+    starting = running_kafka_cluster if system == KAFKA else running_ours
+    async with starting(directory, options) as cluster:
+        yield cluster
+
+
+class Life:
+    """Workloads on one cluster, and what is known of each."""
+
+    def __init__(self, cluster: Cluster, workloads: Sequence[Workload], say: Say) -> None:
+        self._cluster = cluster
+        self._workloads = workloads
+        self._say = say
+        self._failures: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+        self._stuck: set[str] = set()
+        self._findings: dict[str, Findings] = {}
+
+    async def play(self, steps: Sequence[Step]) -> None:
+        """Start, step through the faults, stop, check."""
+        for workload in self._workloads:
+            await workload.prepare()
+        self._cluster.watched_topic = self._workloads[0].topics[0].name
+        for workload in self._workloads:
+            await workload.start()
+        await self._progress(WARM_UP_SECONDS_MAX, "warm-up")
+        for step in steps:
+            await self._step(step)
+        for workload in self._workloads:
+            with contextlib.suppress(TimeoutError):
+                await self._cluster.until_in_sync([topic.name for topic in workload.topics])
+        await asyncio.gather(*(self._guarded(each, each.stop) for each in self._workloads))
+        for workload in self._workloads:
+            await self._guarded(workload, partial(self._check, workload))
+
+    async def _step(self, step: Step) -> None:
+        faults = [FAULTS[name] for name in step.faults]
+        self._say(f"fault: {step}")
+        await asyncio.gather(*(fault.inject(self._cluster) for fault in faults))
+        await asyncio.sleep(step.hold_seconds)
+        for fault in faults:
+            if fault.mend is not None:
+                await fault.mend(self._cluster)
+        await self._cluster.heal()
+        await self._progress(PROGRESS_SECONDS_MAX, "healed")
+        await asyncio.sleep(step.calm_seconds)
+
+    async def _progress(self, seconds_max: float, when: str) -> None:
+        """Wait until every workload has gone on, and note how long each took."""
+        start = time.monotonic()
+        wanted = {each.name: each.progress + PROGRESS for each in self._workloads}
+        waiting = {each.name: each for each in self._workloads}
+        while waiting and time.monotonic() < start + seconds_max:
+            for name, workload in tuple(waiting.items()):
+                if workload.progress >= wanted[name]:
+                    del waiting[name]
+                    seconds = time.monotonic() - start
+                    if when != "warm-up":
+                        self._seconds[name] = max(seconds, self._seconds.get(name, 0.0))
+            await asyncio.sleep(0.02)
+        self._stuck |= set(waiting)
+        took = time.monotonic() - start
+        self._say(f"{when}: {'all go on' if not waiting else sorted(waiting)} after {took:.1f} s")
+
+    async def _guarded(self, workload: Workload, do: Callable[[], object]) -> None:
+        try:
+            done = do()
+            if asyncio.iscoroutine(done):
+                await done
+        except Exception:  # noqa: BLE001 - an outcome like others
+            self._failures.setdefault(workload.name, traceback.format_exc())
+
+    async def _check(self, workload: Workload) -> None:
+        findings = await workload.check()
+        findings.merge(await check_replicas(self._cluster, workload.topics))
+        self._findings[workload.name] = findings
+
+    def outcome(self, workload: Workload, fault: str, seed: int) -> Outcome:
+        name = workload.name
+        findings = self._findings.get(name, Findings())
+        verdict = OK
+        if findings.anomalies:
+            verdict = ANOMALY
+        elif name in self._failures:
+            verdict = FAILED
+        elif name in self._stuck:
+            verdict = NO_PROGRESS
+        return Outcome(
+            system=self._cluster.system,
+            fault=fault,
+            workload=name,
+            verdict=verdict,
+            progress_seconds=self._seconds.get(name),
+            checked=dict(findings.checked),
+            anomalies=dict(findings.anomalies),
+            allowed=dict(findings.allowed),
+            examples=findings.examples,
+            reason=self._failures.get(name, "")[-4000:],
+            seed=seed,
+        )
+
+
+def options_for(faults: Sequence[Fault]) -> ClusterOptions:
+    """What all of these faults need."""
+    options = [fault.options for fault in faults]
+    return ClusterOptions(
+        small_disk_node=next((o.small_disk_node for o in options if o.small_disk_node), None),
+        clock_node=next((o.clock_node for o in options if o.clock_node), None),
+    )
+
+
+async def live(
+    system: str,
+    label: str,
+    steps: Sequence[Step],
+    workload_names: Sequence[str],
+    directory: Path,
+    seed: int,
+    say: Say,
+) -> list[Outcome]:
+    """The outcomes of one life; `label` is what the table calls its faults."""
+    faults = [FAULTS[name] for step in steps for name in step.faults]
+    directory.mkdir(parents=True, exist_ok=True)
+    async with running(system, directory, options_for(faults)) as cluster:
+        workloads = []
+        for number, name in enumerate(workload_names):
+            home = directory / f"workload-{name}"
+            home.mkdir()
+            workloads.append(WORKLOADS[name](cluster, home, seed + number))
+        life = Life(cluster, workloads, say)
+        await life.play(steps)
+        return [life.outcome(workload, label, seed) for workload in workloads]

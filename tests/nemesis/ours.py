@@ -1,0 +1,87 @@
+"""Three brokers of ours and a ZooKeeper, all behind the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from local_cluster.settings import BrokerSettings, Listener
+from tests.cluster import DEVELOPMENT_CONFIG, BrokerProcess
+from tests.nemesis import clock, small_disk
+from tests.nemesis.cluster import (
+    NODES,
+    REPLICA_LAG_MS_MAX,
+    SESSION_TIMEOUT_MS,
+    Cluster,
+    ClusterOptions,
+)
+from tests.nemesis.links import CLIENT, ZOOKEEPER, Route
+from tests.nemesis.network import Network
+from tests.quiet_ports import quiet_ports
+from tests.replicas import THREE_BROKERS
+from tests.zookeeper_process import ZooKeeperProcess
+
+
+class OurCluster(Cluster):
+    """Brokers keep to their log directories; ZooKeeper says who is in charge."""
+
+    def log_directory(self, node: int) -> Path:
+        return _log_directory(self.directory, node)
+
+    async def controller(self) -> int:
+        async with self.client() as client:
+            return (await client.metadata([])).controller_id
+
+
+def _log_directory(directory: Path, node: int) -> Path:
+    return directory / f"broker-{node}" / "log"
+
+
+@asynccontextmanager
+async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
+    """A cluster that answers; killed at the end."""
+    zookeeper = ZooKeeperProcess(directory / "zookeeper")
+    ports = quiet_ports(5 * len(NODES))
+    direct, internal, client, peers, keeper = (ports[n::5] for n in range(5))
+    routes = []
+    brokers = {}
+    for place, node in enumerate(NODES):
+        routes += [
+            Route(client[place], direct[place], CLIENT, str(node)),
+            Route(peers[place], internal[place], "", str(node)),
+            Route(keeper[place], zookeeper.server.port, str(node), ZOOKEEPER),
+        ]
+        home = directory / f"broker-{node}"
+        home.mkdir()
+        settings = BrokerSettings(
+            cluster="nemesis",
+            broker_id=node,
+            listeners=(
+                # The first one is the one that BrokerProcess knows.
+                Listener(name="PLAINTEXT", host="127.0.0.1", port=direct[place],
+                         advertised_port=client[place]),
+                Listener(name="INTERNAL", host="127.0.0.1", port=internal[place],
+                         advertised_port=peers[place]),
+            ),
+            inter_broker_listener="INTERNAL",
+            zookeeper_connect=f"127.0.0.1:{keeper[place]}/nemesis",
+            zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
+            log_dir=str(_log_directory(directory, node)),
+            ready_file=str(home / "ready.json"),
+            config={
+                **DEVELOPMENT_CONFIG,
+                **THREE_BROKERS,
+                "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
+            },
+        )  # fmt: skip
+        environment = clock.environment(home) if options.clock_node == node else {}
+        brokers[node] = BrokerProcess(settings, home, port=direct[place], environment=environment)
+    cluster = OurCluster("ours", directory, brokers, Network(routes), client, zookeeper, options)
+    with small_disk.mounted(cluster.log_directory, options.small_disk_node):
+        try:
+            await cluster.network.start()
+            await cluster.start(*NODES)
+            yield cluster
+        finally:
+            await cluster.close()

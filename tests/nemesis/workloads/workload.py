@@ -1,0 +1,122 @@
+"""What a workload is: clients that run while faults happen, and a check of all they saw.
+
+A workload's clients know nothing of the faults. They repeat what may be repeated, note what is
+unknown as unknown, and end with an exception only where a client library says "fatal" and means it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from local_cluster.client.model import NewTopic
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.cluster import Cluster
+
+THREAD_END_SECONDS_MAX: Final = 180.0
+DELIVERY_MS_MAX: Final = 120_000
+"""How long outside clients try to deliver; what is not acknowledged by then is unknown."""
+SESSION_MS: Final = 6_000
+LIBRDKAFKA: Final[Mapping[str, Any]] = {
+    # It would tell of every connection that a fault ends.
+    "log_level": 0,
+    # Otherwise it may wait for ever once all brokers were down: transactions/README.md.
+    "metadata.recovery.strategy": "none",
+    "socket.timeout.ms": 10_000,
+    "reconnect.backoff.max.ms": 1_000,
+    "topic.metadata.refresh.interval.ms": 5_000,
+}
+"""Of every client of librdkafka's here."""
+
+
+class Workload(ABC):
+    """One life: `prepare`, `start`, faults meanwhile, `stop`, `check`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs_java: ClassVar[bool] = False
+
+    def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.random = random.Random(seed)
+        self.progress = 0
+        """Operations that succeeded so far: what grows when the cluster serves."""
+
+    @property
+    @abstractmethod
+    def topics(self) -> Sequence[NewTopic]:
+        """Created before the workload starts; their replicas are compared in the end."""
+
+    async def prepare(self) -> None:
+        """Create the topics."""
+        await self.cluster.create_topics(*self.topics)
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start the clients and return."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End them, and wait for what is in flight. Raises what ended one of them early."""
+
+    @abstractmethod
+    async def check(self) -> Findings:
+        """What was seen, and what is there now, judged."""
+
+
+class Worker(threading.Thread):
+    """A client in a thread; `work` runs until `stopping` is set."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.stopping = threading.Event()
+        self.failure: str | None = None
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException:  # noqa: BLE001 - told when the worker is ended
+            self.failure = traceback.format_exc()
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, but not past the end."""
+        self.stopping.wait(seconds)
+
+    async def end(self) -> None:
+        """Wait for the thread. Raises RuntimeError where it failed or hangs."""
+        self.stopping.set()
+        await asyncio.to_thread(self.join, THREAD_END_SECONDS_MAX)
+        if self.is_alive():
+            raise RuntimeError(f"client {self.name} hangs")
+        if self.failure is not None:
+            raise RuntimeError(f"client {self.name} failed:\n{self.failure}")
+
+
+async def end_all(workers: Sequence[Worker]) -> None:
+    """End workers side by side. Raises the first failure."""
+    for worker in workers:
+        worker.stopping.set()
+    results = await asyncio.gather(*(worker.end() for worker in workers), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def spread_topic(name: str, partitions: int, **configs: str) -> NewTopic:
+    """A topic on all three brokers, led by brokers 1 and 2: broker 3 only follows."""
+    orders = ((1, 2, 3), (2, 3, 1))
+    return NewTopic(
+        name=name,
+        assignments={index: orders[index % 2] for index in range(partitions)},
+        configs={key.replace("_", "."): value for key, value in configs.items()},
+    )

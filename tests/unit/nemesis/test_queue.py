@@ -1,0 +1,58 @@
+"""The queue checker notices every planted anomaly, and nothing in a good history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.nemesis.checkers.queue import Polled, Sent, check_queue
+from tests.nemesis.checkers.set_full import Outcome
+
+VALUES = ("a", "b", "c", "d")
+SENT = [Sent("p", value, 0, Outcome.ACKNOWLEDGED, n) for n, value in enumerate(VALUES)]
+LAST = [Polled("last", 0, n, value, 0) for n, value in enumerate(VALUES)]
+
+
+def polls(consumer: str, offsets: Sequence[int], life: int = 0) -> list[Polled]:
+    return [Polled(consumer, 0, n, VALUES[n], life) for n in offsets]
+
+
+def test_a_good_history_is_good() -> None:
+    refused = Sent("p", "x", 0, Outcome.REFUSED)
+    unknown = Sent("p", "y", 0, Outcome.UNKNOWN)
+    group = [*polls("m", [0, 1]), *polls("n", [1, 2, 3])]
+    seeks = [*polls("s", [2, 3], life=1), *polls("s", [0, 1], life=2)]
+    polled = [*LAST, *group, *seeks]
+    assert not check_queue([*SENT, refused, unknown], polled, [["m", "n"]]).anomalies
+
+
+def test_gaps_between_offsets_are_allowed() -> None:
+    sent = [Sent("p", "a", 0, Outcome.ACKNOWLEDGED, 0), Sent("p", "b", 0, Outcome.ACKNOWLEDGED, 5)]
+    polled = [Polled("last", 0, 0, "a", 0), Polled("last", 0, 5, "b", 0)]
+    assert not check_queue(sent, polled).anomalies
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "polled"),
+    [
+        ("inconsistent-offset", [], [Polled("m", 0, 1, "c", 0)]),
+        ("duplicate", [], [Polled("m", 1, 0, "a", 0)]),
+        ("aborted-read", [Sent("q", "x", 0, Outcome.REFUSED)], [Polled("m", 0, 9, "x", 0)]),
+        ("invented", [], [Polled("m", 0, 9, "x", 0)]),
+        ("lost-write", [Sent("q", "x", 0, Outcome.ACKNOWLEDGED, 9)], []),
+        ("nonmonotonic-poll", [], polls("m", [0, 1, 1])),
+        ("poll-skip", [], polls("m", [0, 2])),
+        ("nonmonotonic-send", [Sent("p", "d", 0, Outcome.ACKNOWLEDGED, 3)], []),
+    ],
+)
+def test_a_planted_anomaly_is_noticed(
+    kind: str, sent: Sequence[Sent], polled: Sequence[Polled]
+) -> None:
+    assert kind in check_queue([*SENT, *sent], [*LAST, *polled]).anomalies
+
+
+def test_a_group_has_to_see_everything() -> None:
+    polled = [*LAST, *polls("m", [0, 1]), *polls("n", [3])]
+    assert set(check_queue(SENT, polled, [["m", "n"]]).anomalies) == {"group-skip"}
+    assert not check_queue(SENT, [*LAST, *polls("m", [0, 1])], [["m", "n"]]).anomalies
