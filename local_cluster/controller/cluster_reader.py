@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from local_cluster.controller import znodes
 from local_cluster.controller.cluster_state import Loaded, Reassignment, SeenTopic
 from local_cluster.controller.coordination import (
+    READ_MANY_MAX,
     CommitConflict,
     Coordination,
     SetPayload,
@@ -109,8 +110,16 @@ class ClusterReader:
 
     async def topics(self, names: Iterable[str]) -> dict[str, SeenTopic | None]:
         """The named topics, None for one that is gone; an unreadable one is left out."""
-        found = await gather_bounded(names, self._topic)
-        return {name: topic for name, topic in found if not isinstance(topic, ValueError)}
+        found = dict(await gather_bounded(names, self._assignment))
+        there = [name for name, topic in found.items() if isinstance(topic, znodes.TopicAssignment)]
+        # After the topics: a tool writes the configs of a topic before the topic.
+        paths = {name: znodes.topic_config_path(name) for name in there}
+        configs = await self._read_many(paths)
+        return {
+            name: None if topic is None else seen_topic(topic, _read_configs(paths[name], configs[name]))
+            for name, topic in found.items()
+            if not isinstance(topic, ValueError)
+        }
 
     async def topic_names(self) -> tuple[str, ...]:
         return await self._coordination.children(znodes.TOPICS, watch=True)
@@ -124,12 +133,13 @@ class ClusterReader:
     ) -> dict[tuple[str, int], ReadState]:
         """States of partitions, given their replicas; one without a znode is left out."""
 
-        async def read(key: tuple[str, int]) -> ReadState | None:
-            znode = await self._coordination.read(znodes.state_path(*key))
-            return None if znode is None else _read_state(key, znode, replicas[key])
-
-        found = await gather_bounded(replicas, read)
-        return {key: state for key, state in found if state is not None}
+        found = await self._read_many({key: znodes.state_path(*key) for key in replicas})
+        states = {}
+        for key, znode in found.items():
+            state = None if znode is None else _read_state(key, znode, replicas[key])
+            if state is not None:
+                states[key] = state
+        return states
 
     async def configs(self, topic: str) -> dict[str, str]:
         """A topic's configs; none where the znode is missing or unreadable."""
@@ -142,17 +152,29 @@ class ClusterReader:
     # -- inside -----------------------------------------------------------------------------
 
     async def _configs(self, path: str) -> dict[str, str]:
-        znode = await self._coordination.read(path)
-        try:
-            return znodes.decode_config(znode.payload) if znode else {}
-        except ValueError:
-            log.error("%s is unreadable; the defaults are gone by", path)
-            return {}
+        return _read_configs(path, await self._coordination.read(path))
 
     async def _broker_configs(self) -> dict[str, dict[str, str]]:
         names = await self._coordination.children(znodes.BROKER_CONFIGS)
         found = await gather_bounded(names, self.broker_configs)
         return {entity: configs for entity, configs in found if configs}
+
+    async def _read_many(self, paths: Mapping[Key, str]) -> dict[Key, Znode | None]:
+        """A znode per key, None where there is none."""
+        keys = list(paths)
+        parts = [
+            tuple(keys[start : start + READ_MANY_MAX])
+            for start in range(0, len(keys), READ_MANY_MAX)
+        ]
+
+        async def read(part: tuple[Key, ...]) -> list[Znode | None]:
+            return await self._coordination.read_many([paths[key] for key in part])
+
+        return {
+            key: znode
+            for part, found in await gather_bounded(parts, read)
+            for key, znode in zip(part, found, strict=True)
+        }
 
     async def _broker(self, broker_id: int) -> BrokerEndpoints | None:
         path = znodes.broker_id_path(broker_id)
@@ -165,7 +187,8 @@ class ClusterReader:
             log.error("%s is unreadable, the broker is ignored: %s", path, error)
             return None
 
-    async def _topic(self, name: str) -> SeenTopic | ValueError | None:
+    async def _assignment(self, name: str) -> znodes.TopicAssignment | ValueError | None:
+        """What the topic's znode says, an id in it; watches it."""
         path = znodes.topic_path(name)
         for _ in range(TOPIC_ID_ATTEMPTS_MAX):
             znode = await self._coordination.read(path, watch=True)
@@ -177,8 +200,7 @@ class ClusterReader:
                 log.error("%s is unreadable, the topic is ignored: %s", path, error)
                 return ValueError(str(error))
             if assignment.topic_id is not None:
-                configs = await self.configs(name)
-                return seen_topic(assignment, configs)
+                return assignment
             await self._add_topic_id(path, znode, assignment)
         return ValueError(f"{path} changes too fast")
 
@@ -211,6 +233,14 @@ def seen_topic(assignment: znodes.TopicAssignment, configs: Mapping[str, str]) -
             for index in moving
         },
     )
+
+
+def _read_configs(path: str, znode: Znode | None) -> dict[str, str]:
+    try:
+        return znodes.decode_config(znode.payload) if znode else {}
+    except ValueError:
+        log.error("%s is unreadable; the defaults are gone by", path)
+        return {}
 
 
 def _read_state(key: tuple[str, int], znode: Znode, replicas: tuple[int, ...]) -> ReadState | None:

@@ -14,6 +14,8 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 ANY_VERSION: Final = -1
+READ_MANY_MAX: Final = 500
+"""Paths of one `read_many`; at Kafka's longest topic names about 150 KiB of request."""
 
 
 class SessionState(Enum):
@@ -116,6 +118,10 @@ class Coordination(Protocol):
 
     async def read(self, path: str, *, watch: bool = False) -> Znode | None:
         """The znode, or None; a watch on an absent path tells of its creation."""
+        ...
+
+    async def read_many(self, paths: Sequence[str]) -> list[Znode | None]:
+        """At most READ_MANY_MAX znodes, in the order of the paths, without a watch."""
         ...
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ so that one busy partition holds up no other.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
@@ -23,6 +24,8 @@ from local_cluster.controller.term import Term
 
 STATES_PER_COMMIT_MAX: Final = 500
 """About 150 KiB, well below ZooKeeper's default limit of 1 MiB per request."""
+COMMITS_IN_FLIGHT_MAX: Final = 8
+"""The next ones are made while ZooKeeper flushes the first."""
 
 Written = dict[TopicPartition, PartitionState]
 
@@ -44,17 +47,28 @@ class StateWriter:
         written: Written = {}
         overtaken: list[TopicPartition] = []
         rooted: set[str] = set()
-        for start in range(0, len(writes), STATES_PER_COMMIT_MAX):
-            part = writes[start : start + STATES_PER_COMMIT_MAX]
-            ops, positions = self._ops(part, rooted, state)
-            try:
-                versions = await self._term.commit(self._coordination, ops)
-            except CommitConflict:
-                for write in part:
-                    await self._write_alone(write, written, overtaken)
-                continue
-            for write, position in zip(part, positions, strict=True):
-                _note(write, versions[position], written)
+        parts = [
+            writes[start : start + STATES_PER_COMMIT_MAX]
+            for start in range(0, len(writes), STATES_PER_COMMIT_MAX)
+        ]
+        for start in range(0, len(parts), COMMITS_IN_FLIGHT_MAX):
+            together = parts[start : start + COMMITS_IN_FLIGHT_MAX]
+            planned = [self._ops(part, rooted, state) for part in together]
+            # ZooKeeper does them in the order in which they are sent: the one that creates the
+            # root of a topic comes before those that need it.
+            outcomes = await asyncio.gather(
+                *(self._term.commit(self._coordination, ops) for ops, _ in planned),
+                return_exceptions=True,
+            )
+            for part, (_, positions), outcome in zip(together, planned, outcomes, strict=True):
+                if isinstance(outcome, CommitConflict):
+                    for write in part:
+                        await self._write_alone(write, written, overtaken)
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    for write, position in zip(part, positions, strict=True):
+                        _note(write, outcome[position], written)
         return written, overtaken
 
     def _ops(

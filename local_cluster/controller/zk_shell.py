@@ -35,6 +35,7 @@ from local_cluster.controller.coordination import (
     ZkOp,
     Znode,
 )
+from local_cluster.controller.zk_multi_read import send_multi_read, to_znode
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class KazooCoordination:
         self._on_session: Callable[[SessionState], None] = _ignore
         self._stopping = False
         self._session_id = 0
+        self._reads_many = True
         self._client = self._new_client(None)
 
     def subscribe(
@@ -107,7 +109,17 @@ class KazooCoordination:
             # `get` of an absent znode leaves no watch; `exists` does, and may find it by now.
             stat = await self._await(self._client.exists_async(path, watch=watcher))
             return None if stat is None else await self.read(path, watch=True)
-        return Znode(payload or b"", stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+        return to_znode(payload, stat)
+
+    async def read_many(self, paths: Sequence[str]) -> list[Znode | None]:
+        if self._reads_many:
+            try:
+                found: list[Znode | None] = await self._await(send_multi_read(self._client, paths))
+                return found
+            except zk.UnimplementedError:
+                log.warning("this ZooKeeper is older than 3.6: a controller's start takes longer")
+                self._reads_many = False
+        return await asyncio.gather(*map(self.read, paths))
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:
         watcher = self._watched if watch else None

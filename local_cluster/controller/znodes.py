@@ -10,6 +10,7 @@ Not here: reading and writing (zk_shell.py), what to write (fsm.py).
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 import uuid
@@ -62,6 +63,7 @@ STATE_VERSION: Final = 1
 INITIAL_CONTROLLER_EPOCH: Final = 0
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
+STATE_PAYLOADS_KEPT: Final = 1_024
 
 _ENDPOINT: Final = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
 
@@ -232,7 +234,9 @@ class StoredState(NamedTuple):
     controller_epoch: int
 
 
+@functools.lru_cache(maxsize=STATE_PAYLOADS_KEPT)
 def decode_state(payload: bytes) -> StoredState:
+    """Many partitions have the same leader, epoch and ISR, and so the same bytes."""
     body = _decode(payload)
     return StoredState(
         _integer(body, "leader"),

@@ -21,6 +21,7 @@ from local_cluster.clock import SystemClock
 from local_cluster.controller import znodes
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import (
+    READ_MANY_MAX,
     CheckVersion,
     CommitConflict,
     Conflict,
@@ -31,6 +32,7 @@ from local_cluster.controller.coordination import (
 )
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.zk_multi_read import MultiRead
 from local_cluster.controller.zk_shell import SESSION_FILE, KazooCoordination
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
@@ -136,6 +138,26 @@ class TestZooKeeperShell:
         assert znode is not None
         assert (znode.payload, znode.version, znode.ephemeral_owner) == (b"2", 1, 0)
         assert 0 < znode.created_zxid < znode.modified_zxid
+
+    async def test_many_znodes_in_one_request(self, coordination: KazooCoordination) -> None:
+        await coordination.commit([Create("/a", b"1"), Create("/b"), SetPayload("/a", b"22", 0)])
+        names = ["/b", "/none", *["/a"] * (READ_MANY_MAX - 2)]
+        found = await coordination.read_many(names)
+        one_by_one = [await coordination.read(name) for name in names[:3]]
+        assert found == [*one_by_one, *[one_by_one[2]] * (READ_MANY_MAX - 3)]
+        assert one_by_one[1] is None
+
+    async def test_a_server_without_multi_read_is_read_one_by_one(
+        self, coordination: KazooCoordination, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # How any server answers a request that it does not know.
+        monkeypatch.setattr(MultiRead, "type", 999)
+        await coordination.commit([Create("/a", b"1")])
+        for _ in range(2):
+            assert await coordination.read_many(["/a", "/none"]) == [
+                await coordination.read("/a"),
+                None,
+            ]
 
     @pytest.mark.parametrize(
         ("op", "conflict"),

@@ -364,11 +364,15 @@ class ClusterChecks:
         self._seen: dict[tuple[int, int, At], tuple[int, int]] = {}
         """(broker, life, partition): (offset, bytes) up to which it was compared."""
         self._led: set[tuple[int, int, At, int]] = set()
+        self._written: dict[At, znodes.StoredState] = {}
+        """The state that ZooKeeper was seen to have last."""
         self.looks = 0
 
     def look(self) -> None:
         """Between two steps."""
         self.looks += 1
+        for producer in self._world.producers:
+            self._look_at_zookeeper(producer.at)
         for broker in self._world.brokers.values():
             if broker.failure is not None:
                 raise broker.failure
@@ -381,6 +385,21 @@ class ClusterChecks:
                 seen, _ = self._seen.get((broker.id, broker.life, at), (0, 0))
                 if partition.high_watermark > seen:
                     self._compare(broker, partition, at)
+
+    def _look_at_zookeeper(self, at: At) -> None:
+        """States are written by one controller after another, each leader in an epoch of its own."""
+        znode = self._world.zookeeper.tree.get(znodes.state_path(at.topic, at.partition))
+        if znode is None:
+            return
+        state = znodes.decode_state(znode.payload)
+        before = self._written.get(at, state)
+        if state.controller_epoch < before.controller_epoch:
+            raise Anomaly(f"{at}: a deposed controller wrote {state} over {before}")
+        if state.leader_epoch < before.leader_epoch or (
+            state.leader_epoch == before.leader_epoch and state.leader != before.leader
+        ):
+            raise Anomaly(f"{at}: the leader epoch of {state} does not come after that of {before}")
+        self._written[at] = state
 
     def _look_at_leader(self, broker: SimBroker, partition: Partition, at: At) -> None:
         epoch = partition.leader_epoch

@@ -108,6 +108,12 @@ class SimCoordination(FakeCoordination):
         await self._back()
         return answer
 
+    async def read_many(self, paths: Sequence[str]) -> list[Znode | None]:
+        await self._there()
+        answer = await super().read_many(paths)
+        await self._back()
+        return answer
+
     async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:
         await self._there()
         answer = await super().children(path, watch=watch)

@@ -153,6 +153,10 @@ class FakeCoordination:
             self.server.watches.setdefault(path, set()).add(self)
         return self.server.tree.get(path)
 
+    async def read_many(self, paths: Sequence[str]) -> list[Znode | None]:
+        self._check()
+        return [self.server.tree.get(path) for path in paths]
+
     async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:
         self._check()
         if watch:
