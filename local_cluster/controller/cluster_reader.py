@@ -116,7 +116,9 @@ class ClusterReader:
         paths = {name: znodes.topic_config_path(name) for name in there}
         configs = await self._read_many(paths)
         return {
-            name: None if topic is None else seen_topic(topic, _read_configs(paths[name], configs[name]))
+            name: None
+            if topic is None
+            else seen_topic(topic, _read_configs(paths[name], configs[name]))
             for name, topic in found.items()
             if not isinstance(topic, ValueError)
         }

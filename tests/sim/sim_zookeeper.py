@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
+from local_cluster.controller import znodes
 from local_cluster.controller.coordination import (
     CoordinationUnavailable,
+    Create,
     SessionState,
+    SetPayload,
     ZkOp,
     Znode,
 )
@@ -142,6 +145,21 @@ class SimZooKeeper(FakeZooKeeper):
     """Watches arrive later than the change, and never at a client that is cut off."""
 
     random: Random = Random(0)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfenced: list[str] = []
+        """States that were written for another controller epoch than the present one."""
+
+    def commit(self, ops: Sequence[ZkOp], session_id: int) -> tuple[int, ...]:
+        versions = super().commit(ops, session_id)
+        epoch = self.tree.get(znodes.CONTROLLER_EPOCH)
+        for op in ops:
+            if isinstance(op, Create | SetPayload) and op.path.endswith("/state"):
+                state = znodes.decode_state(op.payload)
+                if epoch is None or str(state.controller_epoch).encode() != epoch.payload:
+                    self.unfenced.append(f"{op.path}: {state}")
+        return versions
 
     def fire(self, paths: Sequence[str]) -> None:
         loop = asyncio.get_running_loop()
