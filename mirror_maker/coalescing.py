@@ -7,12 +7,13 @@ the distances of timestamps and the offsets within the batch are written anew, i
 of the codec for the run in each direction.
 
 A run ends before a batch that is not tiny, has other attributes (codec, transactional, control,
-LogAppendTime), begins before the position, has holes, or fails its CRC: such a batch goes the
-ordinary way, which knows what to make of it.
+LogAppendTime), begins before the position, has holes, was born elsewhere, or fails its CRC: such
+a batch goes the ordinary way, which knows what to make of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -55,7 +56,7 @@ class Coalesced(NamedTuple):
     """(source offset, count) of contiguous pieces, in order."""
 
 
-def find_run(fetched: memoryview, start: int) -> TinyRun:
+def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset()) -> TinyRun:
     """The run of tiny batches that begins at `start`, of any length."""
     unpack = h.unpack_fields
     end = len(fetched)
@@ -70,7 +71,7 @@ def find_run(fetched: memoryview, start: int) -> TinyRun:
     while at + h.HEADER_BYTES <= end and size_bytes < RUN_BYTES_MAX:
         (
             base_offset, length, _, magic, crc, attributes, last_offset_delta,
-            base_timestamp, max_timestamp, _, _, _, records_count,
+            base_timestamp, max_timestamp, producer_id, _, _, records_count,
         ) = unpack(fetched, at)  # fmt: skip
         following = at + length + h.LOG_OVERHEAD_BYTES
         if (
@@ -82,6 +83,7 @@ def find_run(fetched: memoryview, start: int) -> TinyRun:
             or (attributes != codec and codec >= 0)
             or records_count != last_offset_delta + 1
             or base_offset < next_offset
+            or producer_id in foreign_ids
             or crc32c(fetched[at + h.CRC_START : following]) != crc
         ):
             break

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
 
-from .policy import TopicFilter, remote_topic
+from .policy import TopicFilter
 
 COPIED_CONFIGS: Final = (
     "cleanup.policy",
@@ -27,6 +27,9 @@ FORCED_CONFIGS: Final = {
 TopicConfigs = Mapping[str, tuple[str | None, bool]]
 """Config name -> (value, is it a default)."""
 
+CopyName = Callable[[str], str]
+"""What the copy of a source topic is called on the target."""
+
 
 def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[str, TopicMetadata]:
     """The source's topics that the link copies, by name."""
@@ -37,31 +40,35 @@ def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[st
     }
 
 
+def colliding_topics(names: Iterable[str], copy_name: CopyName) -> dict[str, list[str]]:
+    """Target topics that two source topics of the link would be copied into, with those."""
+    sources: dict[str, list[str]] = {}
+    for name in sorted(names):
+        sources.setdefault(copy_name(name), []).append(name)
+    return {target: found for target, found in sources.items() if len(found) > 1}
+
+
 def missing_topics(
-    wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, source_alias: str
+    wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, copy_name: CopyName
 ) -> list[str]:
     """Source topics whose copy does not exist."""
-    return [
-        name
-        for name in sorted(wanted)
-        if _is_missing(target.topics.get(remote_topic(source_alias, name)))
-    ]
+    return [name for name in sorted(wanted) if _is_missing(target.topics.get(copy_name(name)))]
 
 
 def grown_topics(
-    wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, source_alias: str
+    wanted: Mapping[str, TopicMetadata], target: ClusterMetadata, copy_name: CopyName
 ) -> dict[str, int]:
     """Target topics with fewer partitions than their source, and how many they need."""
     grown = {}
     for name, topic in wanted.items():
-        copy = target.topics.get(remote_topic(source_alias, name))
+        copy = target.topics.get(copy_name(name))
         if copy is not None and not copy.error and len(copy.partitions) < len(topic.partitions):
             grown[copy.name] = len(topic.partitions)
     return grown
 
 
 def new_topic(
-    source: TopicMetadata, configs: TopicConfigs, source_alias: str, replication_factor: int
+    source: TopicMetadata, configs: TopicConfigs, copy_name: CopyName, replication_factor: int
 ) -> NewTopic:
     """The copy to create, with the source's partition count and settings."""
     copied = {
@@ -72,7 +79,7 @@ def new_topic(
         if value is not None and not is_default
     }
     return NewTopic(
-        name=remote_topic(source_alias, source.name),
+        name=copy_name(source.name),
         partitions=len(source.partitions),
         replication_factor=replication_factor,
         configs={**copied, **FORCED_CONFIGS},

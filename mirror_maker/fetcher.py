@@ -106,6 +106,8 @@ class Fetcher:
             partition_bytes_max=limits.fetch_partition_bytes_max,
             isolation_level=READ_COMMITTED,
         )
+        if self._context.origins is not None:
+            await self._context.origins.learn(answer.records for answer in answers.values())
         refused = False
         for at, (flow, replicator, position) in asked.items():
             answer = answers.get(at)

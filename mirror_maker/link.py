@@ -17,14 +17,14 @@ from local_cluster.client.model import TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
-from .discovery import grown_topics, missing_topics, new_topic, select_topics
+from .discovery import colliding_topics, grown_topics, missing_topics, new_topic, select_topics
 from .fetcher import Fetcher
 from .flow import Flow
 from .formats import Block
 from .identity import Confirmer
 from .model import FlowState, LinkFailedError, LinkState
 from .offset_map import OpenBlock
-from .policy import TopicFilter, remote_topic
+from .policy import TopicFilter
 from .ports import DataSource
 from .resuming import LinkContext
 
@@ -56,6 +56,8 @@ class LinkWorker:
         self.target_failure: str | None = None
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
+        self.collisions: dict[str, list[str]] = {}
+        """Target topics that two source topics would be copied into, so that neither is."""
         self._polls = polls
         self._filter = TopicFilter(
             context.settings.topics,
@@ -77,6 +79,17 @@ class LinkWorker:
     @property
     def name(self) -> str:
         return self.context.settings.name
+
+    @property
+    def reason(self) -> str | None:
+        """Why the link is not as well as it could be, in words."""
+        collision = next(iter(self.collisions.items()), None)
+        return (
+            self.failure
+            or self.source_failure
+            or self.target_failure
+            or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
+        )
 
     @property
     def source_failure(self) -> str | None:
@@ -126,9 +139,7 @@ class LinkWorker:
 
     def _take_over(self, at: TopicPartition) -> None:
         assert self._group is not None
-        target = TopicPartition(
-            remote_topic(self.context.settings.source_alias, at.topic), at.partition
-        )
+        target = at._replace(topic=self.context.settings.copy_name(at.topic))
         flow = Flow(self.context, at, target)
         flow.on_ready = self._offer
         flow.on_room = self._wake_fetchers
@@ -189,17 +200,17 @@ class LinkWorker:
         except KafkaError as error:
             self._note_source_failure(_DISCOVERY, str(error))
             raise
-        self._wanted = select_topics(source, self._filter)
-        copies = [remote_topic(context.settings.source_alias, name) for name in self._wanted]
+        copy_name = context.settings.copy_name
+        self._wanted = self._without_collisions(select_topics(source, self._filter))
+        copies = sorted(map(copy_name, self._wanted))
         try:
             if not context.map_store.is_open:
                 await context.gap_store.open()
                 await context.map_store.open(source.cluster_id)
             context.map_store.check_source(source.cluster_id)
             target = await context.sink.metadata(copies)
-            alias = context.settings.source_alias
-            missing = missing_topics(self._wanted, target, alias)
-            grown = grown_topics(self._wanted, target, alias)
+            missing = missing_topics(self._wanted, target, copy_name)
+            grown = grown_topics(self._wanted, target, copy_name)
             if await self._make_targets(missing, grown):
                 target = await context.sink.metadata(copies)
             self.target_failure = None
@@ -217,6 +228,16 @@ class LinkWorker:
             )
         )
 
+    def _without_collisions(self, wanted: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        """Leave out topics whose copies would have the same name, and say so."""
+        found = colliding_topics(wanted, self.context.settings.copy_name)
+        if found != self.collisions:
+            for target, sources in found.items():
+                logger.error("link %s: %s would both be %s", self.name, sources, target)
+            self.collisions = found
+        colliding = {name for sources in found.values() for name in sources}
+        return {name: topic for name, topic in wanted.items() if name not in colliding}
+
     def _learn(self, found: frozenset[TopicPartition]) -> None:
         if not found <= self.known:
             self.known |= found
@@ -233,7 +254,7 @@ class LinkWorker:
                 new_topic(
                     self._wanted[name],
                     configs.get(name, {}),
-                    context.settings.source_alias,
+                    context.settings.copy_name,
                     context.settings.replication_factor,
                 )
                 for name in mine
@@ -241,12 +262,8 @@ class LinkWorker:
             for name, error in (await context.sink.create_topics(topics)).items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     logger.error("link %s: %s not created: %s", self.name, name, error)
-        alias = context.settings.source_alias
-        growing = {
-            remote_topic(alias, name): grown[remote_topic(alias, name)]
-            for name in ours
-            if remote_topic(alias, name) in grown
-        }
+        copies = map(context.settings.copy_name, ours)
+        growing = {copy: grown[copy] for copy in copies if copy in grown}
         if growing:
             for name, error in (await context.sink.create_partitions(growing)).items():
                 if error is not None:
@@ -332,7 +349,8 @@ class LinkWorker:
             return LinkState.SOURCE_DOWN
         if self.target_failure is not None:
             return LinkState.TARGET_DOWN
-        if not {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}.isdisjoint(states):
+        hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
+        if self.collisions or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
         if not self.context.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Final
 
-from .formats import MapTopic, Registration, encode_record, map_topic_name
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .formats import MapTopic, Registration, Terms, encode_record, map_topic_name
 from .formats.records import MapRecord
 from .model import LinkFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
+
+SEEN_POLL_MS: Final = 20
+SEEN_POLLS_MAX: Final = 100
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +29,17 @@ class MapStore:
         sink: DataSink,
         *,
         link: str,
+        terms: Mapping[str, str],
         worker_id: str,
         replication_factor: int,
         clock: Clock,
         random: Random,
     ) -> None:
+        """`terms` are the settings that decide which records are copied, without defaults."""
         self.state = MapTopic()
         self.topic = map_topic_name(link)
         self._link = link
+        self._terms = dict(terms)
         self._sink = sink
         self._worker_id = worker_id
         self._clock = clock
@@ -60,7 +69,8 @@ class MapStore:
     async def open(self, source_cluster_id: str | None) -> None:
         """Make the topic if need be, read it, and have the link registered.
 
-        Raises LinkFailedError where the link was registered for another source cluster.
+        Raises LinkFailedError where the link was registered for another source cluster, or with
+        other terms.
         """
         await self._records.ensure()
         await self.catch_up()
@@ -69,6 +79,9 @@ class MapStore:
         registration = self.state.registration
         if registration is None:
             raise LinkFailedError(f"{self.topic} does not keep what is written to it")
+        await self._agree_on_terms()
+        if next(self.state.flows(), None) is None:
+            await self._wait_until_seen()
         self._registration = registration
         self.check_source(source_cluster_id)
 
@@ -80,6 +93,35 @@ class MapStore:
                 f"link {self._link} was registered for source cluster {registered}, "
                 f"but its bootstrap address leads to {source_cluster_id}"
             )
+
+    async def _agree_on_terms(self) -> None:
+        """The terms under which the link first copied hold for ever: others would make another
+        sequence of records of the same source, and what is copied could not be told any more."""
+        if self.state.terms is None and self._terms and next(self.state.flows(), None) is None:
+            await self.append([Terms(nonce=self.new_nonce(), terms=tuple(self._terms.items()))])
+            await self.catch_up()
+        terms = self.state.terms or {}
+        if terms != self._terms:
+            raise LinkFailedError(
+                f"link {self._link} was reconfigured: it began to copy with {_shown(terms)}, now "
+                f"it has {_shown(self._terms)}; a link of another name starts anew"
+            )
+
+    async def _wait_until_seen(self) -> None:
+        """Before anything is copied: wait until every broker of the target lists the map topic.
+
+        Whoever reads the target afterwards, at any broker, can then tell our batches from those
+        that were born there (`origins.py`). Raises KafkaError where a broker
+        is away, or does not list it soon.
+        """
+        for node_id in (await self._sink.metadata([])).brokers:
+            for _ in range(SEEN_POLLS_MAX):
+                if self.topic in await self._sink.topic_ids(node_id, [self.topic]):
+                    break
+                await self._clock.sleep(SEEN_POLL_MS)
+            else:
+                message = f"broker {node_id} does not list {self.topic}"
+                raise KafkaError(ErrorCode.leader_not_available, message)
 
     async def catch_up(self) -> None:
         """Read everything that was acknowledged before this call."""
@@ -108,3 +150,7 @@ class MapStore:
         await self.append([registration])
         await self.catch_up()
         logger.info("link %s writes as producer %s", self._link, self.state.registration)
+
+
+def _shown(terms: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in sorted(terms.items())) or "the defaults"

@@ -3,10 +3,12 @@
     fetched bytes --select_batches--> SourceBatch... --prepare--> PreparedBatch --stamp--> Produce
 
 Left out whole: control batches, data of aborted transactions (by the aborted list of a
-read_committed fetch), batches emptied by compaction. Of the attributes only the codec bits are
-kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that begins
-before the position, one with LogAppendTime (the target would clear the bit and so change what
-readers see), and one with holes (the target refuses a count that differs from the offset range).
+read_committed fetch), batches emptied by compaction, and where the link copies only what was born
+at its source, batches that a mirror wrote there (`origins.py`). Of the attributes only the codec
+bits are kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that
+begins before the position, one with LogAppendTime (the target would clear the bit and so change
+what readers see), and one with holes (the target refuses a count that differs from the offset
+range).
 Runs of tiny batches can be made one batch each (`coalescing`).
 
 Every batch's CRC is checked before anything else: a fresh CRC over broken bytes would make
@@ -15,7 +17,7 @@ corruption look sound. Pure: no I/O, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -95,7 +97,7 @@ class Selection(NamedTuple):
     source_next: int
     """The position after everything complete in the answer, copied or left out."""
     left_out_count: int
-    """Batches left out: control, aborted, empty."""
+    """Batches left out: control, aborted, empty, born elsewhere."""
     refusal: UncopyableBatchError | None
     """Why the walk stopped before the end, at a batch that cannot be copied truthfully."""
 
@@ -127,15 +129,17 @@ def select_batches(
     fetched: memoryview,
     position: int,
     aborted_transactions: Sequence[tuple[int, int]],
+    foreign_ids: Set[int] = frozenset(),
     *,
     coalesces: bool = False,
     gaps: GapRanges = NO_GAPS,
 ) -> Selection:
     """Walk the batches of a read_committed fetch from `position`.
 
-    `aborted_transactions` are the answer's (producer id, first offset). A cut-off last batch is
-    left for the next fetch. `coalesces`: runs of tiny batches become one each. What lies in `gaps`
-    is passed over, readable or not.
+    `aborted_transactions` are the answer's (producer id, first offset); batches of `foreign_ids`
+    were born elsewhere and are left out. A cut-off last batch is left for the next fetch.
+    `coalesces`: runs of tiny batches become one each.
+    What lies in `gaps` is passed over, readable or not.
     """
     batches: list[SourceBatch] = []
     left_out = 0
@@ -153,7 +157,7 @@ def select_batches(
             and header.size_bytes <= TINY_BATCH_BYTES_MAX
             and header.base_offset >= position
         ):
-            coalesced, scanned = _coalesced(fetched, start)
+            coalesced, scanned = _coalesced(fetched, start, foreign_ids)
             if coalesced is not None and not gaps.touches(
                 coalesced.source_first, coalesced.source_next
             ):
@@ -183,6 +187,7 @@ def select_batches(
             is_gap
             or header.records_count == 0
             or (header.is_transactional and header.producer_id in aborted)
+            or header.producer_id in foreign_ids
         ):
             left_out += 1
         elif gaps.touches(first, header.next_offset):
@@ -251,12 +256,14 @@ def _prepare_records(batch: SourceBatch) -> PreparedBatch | None:
     )
 
 
-def _coalesced(fetched: memoryview, start: int) -> tuple[SourceBatch | None, int]:
+def _coalesced(
+    fetched: memoryview, start: int, foreign_ids: Set[int]
+) -> tuple[SourceBatch | None, int]:
     """(a run of tiny batches from `start` on as one, the position behind the run).
 
     None where the run is too short to be worth it, or cannot be opened.
     """
-    run = find_run(fetched, start)
+    run = find_run(fetched, start, foreign_ids)
     count = len(run.payloads)
     made = coalesce(run) if count >= RUN_BATCHES_MIN else None
     if made is None:

@@ -1,4 +1,4 @@
-"""Which topics a link copies, and what their copies are called: MirrorMaker 2's defaults. Pure."""
+"""Which topics a link copies: MirrorMaker 2's defaults. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .formats.mm2 import is_heartbeats_topic
-
-SEPARATOR = "."
-
-
-def remote_topic(source_alias: str, topic: str) -> str:
-    """Name of the copy, as DefaultReplicationPolicy.formatRemoteTopic gives it."""
-    return f"{source_alias}{SEPARATOR}{topic}"
+from .formats.naming import SEPARATOR
 
 
 def is_internal_topic(topic: str) -> bool:

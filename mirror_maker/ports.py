@@ -1,6 +1,6 @@
 """What the mirror needs from the outside.
 
-`KafkaClient` is a sink as it is; a source is a `SourceClient`.
+A `MirrorClient` is both a source and a sink.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ class LogReader(Protocol):
         self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
     ) -> ClusterMetadata: ...
 
+    async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
+        """Ids of the topics that exist, in the view of this broker."""
+        ...
+
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, ListedOffset]: ...
@@ -53,10 +57,6 @@ class LogReader(Protocol):
 
 class DataSource(LogReader, Protocol):
     """A cluster to copy from."""
-
-    async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
-        """Ids of the topics that exist, in the view of this broker."""
-        ...
 
 
 class DataSink(LogReader, Protocol):

@@ -23,7 +23,7 @@ that landed before ours at the same sequence is answered as if it were ours.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from .cutting import Cutting
@@ -61,7 +61,7 @@ class CopyTotals:
     records: int = 0
     bytes: int = 0
     left_out: int = 0
-    """Batches that were not to be copied: control, aborted, empty."""
+    """Batches that were not to be copied: control, aborted, empty, born elsewhere."""
     batches: Mapping[CopyPath, int] = field(default_factory=lambda: dict.fromkeys(CopyPath, 0))
 
     def plus(self, other: CopyTotals) -> CopyTotals:
@@ -86,6 +86,7 @@ class PartitionReplicator:
         block: OpenBlock,
         offset_map: OffsetMap,
         syncs: FlowSyncs | None = None,
+        foreign_ids: Set[int] = frozenset(),
         pending_bytes_max: int,
         coalesces: bool = True,
         gaps: GapRanges = NO_GAPS,
@@ -113,6 +114,7 @@ class PartitionReplicator:
         self._batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
         self.accepted = 0
         """Batches accepted so far: a mark for `release`."""
+        self._foreign_ids = foreign_ids
         self._pending_bytes_max = pending_bytes_max
         self._coalesces = coalesces
         self._next_sequence = next_sequence
@@ -178,6 +180,7 @@ class PartitionReplicator:
             fetched,
             before,
             aborted_transactions,
+            self._foreign_ids,
             coalesces=self._coalesces and self._cutting.may_coalesce(before),
             gaps=self._gaps,
         )

@@ -12,6 +12,7 @@ the first batch goes out, so that wherever there is a batch there is an opening 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -29,6 +30,7 @@ from .map_store import MapStore
 from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
+from .origins import Origins
 from .passthrough import select_batches
 from .ports import Clock, DataSink, DataSource, Lease, LogReader
 from .replicator import Outgoing, PartitionReplicator
@@ -60,6 +62,8 @@ class LinkContext:
     directory: Directory
     map_store: MapStore
     gap_store: GapStore
+    origins: Origins | None = None
+    """Where only what was born at the source is copied."""
     lease: Lease
     clock: Clock
     random: Random
@@ -150,6 +154,7 @@ def start_replicator(
         block=proved.block,
         offset_map=offset_map,
         syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
+        foreign_ids=_foreign_ids(context),
         pending_bytes_max=context.limits.partition_pending_bytes_max,
         coalesces=context.settings.coalesce_batches,
         gaps=proved.gaps,
@@ -292,7 +297,16 @@ async def _open(
             "of the old one",
             Trouble.RECREATED,
         )
-    if target_end > target_start and context.settings.on_unmapped_target == "fail":
+    moved = context.map_store.state.latest_flow(flow.source_topic, flow.partition)
+    if moved is not None:
+        before = context.map_store.state.target_topic(moved)
+        if before is not None and before != target.topic:
+            raise FlowFailedError(
+                f"reconfigured: {flow.source_topic} has been copied into {before}, and would now "
+                f"be copied into {target.topic}; a link of another name starts anew"
+            )
+    is_alone = not context.settings.names.is_shared(source.topic)
+    if is_alone and target_end > target_start and context.settings.on_unmapped_target == "fail":
         raise FlowFailedError(
             f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
         )
@@ -313,6 +327,10 @@ async def _open(
     )
     await context.map_store.append([opening])
     await context.map_store.catch_up()
+
+
+def _foreign_ids(context: LinkContext) -> Set[int]:
+    return frozenset() if context.origins is None else context.origins.foreign_ids
 
 
 async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
@@ -382,8 +400,14 @@ async def _pair(
             )
         if fetched.error:
             raise KafkaError(fetched.error, str(source))
+        if context.origins is not None:
+            await context.origins.learn([fetched.records])
         selection = select_batches(
-            fetched.records, position, fetched.aborted_transactions, gaps=gaps
+            fetched.records,
+            position,
+            fetched.aborted_transactions,
+            _foreign_ids(context),
+            gaps=gaps,
         )
         for batch in selection.batches:
             if not pairing.is_done:

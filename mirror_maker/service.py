@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import GroupFencedError
 
 from .directory import Directory
@@ -24,13 +23,14 @@ from .group_syncing import GroupSync
 from .http import StatusServer
 from .link import LinkWorker
 from .map_store import MapStore
+from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
+from .origins import Origins
 from .ports import Clock, SystemClock
 from .resuming import LinkContext
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup
-from .source_client import SourceClient
 from .status import link_status
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
@@ -47,7 +47,7 @@ class MirrorService:
         self._settings = settings
         self._clock: Clock = SystemClock()
         self._random = Random()
-        self._clients: list[KafkaClient] = []
+        self._clients: list[MirrorClient] = []
         self._sink = self._client(settings.target_bootstrap, "ask")
         self._sink_data = self._client(settings.target_bootstrap, "produce")
         self._group = WorkerGroup(settings, self._client(settings.target_bootstrap, "group"))
@@ -120,13 +120,8 @@ class MirrorService:
 
     # -- parts ----------------------------------------------------------------------------------
 
-    def _client(self, bootstrap: str, role: str) -> KafkaClient:
-        client = KafkaClient(bootstrap, client_id=self._client_id(role))
-        self._clients.append(client)
-        return client
-
-    def _source_client(self, bootstrap: str, role: str) -> SourceClient:
-        client = SourceClient(bootstrap, client_id=self._client_id(role))
+    def _client(self, bootstrap: str, role: str) -> MirrorClient:
+        client = MirrorClient(bootstrap, client_id=self._client_id(role))
         self._clients.append(client)
         return client
 
@@ -138,12 +133,13 @@ class MirrorService:
         map_store = MapStore(
             self._sink,
             link=link.name,
+            terms=link.terms,
             worker_id=settings.worker_id,
             replication_factor=link.replication_factor,
             clock=self._clock,
             random=self._random,
         )
-        source = self._source_client(link.source_bootstrap, f"{link.name}-ask")
+        source = self._client(link.source_bootstrap, f"{link.name}-ask")
         context = LinkContext(
             settings=link,
             limits=settings.limits,
@@ -158,13 +154,14 @@ class MirrorService:
                 replication_factor=link.replication_factor,
                 clock=self._clock,
             ),
+            origins=Origins(source) if link.origin == "local" else None,
             lease=self._group,
             clock=self._clock,
             random=self._random,
         )
         worker = LinkWorker(
             context,
-            self._source_client(link.source_bootstrap, f"{link.name}-poll"),
+            self._client(link.source_bootstrap, f"{link.name}-poll"),
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,

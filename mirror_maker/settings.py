@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
+from .formats.naming import TopicNames
 from .trouble import Policies
 
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
@@ -51,9 +52,15 @@ class LinkSettings:
     coalesce_batches: bool = True
     """Whether runs of tiny batches are copied as one batch each; the records stay what they are."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do where the target partition has records that no map explains."""
+    """What to do where the target partition has records that no map explains. Where the copy
+    shares its name with others (`names`), such records are no surprise."""
     on: Policies = field(default_factory=Policies)
     """What to do about each trouble of a partition."""
+    names: TopicNames = field(default_factory=TopicNames)
+    """What the copies are called."""
+    origin: Literal["any", "local"] = "any"
+    """`local` copies only records that were born in the source cluster: what a mirror wrote there
+    is left out. Needed wherever names do not tell where a copy came from."""
     groups: tuple[Pattern, ...] = (".*",)
     """Full-match patterns of the consumer groups whose positions are translated."""
     groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
@@ -64,6 +71,18 @@ class LinkSettings:
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
     and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """The settings that decide which records are copied, without those at their defaults.
+
+        They must not change while a link copies; see `MapStore`.
+        """
+        return {"origin": self.origin} if self.origin != "any" else {}
+
+    def copy_name(self, topic: str) -> str:
+        """What the copy of a source topic is called on the target."""
+        return self.names.target_topic(self.source_alias, topic)
 
     @property
     def translates_groups(self) -> bool:

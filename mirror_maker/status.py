@@ -73,7 +73,7 @@ def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonOb
         "name": link.name,
         "source": link.context.settings.source_alias,
         "state": link.state().value,
-        "reason": link.failure or link.source_failure or link.target_failure,
+        "reason": link.reason,
         "topics": len({flow.source.topic for flow in flows}),
         "partitions": len(flows),
         "partitions_known": len(link.known),

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from topology.collisions import find_collisions
 from topology.kafka_configs import check_configs
-from topology.loops import copy_rule, find_copy_loops
+from topology.loops import find_copy_loops, find_second_paths
 from topology.model import (
     Broker,
     BrokerCount,
     Cluster,
     Link,
+    LinkNames,
     PlacedBroker,
     ZooKeeperChroot,
     ZooKeeperProcess,
@@ -225,8 +227,19 @@ def _check_links(parts: Parts) -> Iterator[Finding]:
                 yield Finding((*here, key), expected, near)
         if link.source == link.target:
             yield Finding((*here, "target"), "a cluster other than the source")
+        if isinstance(link.names, LinkNames) and (link.names.pattern is None) != (
+            link.names.to is None
+        ):
+            yield Finding((*here, "names"), "`pattern` and `to` together", at_key=True)
         pairs.append((here, f"{link.source} to {link.target}"))
     yield from _duplicates(pairs, "one link for each source and target, with all its topics")
-    for loop in find_copy_loops(list(parts.links.values()), copy_rule):
-        index = next(i for i, link in parts.links.items() if link is loop.links[-1])
-        yield Finding(("links", index, "topics"), loop.sentence(), at_key=True)
+    links = list(parts.links.values())
+    loops = find_copy_loops(links)
+    # A loop doubles everything; to say that as well would only hide it.
+    for found in loops or find_second_paths(links):
+        index = next(i for i, link in parts.links.items() if link is found.links[-1])
+        yield Finding(("links", index, "topics"), found.sentence(), at_key=True)
+    for collision in find_collisions(links):
+        index = next(i for i, link in parts.links.items() if link is collision.link)
+        key = "names" if "names" in collision.link.model_fields_set else "topics"
+        yield Finding(("links", index, key), collision.sentence(), at_key=True)

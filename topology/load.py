@@ -21,6 +21,7 @@ from topology.model import (
     HOST_PATTERN,
     LISTENER_PATTERN,
     NAME_PATTERN,
+    TOPIC_PATTERN,
     Cluster,
     Link,
     Topology,
@@ -38,6 +39,7 @@ _WORDS = {
     NAME_PATTERN: "a name of letters, digits, - and _, at most 63 of them",
     HOST_PATTERN: "a host name or address",
     CHROOT_PATTERN: "a path such as /ewr",
+    TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
 }
 

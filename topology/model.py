@@ -23,6 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from mirror_maker.formats.naming import GROUP_MARK, TopicNames
 from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 
 BROKERS_MAX = 100
@@ -33,6 +34,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 
 HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
+TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
 LISTENER_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 
 _CONNECT = re.compile(r"^[^\s/:,]+:\d{1,5}(,[^\s/:,]+:\d{1,5})*(/[^\s]*[^\s/])?$")
@@ -60,6 +62,22 @@ def _check_pattern(value: str) -> str:
     return value
 
 
+def _check_naming_pattern(value: str) -> str:
+    if re.compile(_check_pattern(value)).groups != 1:
+        raise ValueError("a regular expression with one group")
+    return value
+
+
+def _check_naming_template(value: str) -> str:
+    if GROUP_MARK not in value or not re.fullmatch(TOPIC_PATTERN, value.replace(GROUP_MARK, "")):
+        raise ValueError(f"a topic name in which {GROUP_MARK} stands for the pattern's group")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 def _config_text(value: Any) -> Any:
     """Kafka's configs are text; YAML writes the same value as a number or a switch."""
     if isinstance(value, bool):
@@ -75,6 +93,7 @@ Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 PortOrAny = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
 TopicPattern = Annotated[str, Field(min_length=1), AfterValidator(_check_pattern)]
+TopicName = Annotated[str, Field(pattern=TOPIC_PATTERN)]
 ConfigValue = Annotated[
     str,
     BeforeValidator(_config_text),
@@ -279,6 +298,30 @@ Topics = Annotated[
 ]
 
 
+class LinkNames(Entry):
+    """Names of single copies; `map` comes before `pattern`."""
+
+    map: dict[TopicName, TopicName] = {}
+    """Topic of the source to topic of the target."""
+    pattern: Annotated[str, AfterValidator(_check_naming_pattern)] | None = None
+    """A regular expression with one group that the whole name must match."""
+    to: Annotated[str, AfterValidator(_check_naming_template)] | None = None
+    """Name for what `pattern` matches; `$1` stands for its group."""
+    otherwise: Literal["prefixed", "identity"] = "prefixed"
+    """Names of all other copies."""
+
+
+Names = Annotated[
+    Annotated[Literal["prefixed", "identity"], Tag("text")] | Annotated[LinkNames, Tag("mapping")],
+    _mapping_or("text"),
+]
+Merge = Annotated[
+    list[TopicPattern],
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+
+
 class LinkTuning(Entry):
     """How a link copies."""
 
@@ -346,6 +389,14 @@ class Link(Entry):
     """Name of the cluster to write."""
     topics: Topics
     """A list of includes, or a mapping of `include` and `exclude`."""
+    names: Names = "prefixed"
+    """What copies are called: `prefixed` is <source>.<topic>, `identity` the topic's own name, a
+    mapping names single copies."""
+    merge: Merge = []
+    """Topics that keep their name and are copied into one topic of the target by several links."""
+    origin: Literal["any", "local"] | None = None
+    """`local` copies only what was born in the source, and nothing that a mirror wrote there.
+    Default: `any` where all copies are prefixed, else `local`."""
     groups: LinkGroups = LinkGroups()
     """Consumer groups that may fail over along the link."""
     on: LinkTroubles = LinkTroubles()
@@ -356,6 +407,27 @@ class Link(Entry):
     @property
     def effective_name(self) -> str:
         return self.name or f"{self.source}-{self.target}"
+
+    @property
+    def topic_names(self) -> TopicNames:
+        merge = tuple(self.merge)
+        if isinstance(self.names, LinkNames):
+            names = self.names
+            if (names.pattern is None) != (names.to is None):
+                # Half a rule, which `validate` reports; what else is wrong is found without it.
+                names = names.model_copy(update={"pattern": None, "to": None})
+            return TopicNames(
+                otherwise=names.otherwise,
+                map=dict(names.map),
+                pattern=names.pattern,
+                to=names.to,
+                merge=merge,
+            )
+        return TopicNames(otherwise=self.names, merge=merge)
+
+    @property
+    def effective_origin(self) -> Literal["any", "local"]:
+        return self.origin or ("any" if self.topic_names.is_prefixed else "local")
 
     @property
     def topic_filter(self) -> TopicFilter:

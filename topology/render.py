@@ -214,6 +214,8 @@ def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
         replication_factor=link.settings.replication_factor,
         on_unmapped_target=link.settings.on_unmapped_target,
         on=Policies(**link.on.model_dump()),
+        names=link.topic_names,
+        origin=link.effective_origin,
         groups=tuple(link.groups.include),
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,

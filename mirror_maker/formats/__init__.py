@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .gaps import Gap, GapJournal, decode_gap, encode_gap, gaps_topic_name
 from .map_topic import MapTopic, extend_map
+from .naming import TopicNames
 from .offset_map import OffsetMap, Run, Translation, TranslationState
 from .records import (
     FORMAT_VERSION,
@@ -18,9 +19,11 @@ from .records import (
     MapFormatError,
     Opening,
     Registration,
+    Terms,
     decode_key,
     decode_record,
     encode_record,
+    is_map_topic,
     map_topic_name,
 )
 
@@ -36,6 +39,8 @@ __all__ = [
     "Opening",
     "Registration",
     "Run",
+    "Terms",
+    "TopicNames",
     "Translation",
     "TranslationState",
     "decode_gap",
@@ -45,5 +50,6 @@ __all__ = [
     "encode_record",
     "extend_map",
     "gaps_topic_name",
+    "is_map_topic",
     "map_topic_name",
 ]

@@ -16,6 +16,7 @@ from .records import (
     MapFormatError,
     Opening,
     Registration,
+    Terms,
     decode_key,
     decode_record,
 )
@@ -27,6 +28,8 @@ class MapTopic:
     def __init__(self) -> None:
         self.registrations: list[Registration] = []
         """In log order; the first is the link's."""
+        self.terms: dict[str, str] | None = None
+        """What decides which records are copied; None where it was never written down."""
         self._registered: set[int] = set()
         self._openings: dict[FlowKey, list[Opening]] = {}
         self._opened: set[bytes] = set()
@@ -47,6 +50,9 @@ class MapTopic:
                 if record.producer_id not in self._registered:
                     self._registered.add(record.producer_id)
                     self.registrations.append(record)
+            case Terms():
+                if self.terms is None:
+                    self.terms = dict(record.terms)
             case Opening():
                 if key not in self._opened:
                     self._opened.add(key)
@@ -57,7 +63,7 @@ class MapTopic:
                 self._latest.setdefault(
                     (record.flow.source_topic, record.flow.partition), record.flow
                 )
-        if not isinstance(record, Registration):
+        if isinstance(record, Opening | Block):
             self._maps.pop(record.flow, None)
 
     def _delete(self, key: bytes) -> None:

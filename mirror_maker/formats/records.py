@@ -16,6 +16,8 @@ cluster has no topic ids.
                   value  version, target_topic string, target_start int64, source_next varint
                          (from source_start), next_sequence int32, runs varint, then per run three
                          varints: source gap, target gap, count
+    terms         key    version, 4, nonce int64
+                  value  version, count varint, then per term two strings: name, value
     flow          source_topic string, partition int32, source_topic_id uuid, target_topic_id uuid
 
 A gap is the distance from the end of the run before, or from the block's starts for the first.
@@ -25,8 +27,10 @@ log order holds. *Opening*: from `source_offset` on, the flow is copied with (pr
 and sequences from 0, to target offsets from `target_offset` on; per (flow, producer id, epoch) the
 first in log order holds. *Block*: of the source offsets [source_start, source_next) exactly the
 runs were copied, to where they say, and the next record has sequence `next_sequence`. Every block
-is true for ever; blocks of one flow may overlap and then agree. The nonce keeps the records of
-different writers apart, so that compaction cannot replace a record by another writer's.
+is true for ever; blocks of one flow may overlap and then agree. *Terms*: the settings that decide
+which records are copied at all; the first in log order hold, and a link without any copies
+everything. The nonce keeps the records of different writers apart, so that compaction cannot
+replace a record by another writer's.
 """
 
 from __future__ import annotations
@@ -42,9 +46,12 @@ FORMAT_VERSION: Final = 1
 REGISTRATION_KIND: Final = 1
 OPENING_KIND: Final = 2
 BLOCK_KIND: Final = 3
+TERMS_KIND: Final = 4
 VARINT_BYTES_MAX: Final = 10
 RUNS_PER_BLOCK_MAX: Final = 1_000_000
 """A reader refuses larger blocks; the mirror writes far smaller ones."""
+TERMS_MAX: Final = 100
+"""A reader refuses more terms of one link."""
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
@@ -115,12 +122,29 @@ class Block:
         return self.runs[-1].target_next if self.runs else self.target_start
 
 
-MapRecord = Registration | Opening | Block
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What decides which records a link copies, as names and values."""
+
+    nonce: int
+    terms: tuple[tuple[str, str], ...]
+
+
+MapRecord = Registration | Opening | Block | Terms
+
+
+MAP_TOPIC_PREFIX: Final = "heliograph-offset-map."
+MAP_TOPIC_SUFFIX: Final = ".internal"
 
 
 def map_topic_name(link: str) -> str:
     """Name of the link's offset-map topic; MM2's pattern for internal topics leaves it alone."""
-    return f"heliograph-offset-map.{link}.internal"
+    return f"{MAP_TOPIC_PREFIX}{link}{MAP_TOPIC_SUFFIX}"
+
+
+def is_map_topic(topic: str) -> bool:
+    """Whether a topic is some link's offset-map topic."""
+    return topic.startswith(MAP_TOPIC_PREFIX) and topic.endswith(MAP_TOPIC_SUFFIX)
 
 
 def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
@@ -142,6 +166,11 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
             _put_string(out, record.worker_id)
         case Block():
             _put_block(out, record)
+        case Terms():
+            _put_varint(out, len(record.terms))
+            for name, value in record.terms:
+                _put_string(out, name)
+                _put_string(out, value)
     return encode_key(record), bytes(out)
 
 
@@ -149,6 +178,8 @@ def encode_key(record: MapRecord) -> bytes:
     """The key alone; a null value under it deletes the record."""
     if isinstance(record, Registration):
         return bytes((FORMAT_VERSION, REGISTRATION_KIND)) + _INT64.pack(record.producer_id)
+    if isinstance(record, Terms):
+        return bytes((FORMAT_VERSION, TERMS_KIND)) + _INT64.pack(record.nonce)
     kind = OPENING_KIND if isinstance(record, Opening) else BLOCK_KIND
     out = bytearray((FORMAT_VERSION, kind))
     _put_string(out, record.flow.source_topic)
@@ -181,6 +212,8 @@ def decode_key(key: bytes) -> DecodedKey:
     kind = cursor.byte()
     if kind == REGISTRATION_KIND:
         decoded = DecodedKey(kind, None, cursor.int64())
+    elif kind == TERMS_KIND:
+        decoded = DecodedKey(kind, None, 0, nonce=cursor.int64())
     elif kind in (OPENING_KIND, BLOCK_KIND):
         flow = FlowKey(cursor.string(), cursor.int32(), cursor.uuid(), cursor.uuid())
         producer_id, producer_epoch = cursor.int64(), cursor.int16()
@@ -198,7 +231,13 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
     cursor = _Cursor(value)
     cursor.version()
     record: MapRecord
-    if decoded.flow is None:
+    if decoded.kind == TERMS_KIND:
+        pairs = cursor.varint()
+        if pairs > TERMS_MAX:
+            raise MapFormatError(f"{pairs} terms")
+        terms = tuple((cursor.string(), cursor.string()) for _ in range(pairs))
+        record = Terms(nonce=decoded.nonce, terms=terms)
+    elif decoded.flow is None:
         record = _get_registration(decoded, cursor)
     elif decoded.kind == OPENING_KIND:
         record = _get_opening(decoded, decoded.flow, cursor)

@@ -16,11 +16,12 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
+from mirror_maker.formats.naming import remote_topic
 from mirror_maker.gap_store import GapStore
 from mirror_maker.link import LinkWorker
 from mirror_maker.map_store import MapStore
 from mirror_maker.model import FlowState
-from mirror_maker.policy import remote_topic
+from mirror_maker.origins import Origins
 from mirror_maker.resuming import LinkContext
 from mirror_maker.sender import Senders
 from mirror_maker.settings import Limits, LinkSettings
@@ -239,19 +240,22 @@ class SimWorker:
         self.lease = SimLease()
         clock = VirtualClock()
         random = Random(world.random.getrandbits(32))
-        sink = client(world.target)
+        settings = LinkSettings(
+            **{"name": LINK, "source_alias": "a", "source_bootstrap": "-", **world.link_settings}
+        )
+        sink, source = client(world.target), client(world.source)
         context = LinkContext(
-            settings=LinkSettings(
-                name=LINK, source_alias="a", source_bootstrap="-", **world.link_settings
-            ),
+            settings=settings,
             limits=world.limits,
             worker_id=name,
-            source=client(world.source),
+            source=source,
+            origins=Origins(source) if settings.origin == "local" else None,
             sink=sink,
             directory=Directory(),
             map_store=MapStore(
                 sink,
-                link=LINK,
+                link=settings.name,
+                terms=settings.terms,
                 worker_id=name,
                 replication_factor=-1,
                 clock=clock,

@@ -11,8 +11,8 @@ import pytest
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
+from mirror_maker.formats.naming import remote_topic
 from mirror_maker.passthrough import CopyPath
-from mirror_maker.policy import remote_topic
 
 from .mirror_world import LIMITS, TOPIC, KillAtStep, MirrorWorld, SimWorker
 from .virtual_time import run_virtually

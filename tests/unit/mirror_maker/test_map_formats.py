@@ -15,6 +15,7 @@ from mirror_maker.formats import (
     Opening,
     Registration,
     Run,
+    Terms,
     TranslationState,
     decode_record,
     encode_record,
@@ -55,6 +56,7 @@ BLOCK = Block(
     next_sequence=301,
     runs=(Run(10, 0, 1), Run(12, 1, 300)),
 )
+TERMS = Terms(nonce=7, terms=(("origin", "local"),))
 FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
     "00000000000000000000000000000022"
 )
@@ -68,6 +70,7 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             "01010000000000000fa0",
             "01076a666b2d6e7963015301540000" + "0000018bcfe56800" + "0177",
         ),
+        (TERMS, "01040000000000000007", "0101066f726967696e056c6f63616c"),
         (
             OPENING,
             "0102" + FLOW_HEX + "0000000000000fa0" + "0001" + "0000000000000005",
@@ -82,14 +85,16 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             + "0000000000000000" + "ea03" + "0000012d" + "02" + "000001" + "0100ac02",
         ),
     ],
-    ids=["registration", "opening", "block"],
+    ids=["registration", "terms", "opening", "block"],
 )  # fmt: skip
 def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
     assert [part.hex() for part in encode_record(record)] == [key, value]
     assert decode_record(bytes.fromhex(key), bytes.fromhex(value)) == record
 
 
-@pytest.mark.parametrize("record", [REGISTRATION, OPENING, BLOCK], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "record", [REGISTRATION, TERMS, OPENING, BLOCK], ids=lambda r: type(r).__name__
+)
 def test_every_cut_and_every_addition_is_refused(record: MapRecord) -> None:
     key, value = encode_record(record)
     for size in range(len(key)):
@@ -215,3 +220,11 @@ def test_blocks_that_contradict_each_other_are_refused() -> None:
 def test_a_record_without_a_key_is_refused() -> None:
     with pytest.raises(MapFormatError):
         MapTopic().replay(None, b"\1")
+
+
+def test_the_first_terms_hold() -> None:
+    topic = MapTopic()
+    assert topic.terms is None
+    for terms in (TERMS, Terms(nonce=8, terms=())):
+        topic.replay(*encode_record(terms))
+    assert topic.terms == {"origin": "local"}

@@ -9,8 +9,13 @@ import pytest
 from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.discovery import grown_topics, missing_topics, new_topic, select_topics
-from mirror_maker.policy import TopicFilter, is_internal_topic, remote_topic
+from mirror_maker.formats.naming import remote_topic
+from mirror_maker.policy import TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+
+
+def at_jfk(name: str) -> str:
+    return remote_topic("jfk", name)
 
 
 def topic(name: str, partitions: int = 1, error: ErrorCode = ErrorCode.none) -> TopicMetadata:
@@ -59,8 +64,8 @@ def test_topics_to_make_and_to_grow() -> None:
     assert sorted(wanted) == ["t", "u"]
     missing = topic("jfk.u", 0, ErrorCode.unknown_topic_or_partition)
     target = cluster(topic("jfk.t", 1), missing)
-    assert missing_topics(wanted, target, "jfk") == ["u"]
-    assert grown_topics(wanted, target, "jfk") == {"jfk.t": 3}
+    assert missing_topics(wanted, target, at_jfk) == ["u"]
+    assert grown_topics(wanted, target, at_jfk) == {"jfk.t": 3}
 
 
 def test_a_copy_takes_what_was_set_on_the_source() -> None:
@@ -71,7 +76,7 @@ def test_a_copy_takes_what_was_set_on_the_source() -> None:
         "min.insync.replicas": ("2", False),
         "message.timestamp.type": ("LogAppendTime", False),
     }
-    made = new_topic(topic("t", 5), configs, "jfk", 3)
+    made = new_topic(topic("t", 5), configs, at_jfk, 3)
     assert (made.name, made.partitions, made.replication_factor) == ("jfk.t", 5, 3)
     assert made.configs == {
         "retention.ms": "-1",

@@ -1,4 +1,4 @@
-"""The mirror's client of a source: `KafkaClient`, and topic ids as one given broker knows them."""
+"""The mirror's client of either side: `KafkaClient`, and topic ids as one given broker has them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from local_cluster.wire.messages import get
 from .formats.records import NO_TOPIC_ID
 
 
-class SourceClient(KafkaClient):
-    """Reads topics; see `ports.DataSource`."""
+class MirrorClient(KafkaClient):
+    """See `ports.DataSource` and `ports.DataSink`."""
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, uuid.UUID]:
         """Ids of the topics that exist, in the view of this broker. Raises KafkaError.

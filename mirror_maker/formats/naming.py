@@ -1,0 +1,109 @@
+"""What the copies of a link are called on the target. Pure.
+
+Rules, the first that fits a topic holds:
+
+1. MirrorMaker 2's heartbeats are always `<source alias>.heartbeats`, as in each of its policies.
+2. A topic that a pattern of `merge` matches keeps its name, and shares it with other links.
+3. A topic of `map` gets the name that stands there.
+4. A topic that `pattern` matches gets `to`, in which `$1` is the pattern's group.
+5. Every other topic is `<source alias>.<topic>` (MirrorMaker 2's DefaultReplicationPolicy), or
+   keeps its name where `otherwise` is `identity` (its IdentityReplicationPolicy).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal
+
+from .mm2 import is_heartbeats_topic
+
+SEPARATOR: Final = "."
+GROUP_MARK: Final = "$1"
+PATTERNS_CACHED_MAX: Final = 1_000
+
+
+def remote_topic(source_alias: str, topic: str) -> str:
+    """Name of the copy, as DefaultReplicationPolicy.formatRemoteTopic gives it."""
+    return f"{source_alias}{SEPARATOR}{topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNames:
+    """The naming of one link."""
+
+    otherwise: Literal["prefixed", "identity"] = "prefixed"
+    """For topics that nothing else names."""
+    map: Mapping[str, str] = field(default_factory=dict)
+    """Source topic to target topic."""
+    pattern: str | None = None
+    """A regular expression with one group, matched in full."""
+    to: str | None = None
+    """Name for what `pattern` matches; `$1` stands for its group."""
+    merge: tuple[str, ...] = ()
+    """Full-match patterns of topics that keep their names and that several links write into."""
+
+    def __post_init__(self) -> None:
+        if (self.pattern is None) != (self.to is None):
+            raise ValueError("`pattern` and `to` belong together")
+        if self.pattern is not None and re.compile(self.pattern).groups != 1:
+            raise ValueError(f"{self.pattern!r} must have one group")
+        if self.to is not None and GROUP_MARK not in self.to:
+            raise ValueError(f"{self.to!r} must have {GROUP_MARK}, or all copies had one name")
+
+    @property
+    def is_prefixed(self) -> bool:
+        """Whether every copy has its source's alias in front, which tells where it came from."""
+        return self == TopicNames()
+
+    def target_topic(self, source_alias: str, topic: str) -> str:
+        """Name of a topic's copy."""
+        if is_heartbeats_topic(topic):
+            return remote_topic(source_alias, topic)
+        if _matches(self.merge, topic):
+            return topic
+        if topic in self.map:
+            return self.map[topic]
+        if self.pattern is not None and self.to is not None:
+            found = _compiled((self.pattern,)).fullmatch(topic)
+            if found is not None:
+                return self.to.replace(GROUP_MARK, found.group(1) or "")
+        return topic if self.otherwise == "identity" else remote_topic(source_alias, topic)
+
+    def is_shared(self, topic: str) -> bool:
+        """Whether others may write into the topic's copy: it has the name of the original."""
+        if is_heartbeats_topic(topic):
+            return False
+        if _matches(self.merge, topic):
+            return True
+        is_named = topic in self.map or (
+            self.pattern is not None and _matches((self.pattern,), topic)
+        )
+        return self.otherwise == "identity" and not is_named
+
+    def source_topic(self, source_alias: str, target_topic: str) -> str | None:
+        """Name at the source of a copy, where its name alone tells it; else None.
+
+        A name that others share tells nothing, and a pattern is not turned round.
+        """
+        for source, target in self.map.items():
+            if target == target_topic and not _matches(self.merge, source):
+                return source
+        prefix = source_alias + SEPARATOR
+        name = target_topic.removeprefix(prefix)
+        if name == target_topic or not name:
+            return None
+        return name if self.target_topic(source_alias, name) == target_topic else None
+
+
+def _matches(patterns: Sequence[str], topic: str) -> bool:
+    return bool(patterns) and _compiled(tuple(patterns)).fullmatch(topic) is not None
+
+
+@lru_cache(maxsize=PATTERNS_CACHED_MAX)
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    if len(patterns) == 1:
+        return re.compile(patterns[0])
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))

@@ -1,0 +1,139 @@
+"""Two clusters that mirror each other under identical names, with workers killed in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.settings import LinkSettings, MirrorSettings
+from tests.cluster import running_broker
+from tests.mirror_process import MirrorProcess, read_records
+from tests.real.test_mirror_kill import create
+
+pytestmark = pytest.mark.real
+
+AT = TopicPartition("orders", 0)
+ROUNDS = 4
+RECORDS_PER_ROUND = 300
+WAIT_SECONDS_MAX = 120.0
+
+
+class BothWays:
+    """Brokers `east` and `west`, a client of each, and the worker that writes into each."""
+
+    def __init__(self, clients: dict[str, KafkaClient], workers: dict[str, MirrorProcess]) -> None:
+        self.clients = clients
+        self.workers = workers
+        self.born: dict[str, list[bytes]] = {name: [] for name in clients}
+
+    async def produce(self, count: int) -> None:
+        """Both sides write, as an idempotent producer does and as an old one does."""
+        for name, client in self.clients.items():
+            leader = (await client.metadata(["orders"])).topics["orders"].partitions[0].leader
+            for idempotent in (True, False):
+                start = len(self.born[name])
+                values = [f"{name} {n}".encode() for n in range(start, start + count // 2)]
+                records = [NewRecord(1_000_000 + n, None, value) for n, value in enumerate(values)]
+                producer = {"producer_id": -1}
+                if idempotent:
+                    producer_id, producer_epoch = await client.init_producer_id()
+                    producer = {
+                        "producer_id": producer_id,
+                        "producer_epoch": producer_epoch,
+                        "base_sequence": 0,
+                    }
+                answer = (await client.produce(leader, {AT: encode_batch(records, **producer)}))[AT]
+                assert not answer.error, answer
+                self.born[name] += values
+
+    async def until_complete(self) -> None:
+        """Wait until each side has as many records as there are, then look at every one."""
+        total = sum(map(len, self.born.values()))
+        for name, client in self.clients.items():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WAIT_SECONDS_MAX):
+                    while len(await read_records(client, AT)) < total:
+                        await asyncio.sleep(0.1)
+            found = [record.value or b"" for record in await read_records(client, AT)]
+            twice = [value for value, count in Counter(found).items() if count > 1]
+            assert not twice, (name, twice[:3], self.workers[name].log_text()[-4000:])
+            for origin, born in self.born.items():
+                here = [value for value in found if value.startswith(origin.encode())]
+                assert here == born, (name, origin, self.workers[name].log_text()[-4000:])
+
+    async def until_everything_was_read(self) -> None:
+        """Wait until each link has looked at all there is at its source, its own copies too."""
+        total = sum(map(len, self.born.values()))
+        for worker in self.workers.values():
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while (await worker.link())["flows"][0]["source_next"] != total:
+                    await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def both_ways(zookeeper: str, tmp_path: Path) -> AsyncIterator[BothWays]:
+    async with contextlib.AsyncExitStack() as stack:
+        bootstraps = {}
+        clients = {}
+        for name in ("east", "west"):
+            broker = await stack.enter_async_context(
+                running_broker(zookeeper, tmp_path / name, cluster=name)
+            )
+            bootstraps[name] = broker.bootstrap
+            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
+        # Only one side has the topic; the other link has nothing to read until it is copied.
+        await create(clients["east"], "orders", 1)
+        workers = {}
+        for source, target in (("east", "west"), ("west", "east")):
+            directory = tmp_path / f"mirror-{target}"
+            directory.mkdir()
+            link = LinkSettings(
+                name=f"{source}-{target}",
+                source_alias=source,
+                source_bootstrap=bootstraps[source],
+                names=TopicNames(otherwise="identity"),
+                origin="local",
+            )
+            settings = MirrorSettings(
+                worker_id="w1",
+                target_alias=target,
+                target_bootstrap=bootstraps[target],
+                links=(link,),
+                ready_file=str(directory / "ready.json"),
+                session_timeout_ms=6_000,
+            )
+            workers[target] = MirrorProcess(settings, directory)
+            await workers[target].start()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while (await clients["west"].metadata(["orders"])).topics["orders"].error:
+                    await asyncio.sleep(0.1)
+            yield BothWays(clients, workers)
+        finally:
+            for worker in workers.values():
+                if worker.process is not None and worker.process.poll() is None:
+                    await worker.kill()
+
+
+async def test_every_record_is_on_each_side_once(both_ways: BothWays) -> None:
+    for turn in range(ROUNDS):
+        await both_ways.produce(RECORDS_PER_ROUND)
+        worker = both_ways.workers["west" if turn % 2 else "east"]
+        if turn == ROUNDS - 1:
+            assert await worker.stop() == 0
+        else:
+            await worker.kill()
+        await both_ways.produce(RECORDS_PER_ROUND)
+        await worker.start()
+    await both_ways.until_complete()
+    await both_ways.until_everything_was_read()
+    await both_ways.until_complete()  # nothing came back

@@ -1,0 +1,82 @@
+"""What copies are called, and where a name alone tells the original."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror_maker.discovery import colliding_topics
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.settings import LinkSettings
+
+PREFIXED = TopicNames()
+IDENTITY = TopicNames(otherwise="identity")
+CUSTOM = TopicNames(map={"orders": "eu-orders"}, pattern="team-(.*)", to="$1.paris")
+MERGED = TopicNames(merge=("orders", "returns-.*"))
+
+
+@pytest.mark.parametrize(
+    ("names", "topic", "copy", "is_shared"),
+    [
+        (PREFIXED, "orders", "paris.orders", False),
+        (IDENTITY, "orders", "orders", True),
+        (IDENTITY, "heartbeats", "paris.heartbeats", False),
+        (IDENTITY, "tokyo.heartbeats", "paris.tokyo.heartbeats", False),
+        (CUSTOM, "orders", "eu-orders", False),
+        (CUSTOM, "team-blue", "blue.paris", False),
+        (CUSTOM, "a-team-blue", "paris.a-team-blue", False),
+        (MERGED, "orders", "orders", True),
+        (MERGED, "returns-2013", "returns-2013", True),
+        (MERGED, "flights", "paris.flights", False),
+        (TopicNames(otherwise="identity", map={"a": "b"}), "a", "b", False),
+    ],
+)
+def test_names_of_copies(names: TopicNames, topic: str, copy: str, is_shared: bool) -> None:
+    assert names.target_topic("paris", topic) == copy
+    assert names.is_shared(topic) is is_shared
+
+
+@pytest.mark.parametrize(
+    ("names", "copy", "topic"),
+    [
+        (PREFIXED, "paris.orders", "orders"),
+        (PREFIXED, "orders", None),
+        (PREFIXED, "paris.", None),
+        (IDENTITY, "orders", None),
+        (CUSTOM, "eu-orders", "orders"),
+        (CUSTOM, "paris.orders", None),  # the name that `orders` would have without the map
+        (CUSTOM, "paris.flights", "flights"),
+        (MERGED, "orders", None),
+        (MERGED, "paris.flights", "flights"),
+    ],
+)
+def test_a_name_tells_the_original_or_nothing(
+    names: TopicNames, copy: str, topic: str | None
+) -> None:
+    assert names.source_topic("paris", copy) == topic
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pattern": "a(.)"},
+        {"to": "$1"},
+        {"pattern": "a", "to": "$1"},
+        {"pattern": "(a)", "to": "b"},
+    ],
+)
+def test_half_a_rule_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"pattern|group|\$1"):
+        TopicNames(**wrong)  # type: ignore[arg-type]
+
+
+def test_topics_of_a_link_that_would_have_one_copy() -> None:
+    names = TopicNames(otherwise="identity", map={"a": "c"})
+    link = LinkSettings(name="x", source_alias="p", source_bootstrap="-", names=names)
+    assert colliding_topics({"a", "b", "c"}, link.copy_name) == {"c": ["a", "c"]}
+
+
+def test_what_decides_which_records_are_copied_is_a_term() -> None:
+    link = LinkSettings(name="x", source_alias="p", source_bootstrap="-")
+    assert link.terms == {}
+    local = LinkSettings(name="x", source_alias="p", source_bootstrap="-", origin="local")
+    assert local.terms == {"origin": "local"}
