@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .flow import Flow
-from .formats import Gap
+from .formats.gaps import gap_as_json
 from .group_syncing import GroupSync
 from .lag import Lag
 from .link import LinkWorker
@@ -44,23 +44,7 @@ def flow_status(flow: Flow) -> JsonObject:
         "restarts": flow.restarts,
         "gaps": len(gaps),
         "gaps_by_reason": dict(Counter(gap.reason for gap in gaps)),
-        "last_gap": gap_status(gaps[-1]) if gaps else None,
-    }
-
-
-def gap_status(gap: Gap) -> JsonObject:
-    """What was skipped, as `/status` and `heliograph gaps` tell it."""
-    return {
-        "topic": gap.flow.source_topic,
-        "partition": gap.flow.partition,
-        "source_from": gap.source_from,
-        "source_to": gap.source_to,
-        "records_count": gap.records_count,
-        "reason": gap.reason,
-        "detail": gap.detail,
-        "target_topic": gap.target_topic,
-        "target_offset": gap.target_offset,
-        "noticed_at_ms": gap.noticed_at_ms,
+        "last_gap": gap_as_json(gaps[-1]) if gaps else None,
     }
 
 

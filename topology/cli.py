@@ -197,6 +197,30 @@ def status(
 
 
 @app.command()
+def gaps(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """List what links skipped: source offsets that were not copied, and why."""
+    from topology.deploy import DeployError, read_deployment
+    from topology.gaps import GapsUnreadable, read_gaps
+
+    try:
+        found = read_gaps(read_deployment(_find(deployment, state_dir)))
+    except DeployError as error:
+        _fail(str(error), error.details)
+    except GapsUnreadable as error:
+        _fail(str(error))
+    if output is Output.json:
+        _print_json({"gaps": found})
+    else:
+        from topology.show import print_gaps
+
+        print_gaps(found)
+
+
+@app.command()
 def down(
     deployment: Which = None,
     output: OutputOption = Output.human,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -95,6 +96,30 @@ def print_status(document: Mapping[str, Any]) -> None:
                 markup=False,
                 soft_wrap=True,
             )
+
+
+def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:
+    """What was not copied, a line each."""
+    console = _console()
+    if not gaps:
+        console.print("nothing was skipped")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("link", "partition", "from", "to", "records", "reason", "noticed", "detail"):
+        table.add_column(column)
+    for gap in gaps:
+        noticed = datetime.fromtimestamp(gap["noticed_at_ms"] / 1000, UTC)
+        table.add_row(
+            gap["link"],
+            f"{gap['topic']}-{gap['partition']}",
+            str(gap["source_from"]),
+            _text(gap["source_to"]),
+            _text(gap["records_count"]),
+            gap["reason"],
+            noticed.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            gap["detail"],
+        )
+    console.print(table)
 
 
 def _console() -> Console:

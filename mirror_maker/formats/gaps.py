@@ -113,6 +113,22 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
         raise MapFormatError(f"no journal entry: {error!r}") from error
 
 
+def gap_as_json(gap: Gap) -> dict[str, Any]:
+    """A gap as `/status` and `heliograph gaps` tell it."""
+    return {
+        "topic": gap.flow.source_topic,
+        "partition": gap.flow.partition,
+        "source_from": gap.source_from,
+        "source_to": gap.source_to,
+        "records_count": gap.records_count,
+        "reason": gap.reason,
+        "detail": gap.detail,
+        "target_topic": gap.target_topic,
+        "target_offset": gap.target_offset,
+        "noticed_at_ms": gap.noticed_at_ms,
+    }
+
+
 def _object(data: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(data)
     if found["version"] != GAPS_VERSION:

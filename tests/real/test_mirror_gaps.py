@@ -1,0 +1,207 @@
+"""What cannot be copied, with real processes: cut, paused for, or skipped and written down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.api import ApiKey
+from mirror_maker.trouble import Policies
+from tests.cluster import BrokerProcess, running_broker
+from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
+from topology.deployment import ClusterView, Deployment, LinkView
+from topology.gaps import read_gaps
+
+pytestmark = pytest.mark.real
+
+T0 = TopicPartition("t", 0)
+COPY = TopicPartition("a.t", 0)
+WAIT_SECONDS_MAX = 60.0
+LIMIT_BYTES = 20_000
+Brokers = tuple[BrokerProcess, BrokerProcess]
+
+
+@pytest.fixture
+async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
+    async with (
+        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
+        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
+    ):
+        yield source, target
+
+
+async def write(client: KafkaClient, *values: bytes) -> None:
+    """One batch."""
+    leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
+    batch = encode_batch([NewRecord(1_700_000_000_000 + n, b"k", v) for n, v in enumerate(values)])
+    answer = (await client.produce(leader, {T0: batch}))[T0]
+    assert not answer.error, answer
+
+
+async def create(client: KafkaClient, name: str, **configs: str) -> None:
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    new = NewTopic(name=name, partitions=1, configs={"retention.ms": "-1", **named})
+    assert (await client.create_topics([new]))[name] is None
+
+
+async def until_copied(client: KafkaClient, worker: MirrorProcess, count: int) -> list[bytes]:
+    copies = await read_records(client, COPY)
+    try:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while len(copies) < count:
+                await asyncio.sleep(0.1)
+                copies = await read_records(client, COPY)
+    except TimeoutError:
+        raise AssertionError(f"{len(copies)} of {count}\n{worker.log_text()[-4000:]}") from None
+    return [record.value or b"" for record in copies]
+
+
+async def journal(target: BrokerProcess) -> list[dict[str, object]]:
+    """What `heliograph gaps` shows."""
+    deployment = Deployment(
+        name="test",
+        topology_file="-",
+        clusters=(ClusterView(name="b", kind="local", datacenter="b", bootstrap=target.bootstrap),),
+        links=(LinkView(name="a-b", source="a", target="b", daemon="-"),),
+    )
+    return await asyncio.to_thread(read_gaps, deployment)
+
+
+async def test_batches_too_large_are_split_and_records_too_large_skipped(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    source_broker, target_broker = brokers
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+        await create(target, "a.t", max_message_bytes=str(LIMIT_BYTES))
+        assert await journal(target_broker) == [], "there is no journal yet"
+        small = [b"%04d" % n * 100 for n in range(200)]  # 80 kB in one batch
+        large = b"large" * LIMIT_BYTES
+        await write(source, *small[:100])
+        await write(source, *small[100:150], large, *small[150:])
+        await write(source, b"end")
+        expected = [*small, b"end"]
+        async with mirror(
+            tmp_path,
+            source_broker.bootstrap,
+            target_broker.bootstrap,
+            on=Policies(too_large="skip"),
+        ) as worker:
+            assert await until_copied(target, worker, len(expected)) == expected
+            (gap,) = await journal(target_broker)
+            place = (gap["source_from"], gap["source_to"], gap["records_count"], gap["reason"])
+            assert place == (150, 151, 1, "too_large")
+            assert gap["target_offset"] == 150
+            flow = (await worker.link())["flows"][0]
+            assert (flow["gaps"], flow["last_gap"]["source_from"]) == (1, 150)
+            assert 'reason="too_large"} 1' in await worker.get("/metrics")
+            await worker.kill()
+            await worker.start()
+            await write(source, b"after")
+            assert await until_copied(target, worker, len(expected) + 1) == [*expected, b"after"]
+            assert await worker.stop() == 0
+        offset_map = await read_map(target, T0)
+        originals = [r for r in await read_records(source, T0) if r.value != large]
+        for copy, original in zip(await read_records(target, COPY), originals, strict=True):
+            assert offset_map.source_of(copy.offset) == original.offset
+        assert offset_map.translate(150).target_offset == offset_map.translate(151).target_offset
+        assert len(await journal(target_broker)) == 1
+
+
+async def test_a_paused_record_is_copied_when_the_target_takes_it(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    source_broker, target_broker = brokers
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+        await create(target, "a.t", max_message_bytes=str(LIMIT_BYTES))
+        await write(source, b"before", b"large" * LIMIT_BYTES, b"after")
+        async with mirror(tmp_path, source_broker.bootstrap, target_broker.bootstrap) as worker:
+            assert await until_copied(target, worker, 1) == [b"before"]
+            await worker.until_state("DEGRADED", WAIT_SECONDS_MAX)
+            await target.call_controller(
+                ApiKey.INCREMENTAL_ALTER_CONFIGS,
+                {
+                    "resources": [
+                        {
+                            "resource_type": 2,
+                            "resource_name": "a.t",
+                            "configs": [
+                                {
+                                    "name": "max.message.bytes",
+                                    "config_operation": 0,
+                                    "value": "1000000",
+                                }
+                            ],
+                        }
+                    ],
+                    "validate_only": False,
+                },
+            )
+            values = await until_copied(target, worker, 3)
+            assert values == [b"before", b"large" * LIMIT_BYTES, b"after"]
+            await worker.until_state("RUNNING", WAIT_SECONDS_MAX)
+            assert await journal(target_broker) == []
+            assert await worker.stop() == 0
+
+
+async def test_retention_overtakes_the_mirror(brokers: Brokers, tmp_path: Path) -> None:
+    source_broker, target_broker = brokers
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+        await write(source, b"0", b"1", b"2")
+        async with mirror(
+            tmp_path,
+            source_broker.bootstrap,
+            target_broker.bootstrap,
+            on=Policies(out_of_range="skip"),
+        ) as worker:
+            await until_copied(target, worker, 3)
+            assert await worker.stop() == 0
+            await write(source, b"3", b"4", b"5", b"6")
+            await delete_records(source, before_offset=5)
+            await worker.start()
+            await write(source, b"7")
+            values = await until_copied(target, worker, 6)
+            assert values == [b"0", b"1", b"2", b"5", b"6", b"7"]
+            (gap,) = await journal(target_broker)
+            assert (gap["source_from"], gap["source_to"], gap["reason"]) == (3, 5, "out_of_range")
+            assert gap["records_count"] is None
+            assert await worker.stop() == 0
+        offset_map = await read_map(target, T0)
+        assert [offset_map.translate(o).target_offset for o in range(9)] == [
+            0, 1, 2, 3, 3, 3, 4, 5, 6,
+        ]  # fmt: skip
+
+
+async def delete_records(client: KafkaClient, before_offset: int) -> None:
+    leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
+    answer = await client.call(
+        ApiKey.DELETE_RECORDS,
+        {
+            "topics": [
+                {
+                    "name": T0.topic,
+                    "partitions": [{"partition_index": 0, "offset": before_offset}],
+                }
+            ],
+            "timeout": 30_000,
+        },
+        node_id=leader,
+    )
+    assert answer.topics[0].partitions[0].error_code == 0, answer
