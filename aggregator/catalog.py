@@ -2,10 +2,13 @@
 
 Which topic of the aggregate is a mirror of what is decided by evidence first: the offset maps name
 (link, source topic, aggregate topic). Where no map speaks yet, the links' naming decides, the
-longest matching prefix first; dots inside aliases and topics are then never guessed at, because
+longest matching alias first; dots inside aliases and topics are then never guessed at, because
 only the aliases of the settings are tried.
 
-Guarantees: each aggregate topic is in exactly one place; a count that nobody told is None, not 0.
+A topic that several links are merged into is a part of each of them.
+
+Guarantees: each aggregate topic is in one place per link that fills it, or local; a count that
+nobody told is None, not 0.
 Not here: metadata requests; names of internal topics are left out as MirrorMaker 2 leaves them out.
 """
 
@@ -55,8 +58,8 @@ class MergedTopic:
 
     @property
     def partitions(self) -> int | None:
-        """Partitions of all parts together; None as soon as one of them is unknown."""
-        counts = [part.partitions for part in self.parts]
+        """Partitions of all topics together; None as soon as one of them is unknown."""
+        counts = list({part.topic: part.partitions for part in self.parts}.values())
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
@@ -76,13 +79,14 @@ class Catalog:
             return None
         return next((part for part in merged.parts if part.link == link), None)
 
-    def part_of(self, target_topic: str) -> MirroredTopic | None:
-        """What an aggregate topic is a mirror of, or None."""
-        for merged in self.merged.values():
-            for part in merged.parts:
-                if part.topic == target_topic:
-                    return part
-        return None
+    def parts_of(self, target_topic: str) -> tuple[MirroredTopic, ...]:
+        """What an aggregate topic is a mirror of: one part per link that fills it."""
+        return tuple(
+            part
+            for merged in self.merged.values()
+            for part in merged.parts
+            if part.topic == target_topic
+        )
 
 
 def is_internal(topic: str) -> bool:
@@ -97,34 +101,33 @@ def build_catalog(
 ) -> Catalog:
     """The catalog of an aggregate with these topics (name: partition count)."""
     by_name = {link.name: link for link in links}
-    proven = {entry.target_topic: entry for entry in mapped if entry.link in by_name}
-    by_prefix = sorted(
-        (link for link in by_name.values() if link.prefix),
-        key=lambda link: len(link.prefix),
-        reverse=True,
-    )
+    proven: dict[str, list[MappedTopic]] = defaultdict(list)
+    for each in mapped:
+        if each.link in by_name:
+            proven[each.target_topic].append(each)
+    by_alias = sorted(by_name.values(), key=lambda link: len(link.source), reverse=True)
     parts: dict[str, list[MirroredTopic]] = defaultdict(list)
     local: dict[str, int] = {}
     for topic in sorted(partition_counts.keys() | proven.keys()):
-        entry = proven.get(topic)
-        if entry is None:
+        entries = proven.get(topic, [])
+        if not entries:
             if is_internal(topic):
                 continue
-            entry = _by_naming(by_prefix, topic)
-        if entry is None:
+            entries = _by_naming(by_alias, topic)
+        if not entries:
             local[topic] = partition_counts[topic]
-            continue
-        link = by_name[entry.link]
-        parts[entry.source_topic].append(
-            MirroredTopic(
-                topic=topic,
-                link=link.name,
-                datacenter=link.datacenter,
-                source=link.source,
-                source_topic=entry.source_topic,
-                partitions=partition_counts.get(topic),
+        for entry in entries:
+            link = by_name[entry.link]
+            parts[entry.source_topic].append(
+                MirroredTopic(
+                    topic=topic,
+                    link=link.name,
+                    datacenter=link.datacenter,
+                    source=link.source,
+                    source_topic=entry.source_topic,
+                    partitions=partition_counts.get(topic),
+                )
             )
-        )
     merged = {
         name: MergedTopic(
             name=name, parts=tuple(sorted(found, key=lambda part: (part.datacenter, part.topic)))
@@ -140,9 +143,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def _by_naming(by_prefix: Iterable[LinkSettings], topic: str) -> MappedTopic | None:
-    for link in by_prefix:
+def _by_naming(by_alias: Iterable[LinkSettings], topic: str) -> list[MappedTopic]:
+    for link in by_alias:
         source_topic = link.source_topic(topic)
         if source_topic is not None:
-            return MappedTopic(link.name, source_topic, topic)
-    return None
+            return [MappedTopic(link.name, source_topic, topic)]
+    return []

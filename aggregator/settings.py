@@ -1,20 +1,20 @@
 """Settings of one aggregator: frozen, rendered by the topology, read from one JSON file.
 
 Guarantees: unknown keys, missing keys and values of the wrong type are errors that name the key;
-two links never share a name, nor the prefix that tells their topics apart.
+two links never share a name, nor a source.
 Not here: defaults that depend on other processes, and any reading of the topology file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
-Naming = Literal["prefixed", "identical"]
+from mirror_maker.formats.naming import TopicNames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +29,12 @@ class LinkSettings:
     """Alias of the source cluster: what its topics are prefixed with on the aggregate."""
     source_bootstrap: str
     """`host:port,host:port`; asked only when a group of the source is to be translated."""
-    naming: Naming = "prefixed"
-    separator: str = "."
-
-    @property
-    def prefix(self) -> str:
-        """What stands before a source topic's name on the aggregate; empty if names are equal."""
-        return "" if self.naming == "identical" else self.source + self.separator
-
-    def target_topic(self, source_topic: str) -> str:
-        """Name on the aggregate of a topic of the source."""
-        return self.prefix + source_topic
+    names: TopicNames = field(default_factory=TopicNames)
+    """What its copies are called here."""
 
     def source_topic(self, target_topic: str) -> str | None:
-        """Name at the source, or None where the link's naming cannot have made this name."""
-        if not target_topic.startswith(self.prefix) or len(target_topic) == len(self.prefix):
-            return None
-        return target_topic[len(self.prefix) :]
+        """Name at the source, or None where the name here does not tell it."""
+        return self.names.source_topic(self.source, target_topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +56,7 @@ class AggregatorSettings:
     def __post_init__(self) -> None:
         for what, values in (
             ("name", [link.name for link in self.links]),
-            ("topic prefix", [link.prefix for link in self.links if link.prefix]),
+            ("source", [link.source for link in self.links]),
         ):
             for value, count in Counter(values).items():
                 if count > 1:

@@ -36,6 +36,8 @@ class SyncState(StrEnum):
     """The group has members on the target and looks after its position there itself."""
     AHEAD = "ahead"
     """The target has a later position, and moving back is off."""
+    MIXED = "mixed"
+    """The copy has records of several origins, so that no offset of it stands for the position."""
     REFUSED = "refused"
     """The target did not take the commit."""
 
@@ -48,7 +50,7 @@ class SyncedPosition(NamedTuple):
     target: TopicPartition
     source_offset: int
     target_offset: int | None
-    """The translation; None with PENDING."""
+    """The translation; None with PENDING and MIXED."""
     metadata: str
     state: SyncState
 
@@ -58,6 +60,8 @@ class FlowMap(NamedTuple):
 
     target: TopicPartition
     offset_map: OffsetMap
+    is_shared: bool = False
+    """Whether others write into the target as well."""
 
 
 def translate_positions(
@@ -73,7 +77,9 @@ def translate_positions(
             continue
         answer = flow.offset_map.translate(position.offset)
         target_offset, state = answer.target_offset, SyncState.SYNCED
-        if answer.state is TranslationState.PENDING:
+        if flow.is_shared:
+            target_offset, state = None, SyncState.MIXED
+        elif answer.state is TranslationState.PENDING:
             if position.offset > flow.offset_map.source_next:
                 target_offset, state = flow.offset_map.target_next, SyncState.CLAMPED
             else:

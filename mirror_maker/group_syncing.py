@@ -90,7 +90,11 @@ class GroupSync:
 
     def _flows(self) -> dict[TopicPartition, FlowMap]:
         return {
-            at: FlowMap(flow.target, flow.replicator.offset_map)
+            at: FlowMap(
+                flow.target,
+                flow.replicator.offset_map,
+                self._settings.names.is_shared(at.topic),
+            )
             for at, flow in self._link.flows.items()
             if flow.replicator is not None
         }

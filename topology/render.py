@@ -236,6 +236,7 @@ def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
                 datacenter=topology.cluster(link.source).effective_datacenter,
                 source=link.source,
                 source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+                names=link.topic_names,
             )
             for link in topology.links
             if link.target == cluster.name

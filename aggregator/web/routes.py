@@ -15,6 +15,7 @@ from local_cluster.wire.errors import KafkaError
 
 from ..aggregate import Aggregate
 from ..catalog import MirroredTopic, nearest
+from ..link_map import TranslationState
 from ..map_follower import REREAD_SECONDS
 from ..metrics import AggregatorMetrics
 from ..settings import LinkSettings
@@ -25,6 +26,10 @@ from .problems import Problem, not_found, not_loaded
 RETRY_AFTER_SECONDS: Final = 1
 AGGREGATE: Final = web.AppKey("aggregate", Aggregate)
 METRICS: Final = web.AppKey("metrics", AggregatorMetrics)
+
+_REVERSE_ORDER = (TranslationState.EXACT, TranslationState.PENDING, TranslationState.UNMAPPED)
+"""Of several links the one that has the record answers; no link's "unmapped" while another does
+not know yet."""
 
 routes = web.RouteTableDef()
 
@@ -69,29 +74,36 @@ async def translate(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/translate/reverse")
 async def translate_reverse(request: web.Request) -> web.Response:
-    """An aggregate offset at the source; `link` may be left out where the topic tells it."""
+    """An aggregate offset at its source. Without `link`, the link that copied the record answers,
+    of several that are merged into the topic."""
     query = request.query
     parameters.check_names(query, ("link", "topic", "partition", "offset"))
     aggregate = request.app[AGGREGATE]
     target_topic, partition = parameters.text(query, "topic"), parameters.partition(query)
     offset = parameters.offset(query)
-    part = _find_target(aggregate, target_topic)
+    parts = _find_target(aggregate, target_topic)
     if "link" in query:
         link = _find_link(aggregate, parameters.text(query, "link"))
-        if part is not None and part.link != link.name:
+        if parts and link.name not in {part.link for part in parts}:
+            filled_by = " and ".join(repr(part.link) for part in parts)
             raise not_found(
-                "topic", f"topic {target_topic!r} is filled by link {part.link!r}", part.link
+                "topic", f"topic {target_topic!r} is filled by link {filled_by}", parts[0].link
             )
-    elif part is not None:
-        link = _find_link(aggregate, part.link)
+        parts = tuple(part for part in parts if part.link == link.name)
+        links = [link]
+    elif parts:
+        links = [_find_link(aggregate, part.link) for part in parts]
     else:
         raise _topics_unknown()
-    _require_loaded(aggregate, link)
-    answer = aggregate.maps.reverse(link.name, target_topic, partition, offset)
-    if answer.topic is None and part is not None:
-        _require_partition(part, partition)
-        answer = replace(answer, topic=part.source_topic)
-    request.app[METRICS].count_translation(link.name, "reverse", answer.state.value)
+    for link in links:
+        _require_loaded(aggregate, link)
+    answers = [aggregate.maps.reverse(link.name, target_topic, partition, offset) for link in links]
+    index = min(range(len(links)), key=lambda at: _REVERSE_ORDER.index(answers[at].state))
+    answer = answers[index]
+    if answer.topic is None and parts:
+        _require_partition(parts[index], partition)
+        answer = replace(answer, topic=parts[index].source_topic)
+    request.app[METRICS].count_translation(answer.link, "reverse", answer.state.value)
     return web.json_response(views.translated_offset(answer))
 
 
@@ -154,20 +166,20 @@ def _find_mirrored(aggregate: Aggregate, link: LinkSettings, topic: str) -> Mirr
     return part
 
 
-def _find_target(aggregate: Aggregate, target_topic: str) -> MirroredTopic | None:
-    """What a topic of the aggregate mirrors; None while its topics are unknown."""
+def _find_target(aggregate: Aggregate, target_topic: str) -> tuple[MirroredTopic, ...]:
+    """What a topic of the aggregate mirrors; nothing while its topics are unknown."""
     catalog = aggregate.catalog()
     if catalog is None:
-        return None
-    part = catalog.part_of(target_topic)
-    if part is None:
+        return ()
+    found = catalog.parts_of(target_topic)
+    if not found:
         known = [part.topic for merged in catalog.merged.values() for part in merged.parts]
         raise not_found(
             "topic",
             f"the aggregate has no mirrored topic {target_topic!r}",
             nearest(target_topic, known),
         )
-    return part
+    return found
 
 
 def _require_partition(part: MirroredTopic, partition: int) -> None:

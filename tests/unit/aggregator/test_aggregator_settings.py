@@ -28,7 +28,6 @@ _SETTINGS: dict[str, Any] = {
 
 def test_round_trip(tmp_path: Path) -> None:
     settings = parse_settings(json.dumps(_SETTINGS))
-    assert settings.links[0].target_topic("flights") == "jfk.flights"
     assert settings.links[0].source_topic("jfk.flights") == "flights"
     assert settings.links[0].source_topic("ewr.flights") is None
     assert settings.http_host == "127.0.0.1"
@@ -43,9 +42,9 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"bootsrap": "x"}, "bootsrap"),
         ({"aggregate": 3}, "aggregate"),
         ({"links": [{**_LINK, "topics": []}]}, "topics"),
-        ({"links": [{**_LINK, "naming": "same"}]}, "naming"),
+        ({"links": [{**_LINK, "names": {"otherwise": "same"}}]}, "names"),
         ({"links": [_LINK, _LINK]}, "2 links have the name 'jfk-nyc'"),
-        ({"links": [_LINK, {**_LINK, "name": "b"}]}, "2 links have the topic prefix 'jfk.'"),
+        ({"links": [_LINK, {**_LINK, "name": "b"}]}, "2 links have the source 'jfk'"),
     ],
 )
 def test_errors_name_the_key(change: dict[str, Any], message: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from aggregator.catalog import MappedTopic, build_catalog, is_internal, nearest
 from aggregator.settings import LinkSettings
+from mirror_maker.formats.naming import TopicNames
 
 
-def _link(source: str, datacenter: str | None = None, **more: str) -> LinkSettings:
+def _link(source: str, datacenter: str | None = None, **more: TopicNames) -> LinkSettings:
     return LinkSettings(
         name=f"{source}-nyc",
         datacenter=datacenter or source,
         source=source,
         source_bootstrap="127.0.0.1:1",
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
@@ -46,12 +47,12 @@ def test_map_beats_naming() -> None:
         {"us.east.orders": 1},
         [MappedTopic("us-nyc", "east.orders", "us.east.orders")],
     )
-    assert catalog.part("us-nyc", "east.orders") == catalog.part_of("us.east.orders")
+    assert (catalog.part("us-nyc", "east.orders"),) == catalog.parts_of("us.east.orders")
     assert catalog.part("us.east-nyc", "orders") is None
 
 
 def test_identical_names_come_from_the_map_only() -> None:
-    link = _link("jfk", naming="identical")
+    link = _link("jfk", names=TopicNames(otherwise="identity"))
     assert build_catalog([link], {"flights": 2}).local == {"flights": 2}
     catalog = build_catalog([link], {"flights": 2}, [MappedTopic("jfk-nyc", "flights", "flights")])
     assert catalog.local == {}
@@ -76,12 +77,22 @@ def test_map_of_an_unknown_link_is_ignored() -> None:
     assert catalog.local == {"a.t": 1}
 
 
-def test_custom_separator_and_bare_prefix() -> None:
-    catalog = build_catalog(
-        [_link("jfk", separator="_")], {"jfk_flights": 1, "jfk_": 1, "jfk.x": 1}
-    )
-    assert set(catalog.merged) == {"flights"}
-    assert set(catalog.local) == {"jfk_", "jfk.x"}
+def test_mapped_names_and_bare_prefix() -> None:
+    names = TopicNames(map={"flights": "departures"})
+    catalog = build_catalog([_link("jfk", names=names)], {"departures": 1, "jfk.": 1, "jfk.x": 1})
+    assert set(catalog.merged) == {"flights", "x"}
+    assert set(catalog.local) == {"jfk."}
+
+
+def test_a_merged_topic_is_a_part_of_every_link_that_fills_it() -> None:
+    names = TopicNames(merge=("flights",))
+    links = [_link("jfk", names=names), _link("ewr", names=names)]
+    mapped = [MappedTopic(link.name, "flights", "flights") for link in links]
+    catalog = build_catalog(links, {"flights": 4, "jfk.gates": 1}, mapped)
+    assert [part.link for part in catalog.parts_of("flights")] == ["ewr-nyc", "jfk-nyc"]
+    assert catalog.merged["flights"].partitions == 4
+    assert catalog.local == {}
+    assert [part.datacenter for part in catalog.parts_of("jfk.gates")] == ["jfk"]
 
 
 def test_internal_topics_by_the_mirror_rule() -> None:

@@ -89,3 +89,11 @@ def test_what_is_there_already_is_not_written_again() -> None:
     assert (position.state, commit) == (SyncState.SYNCED, None)
     clamped, commit = decide(translated(30), CommittedOffset(119, -1, ""), "", rewind=False)
     assert (clamped.state, commit) == (SyncState.CLAMPED, None)
+
+
+def test_a_copy_of_several_origins_has_no_position_of_one() -> None:
+    at = TopicPartition("t", 0)
+    flows = {at: FlowMap(at, OffsetMap(0, 0), is_shared=True)}
+    (position,) = translate_positions("g", {at: CommittedOffset(0, -1, "")}, flows)
+    assert (position.state, position.target_offset) == (SyncState.MIXED, None)
+    assert decide(position, None, "", rewind=True) == (position, None)
