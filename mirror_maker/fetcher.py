@@ -15,11 +15,11 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
+from .context import READ_COMMITTED, LinkContext
 from .flow import Flow
 from .identity import Confirmer
 from .ports import DataSource
 from .replicator import PartitionReplicator
-from .resuming import READ_COMMITTED, LinkContext
 
 BLOCKED_WAIT_MS: Final = 5
 """Length of a poll while some partition waits for room."""

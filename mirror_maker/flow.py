@@ -24,6 +24,7 @@ from local_cluster.client.model import FetchedPartition, ProducedPartition, Topi
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
+from .context import LinkContext
 from .formats import FlowKey, Gap
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .model import (
@@ -35,7 +36,7 @@ from .model import (
 )
 from .passthrough import CopyPath
 from .replicator import CopyTotals, Outgoing, PartitionReplicator
-from .resuming import LinkContext, check_written, prove, raise_epoch, start_replicator
+from .resuming import check_written, prove, raise_epoch, start_replicator
 from .skipping import OutOfRangeError, RefusedBatchError
 from .trouble import REFUSALS, UNAUTHORIZED, Trouble
 from .troubles import Troubles

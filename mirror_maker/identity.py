@@ -17,10 +17,10 @@ import asyncio
 from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
+from .context import LinkContext
 from .flow import Flow
 from .ports import DataSource
 from .replicator import PartitionReplicator
-from .resuming import LinkContext
 
 
 class Confirmer:

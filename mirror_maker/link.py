@@ -17,6 +17,7 @@ from local_cluster.client.model import TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
+from .context import LinkContext
 from .discovery import colliding_topics, grown_topics, missing_topics, new_topic, select_topics
 from .fetcher import Fetcher
 from .flow import Flow
@@ -26,7 +27,6 @@ from .model import FlowState, LinkFailedError, LinkState
 from .offset_map import OpenBlock
 from .policy import TopicFilter
 from .ports import DataSource
-from .resuming import LinkContext
 
 _DISCOVERY: Final = -1
 """Stands for discovery among the brokers' ids, as an asker of the source."""

@@ -12,61 +12,31 @@ the first batch goes out, so that wherever there is a batch there is an opening 
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .context import READ_COMMITTED, LinkContext, read_bounds
 from .cutting import Cutting
-from .directory import Directory
 from .formats import Block, FlowKey, Opening, extend_map
 from .gap_ranges import GapRanges
-from .gap_store import GapStore
-from .map_store import MapStore
 from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
-from .origins import Origins
+from .opening import find_opening
 from .passthrough import select_batches
-from .ports import Clock, DataSink, DataSource, Lease, LogReader
+from .ports import DataSink
 from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content
-from .settings import Limits, LinkSettings
-from .trouble import Trouble
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 SOURCE_END_ATTEMPTS_MAX: Final = 40
 SOURCE_END_WAIT_MS: Final = 250
 """Together 10 s: how long a source leader may take to show what the mirror has read before."""
-READ_COMMITTED: Final = 1
 PRODUCER_EPOCH_MAX: Final = 0x7FFF
-_LATEST: Final = -1
-_EARLIEST: Final = -2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkContext:
-    """What the parts of a link share."""
-
-    settings: LinkSettings
-    limits: Limits
-    worker_id: str
-    source: DataSource
-    """For questions; the long polls have a connection of their own."""
-    sink: DataSink
-    """For questions and map writes; produced data has a connection of its own."""
-    directory: Directory
-    map_store: MapStore
-    gap_store: GapStore
-    origins: Origins | None = None
-    """Where only what was born at the source is copied."""
-    lease: Lease
-    clock: Clock
-    random: Random
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +63,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     if source_topic_id is None or target_topic_id is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{source} -> {target}")
     flow = FlowKey(source.topic, source.partition, source_topic_id, target_topic_id)
-    opening = await _find_opening(context, flow, source, target)
+    opening = await find_opening(context, flow, source, target)
     last = context.map_store.state.last_block(flow, opening.producer_epoch)
     base = _base(opening, last)
     try:
@@ -253,95 +223,6 @@ def _base(opening: Opening, last: Block | None) -> ResumeBase:
         # epoch (a closed block before it) ends right behind such a record.
         has_records=bool(last.runs) or last.target_start > opening.target_offset,
     )
-
-
-async def _find_opening(
-    context: LinkContext, flow: FlowKey, source: TopicPartition, target: TopicPartition
-) -> Opening:
-    state = context.map_store.state
-    if state.opening(flow) is None:
-        # The target's end is asked for before the map is read: an opening precedes every batch,
-        # so records that are there now and have no opening by then are not the mirror's.
-        first, end = await read_bounds(context.sink, target)
-        await context.map_store.catch_up()
-        if state.opening(flow) is None:
-            await _open(context, flow, source, target, first, end)
-    else:
-        await context.map_store.catch_up()
-    opening = state.opening(flow)
-    if opening is None:
-        raise FlowFailedError(f"{context.map_store.topic} does not keep what is written to it")
-    if opening.producer_id != context.map_store.registration.producer_id:
-        raise FlowFailedError(
-            f"opened with producer id {opening.producer_id}, the link is registered with "
-            f"{context.map_store.registration.producer_id}"
-        )
-    return opening
-
-
-async def _open(
-    context: LinkContext,
-    flow: FlowKey,
-    source: TopicPartition,
-    target: TopicPartition,
-    target_start: int,
-    target_end: int,
-) -> None:
-    known = context.map_store.state.latest_flow(
-        flow.source_topic, flow.partition, flow.target_topic_id
-    )
-    if known is not None:
-        raise FlowFailedError(
-            f"source topic {flow.source_topic} was deleted and made anew (topic id "
-            f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
-            "of the old one",
-            Trouble.RECREATED,
-        )
-    moved = context.map_store.state.latest_flow(flow.source_topic, flow.partition)
-    if moved is not None:
-        before = context.map_store.state.target_topic(moved)
-        if before is not None and before != target.topic:
-            raise FlowFailedError(
-                f"reconfigured: {flow.source_topic} has been copied into {before}, and would now "
-                f"be copied into {target.topic}; a link of another name starts anew"
-            )
-    is_alone = not context.settings.names.is_shared(source.topic)
-    if is_alone and target_end > target_start and context.settings.on_unmapped_target == "fail":
-        raise FlowFailedError(
-            f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
-        )
-    listed = (await context.source.list_offsets({source: _EARLIEST}))[source]
-    if listed.error:
-        raise KafkaError(listed.error, str(source))
-    registration = context.map_store.registration
-    opening = Opening(
-        flow=flow,
-        producer_id=registration.producer_id,
-        producer_epoch=registration.producer_epoch,
-        nonce=context.map_store.new_nonce(),
-        target_topic=target.topic,
-        source_offset=listed.offset,
-        target_offset=target_end,
-        opened_at_ms=context.clock.now_ms(),
-        worker_id=context.worker_id,
-    )
-    await context.map_store.append([opening])
-    await context.map_store.catch_up()
-
-
-def _foreign_ids(context: LinkContext) -> Set[int]:
-    return frozenset() if context.origins is None else context.origins.foreign_ids
-
-
-async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
-    """(log start offset, high watermark). Raises KafkaError."""
-    bounds = []
-    for timestamp in (_EARLIEST, _LATEST):
-        listed = (await reader.list_offsets({at: timestamp}))[at]
-        if listed.error:
-            raise KafkaError(listed.error, str(at))
-        bounds.append(listed.offset)
-    return bounds[0], bounds[1]
 
 
 async def _read_tail(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
-from .resuming import LinkContext
+from .context import LinkContext
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from local_cluster.client.group import GroupFencedError
 
+from .context import LinkContext
 from .directory import Directory
 from .gap_store import GapStore
 from .group_syncing import GroupSync
@@ -27,7 +28,6 @@ from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
 from .origins import Origins
 from .ports import Clock, SystemClock
-from .resuming import LinkContext
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup

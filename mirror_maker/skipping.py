@@ -10,10 +10,10 @@ from __future__ import annotations
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .context import READ_COMMITTED, LinkContext, read_bounds
 from .formats import FlowKey, Gap
 from .model import FlowFailedError, SourceGap
 from .passthrough import PreparedBatch
-from .resuming import READ_COMMITTED, LinkContext, read_bounds
 from .trouble import Trouble
 
 

@@ -14,11 +14,11 @@ from contextlib import suppress
 from local_cluster.client.model import TopicPartition
 
 from .back_off import BackOff
+from .context import LinkContext
 from .cutting import Cutting
 from .formats import FlowKey
 from .model import FlowFailedError, FlowState
 from .replicator import PartitionReplicator
-from .resuming import LinkContext
 from .skipping import (
     OutOfRangeError,
     RefusedBatchError,

@@ -13,6 +13,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
+from mirror_maker.context import LinkContext
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
@@ -22,7 +23,6 @@ from mirror_maker.link import LinkWorker
 from mirror_maker.map_store import MapStore
 from mirror_maker.model import FlowState
 from mirror_maker.origins import Origins
-from mirror_maker.resuming import LinkContext
 from mirror_maker.sender import Senders
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.trouble import Trouble

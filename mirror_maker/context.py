@@ -1,0 +1,53 @@
+"""What the parts of a link share, and questions that several of them ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import KafkaError
+
+from .directory import Directory
+from .gap_store import GapStore
+from .map_store import MapStore
+from .origins import Origins
+from .ports import Clock, DataSink, DataSource, Lease, LogReader
+from .settings import Limits, LinkSettings
+
+READ_COMMITTED: Final = 1
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkContext:
+    """What the parts of a link share."""
+
+    settings: LinkSettings
+    limits: Limits
+    worker_id: str
+    source: DataSource
+    """For questions; the long polls have a connection of their own."""
+    sink: DataSink
+    """For questions and map writes; produced data has a connection of its own."""
+    directory: Directory
+    map_store: MapStore
+    gap_store: GapStore
+    origins: Origins | None = None
+    """Where only what was born at the source is copied."""
+    lease: Lease
+    clock: Clock
+    random: Random
+
+
+async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
+    """(log start offset, high watermark). Raises KafkaError."""
+    bounds = []
+    for timestamp in (EARLIEST, LATEST):
+        listed = (await reader.list_offsets({at: timestamp}))[at]
+        if listed.error:
+            raise KafkaError(listed.error, str(at))
+        bounds.append(listed.offset)
+    return bounds[0], bounds[1]

@@ -1,0 +1,93 @@
+"""The opening of a flow: found in the map, or written and read back. Shell.
+
+It says from which source offset on, to which target offset on, the flow is copied, with which
+producer id and epoch. It precedes every batch.
+"""
+
+from __future__ import annotations
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import KafkaError
+
+from .context import EARLIEST, LinkContext, read_bounds
+from .formats import FlowKey, Opening
+from .model import FlowFailedError
+from .trouble import Trouble
+
+
+async def find_opening(
+    context: LinkContext, flow: FlowKey, source: TopicPartition, target: TopicPartition
+) -> Opening:
+    state = context.map_store.state
+    if state.opening(flow) is None:
+        # The target's end is asked for before the map is read: an opening precedes every batch,
+        # so records that are there now and have no opening by then are not the mirror's.
+        first, end = await read_bounds(context.sink, target)
+        await context.map_store.catch_up()
+        if state.opening(flow) is None:
+            await _open(context, flow, source, target, first, end)
+    else:
+        await context.map_store.catch_up()
+    opening = state.opening(flow)
+    if opening is None:
+        raise FlowFailedError(f"{context.map_store.topic} does not keep what is written to it")
+    if opening.producer_id != context.map_store.registration.producer_id:
+        raise FlowFailedError(
+            f"opened with producer id {opening.producer_id}, the link is registered with "
+            f"{context.map_store.registration.producer_id}"
+        )
+    return opening
+
+
+async def _open(
+    context: LinkContext,
+    flow: FlowKey,
+    source: TopicPartition,
+    target: TopicPartition,
+    target_start: int,
+    target_end: int,
+) -> None:
+    known = context.map_store.state.latest_flow(
+        flow.source_topic, flow.partition, flow.target_topic_id
+    )
+    if known is not None:
+        raise FlowFailedError(
+            f"source topic {flow.source_topic} was deleted and made anew (topic id "
+            f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
+            "of the old one",
+            Trouble.RECREATED,
+        )
+    moved = context.map_store.state.latest_flow(flow.source_topic, flow.partition)
+    if moved is not None:
+        before = context.map_store.state.target_topic(moved)
+        if before is not None and before != target.topic:
+            raise FlowFailedError(
+                f"reconfigured: {flow.source_topic} has been copied into {before}, and would now "
+                f"be copied into {target.topic}; a link of another name starts anew"
+            )
+    is_alone = not context.settings.names.is_shared(source.topic)
+    if is_alone and target_end > target_start and context.settings.on_unmapped_target == "fail":
+        raise FlowFailedError(
+            f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
+        )
+    listed = (await context.source.list_offsets({source: EARLIEST}))[source]
+    if listed.error:
+        raise KafkaError(listed.error, str(source))
+    registration = context.map_store.registration
+    opening = Opening(
+        flow=flow,
+        producer_id=registration.producer_id,
+        producer_epoch=registration.producer_epoch,
+        nonce=context.map_store.new_nonce(),
+        target_topic=target.topic,
+        source_offset=listed.offset,
+        target_offset=target_end,
+        opened_at_ms=context.clock.now_ms(),
+        worker_id=context.worker_id,
+    )
+    await context.map_store.append([opening])
+    await context.map_store.catch_up()
+
+
+def _foreign_ids(context: LinkContext) -> Set[int]:
+    return frozenset() if context.origins is None else context.origins.foreign_ids
