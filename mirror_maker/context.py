@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -40,6 +41,11 @@ class LinkContext:
     lease: Lease
     clock: Clock
     random: Random
+
+    @property
+    def foreign_ids(self) -> Set[int]:
+        """Producer ids whose batches were born elsewhere and are not copied."""
+        return frozenset() if self.origins is None else self.origins.foreign_ids
 
 
 async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:

@@ -87,7 +87,3 @@ async def _open(
     )
     await context.map_store.append([opening])
     await context.map_store.catch_up()
-
-
-def _foreign_ids(context: LinkContext) -> Set[int]:
-    return frozenset() if context.origins is None else context.origins.foreign_ids

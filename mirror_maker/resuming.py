@@ -124,7 +124,7 @@ def start_replicator(
         block=proved.block,
         offset_map=offset_map,
         syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
-        foreign_ids=_foreign_ids(context),
+        foreign_ids=context.foreign_ids,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
         coalesces=context.settings.coalesce_batches,
         gaps=proved.gaps,
@@ -287,7 +287,7 @@ async def _pair(
             fetched.records,
             position,
             fetched.aborted_transactions,
-            _foreign_ids(context),
+            context.foreign_ids,
             gaps=gaps,
         )
         for batch in selection.batches:
