@@ -39,7 +39,8 @@ class BrokerSettings:
     inter_broker_listener: str
     zookeeper_connect: str
     """ZooKeeper's "host:port[,host:port]/chroot"; the chroot is created when absent."""
-    log_dir: str
+    log_dirs: tuple[str, ...]
+    """Log directories, at least one; best each on a disk of its own (Kafka's log.dirs)."""
     ready_file: str
     """JSON {"pid", "state", "listeners"} written atomically once registered and listening."""
     rack: str | None = None

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,7 +54,8 @@ class BrokerProcess:
 
     @property
     def log_dir(self) -> Path:
-        return Path(self.settings.log_dir)
+        """The first of its log directories, for most the only one."""
+        return Path(self.settings.log_dirs[0])
 
     def log_text(self) -> str:
         return (self.directory / "broker.log").read_text(errors="replace")
@@ -130,8 +131,12 @@ async def running_broker(
     flush: FlushMode = "fsync",
     cluster: str = "test",
     rack: str | None = None,
+    log_dirs: Sequence[str] = ("log",),
 ) -> AsyncIterator[BrokerProcess]:
-    """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent)."""
+    """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
+
+    It keeps everything under `directory`/broker-ID, its logs in the `log_dirs` there.
+    """
     if "/" not in zookeeper_connect:
         zookeeper_connect += f"/t{uuid.uuid4().hex[:8]}"
     directory = directory / f"broker-{broker_id}"
@@ -144,7 +149,7 @@ async def running_broker(
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,
             zookeeper_session_timeout_ms=6_000,
-            log_dir=str(directory / "log"),
+            log_dirs=tuple(str(directory / name) for name in log_dirs),
             ready_file=str(directory / "ready.json"),
             flush=flush,
             rack=rack,

@@ -41,10 +41,12 @@ async def running_cluster(
     config: Mapping[str, str] | None = None,
     flush: FlushMode = "fsync",
     has_racks: bool = False,
+    log_dirs: Sequence[str] = ("log",),
 ) -> AsyncIterator[list[BrokerProcess]]:
     """Brokers 1 to `brokers`, started side by side under a chroot of their own.
 
-    With `has_racks` each has a rack of its own: rack-1, rack-2 and so on.
+    Each has the log directories `log_dirs`. With `has_racks` each has a rack of its own: rack-1,
+    rack-2 and so on.
     """
     chroot = f"{zookeeper}/t{uuid.uuid4().hex[:8]}"
     async with contextlib.AsyncExitStack() as stack:
@@ -56,6 +58,7 @@ async def running_cluster(
                 config={**THREE_BROKERS, **(config or {})},
                 flush=flush,
                 rack=f"rack-{index}" if has_racks else None,
+                log_dirs=log_dirs,
             )
             for index in range(1, brokers + 1)
         ]
@@ -98,8 +101,16 @@ async def leader_of(
 
 def log_bytes(broker: BrokerProcess, topic: str, partition: int = 0) -> bytes:
     """All segments of a replica, one after another."""
-    directory = broker.log_dir / f"{topic}-{partition}"
+    directory = replica_directory(broker, topic, partition)
+    if directory is None:
+        return b""
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def replica_directory(broker: BrokerProcess, topic: str, partition: int = 0) -> Path | None:
+    """Where a replica lies, in whichever log directory."""
+    places = [Path(each) / f"{topic}-{partition}" for each in broker.settings.log_dirs]
+    return next((place for place in places if place.is_dir()), None)
 
 
 def end_offset(broker: BrokerProcess, topic: str, partition: int = 0) -> int:

@@ -89,7 +89,9 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
         yield from check_configs(cluster, here)
         if isinstance(cluster.brokers, list):
             for place, broker in enumerate(cluster.brokers):
-                yield from _check_broker_ports(cluster, broker, (*here, "brokers", place))
+                at = (*here, "brokers", place)
+                yield from _check_broker_ports(cluster, broker, at)
+                yield from _check_log_dirs(broker, at)
             yield from _duplicates(
                 (((*here, "brokers", i, "id"), each.id) for i, each in enumerate(cluster.brokers)),
                 "a unique broker id",
@@ -99,6 +101,28 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
             if last > 65535:
                 expected = f"a base port so that the last port, {last}, is at most 65535"
                 yield Finding((*here, "brokers", "base_port"), expected)
+            yield from _check_log_dirs(cluster.brokers, (*here, "brokers"))
+            yield from _check_racks(cluster.brokers, (*here, "brokers"))
+
+
+def _check_log_dirs(brokers: Broker | BrokerCount, here: Location) -> Iterator[Finding]:
+    yield from _duplicates(
+        (((*here, "log_dirs", i), each) for i, each in enumerate(brokers.log_dirs or [])),
+        "a log directory that is not listed yet",
+    )
+
+
+def _check_racks(group: BrokerCount, here: Location) -> Iterator[Finding]:
+    if group.racks is None:
+        return
+    if group.rack is not None:
+        yield Finding((*here, "rack"), "`rack` or `racks`, not both", at_key=True)
+    if len(group.racks) > group.count:
+        expected = f"at most as many racks as brokers, {group.count}, not {len(group.racks)}"
+        yield Finding((*here, "racks"), expected, at_key=True)
+    yield from _duplicates(
+        (((*here, "racks", i), each) for i, each in enumerate(group.racks)), "a rack named once"
+    )
 
 
 def _check_external(cluster: Cluster, here: Location) -> Iterator[Finding]:

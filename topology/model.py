@@ -35,6 +35,8 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
+LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
+"""An absolute path, or one name; Kafka tells log directories as a list with commas."""
 LISTENER_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 
 _CONNECT = re.compile(r"^[^\s/:,]+:\d{1,5}(,[^\s/:,]+:\d{1,5})*(/[^\s]*[^\s/])?$")
@@ -94,6 +96,8 @@ PortOrAny = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
 TopicPattern = Annotated[str, Field(min_length=1), AfterValidator(_check_pattern)]
 TopicName = Annotated[str, Field(pattern=TOPIC_PATTERN)]
+LogDirs = Annotated[list[Annotated[str, Field(pattern=LOG_DIR_PATTERN)]], Field(min_length=1)]
+Rack = Annotated[str, Field(min_length=1)]
 ConfigValue = Annotated[
     str,
     BeforeValidator(_config_text),
@@ -160,8 +164,12 @@ class Broker(Entry):
     """Broker id, unique in its cluster."""
     host: Host = "127.0.0.1"
     """Host of the broker: bound, and told to clients, unless the listener says otherwise."""
-    rack: str | None = None
+    rack: Rack | None = None
     """Rack of the broker; default: its host."""
+    log_dirs: LogDirs | None = None
+    """Places of its logs, each on a disk of its own: absolute paths, or names of directories under
+    the deployment's data. The broker keeps CLUSTER/broker-ID in each. Default: the deployment's
+    data."""
     port: Port | None = None
     """Port of the only listener."""
     ports: dict[str, Port] | None = None
@@ -179,8 +187,12 @@ class BrokerCount(Entry):
     """Id of the first broker."""
     host: Host = "127.0.0.1"
     """Host of all of them."""
-    rack: str | None = None
+    rack: Rack | None = None
     """Rack of all of them; default: the host."""
+    racks: Annotated[list[Rack], Field(min_length=1)] | None = None
+    """Racks that the brokers are dealt out to in turn, instead of `rack`."""
+    log_dirs: LogDirs | None = None
+    """Places of their logs, as for a single broker."""
 
 
 Brokers = Annotated[
@@ -262,6 +274,8 @@ class PlacedBroker(NamedTuple):
     rack: str
     ports: dict[str, int]
     """Listener name to port."""
+    log_dirs: tuple[str, ...] = ()
+    """As they are written; none where nothing is said."""
 
 
 def _place(cluster: Cluster) -> Iterator[PlacedBroker]:
@@ -271,14 +285,26 @@ def _place(cluster: Cluster) -> Iterator[PlacedBroker]:
         for index in range(group.count):
             first = group.base_port + index * len(names)
             ports = {name: first + offset for offset, name in enumerate(names)}
-            rack = group.rack or group.host
-            yield PlacedBroker(group.first_id + index, group.host, rack, ports)
+            racks = group.racks or [group.rack or group.host]
+            yield PlacedBroker(
+                group.first_id + index,
+                group.host,
+                racks[index % len(racks)],
+                ports,
+                tuple(group.log_dirs or ()),
+            )
         return
     for broker in cluster.brokers or []:
         ports = dict(broker.ports or {})
         if broker.port is not None:
             ports.setdefault(names[0], broker.port)
-        yield PlacedBroker(broker.id, broker.host, broker.rack or broker.host, ports)
+        yield PlacedBroker(
+            broker.id,
+            broker.host,
+            broker.rack or broker.host,
+            ports,
+            tuple(broker.log_dirs or ()),
+        )
 
 
 class TopicFilter(Entry):

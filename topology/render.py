@@ -143,7 +143,9 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
         for each in cluster.listeners
     )
     ready_file = str(state.ready_dir / f"{key}.json")
-    log_dir = str(state.data_dir / cluster.name / f"broker-{broker.id}")
+    # An absolute place stays what it is; `data_dir / place` says so.
+    places = [state.data_dir / place for place in broker.log_dirs] or [state.data_dir]
+    log_dirs = tuple(str(place / cluster.name / f"broker-{broker.id}") for place in places)
     settings = BrokerSettings(
         cluster=cluster.name,
         broker_id=broker.id,
@@ -151,7 +153,7 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
         listeners=listeners,
         inter_broker_listener=(inter_broker or cluster.listeners)[0].name,
         zookeeper_connect=connect,
-        log_dir=log_dir,
+        log_dirs=log_dirs,
         flush=cluster.flush,
         config=broker_config(cluster),
         ready_file=ready_file,
@@ -163,7 +165,6 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
         label=f"broker {broker.id} of {cluster.name}",
         argv=python_command("local_cluster", "--settings", settings_file),
         files={settings_file: broker_json(settings).decode()},
-        directories=(log_dir,),
         ready_file=ready_file,
         after=(_zookeeper_key(server),) if server is not None else (),
         waits_for="started",

@@ -62,6 +62,8 @@ log = logging.getLogger(__name__)
 CONFLICTS_MAX: Final = 5
 """How often one write is tried anew after somebody else was faster."""
 RETRY_DELAY_MS: Final = 100
+REPORTED_NAMES_MAX: Final = 10
+"""How many offline replicas one line of the log names."""
 REBALANCE_INTERVAL_S: Final = 300
 """Kafka's default of leader.imbalance.check.interval.seconds."""
 IMBALANCE_PERCENTAGE_MAX: Final = 10
@@ -108,6 +110,7 @@ class ActiveController:
         """Names whose znode is watched."""
         self._dirty: set[str | None] = set()
         self._deleted: set[tuple[int, uuid.UUID]] = set()
+        self._reports: dict[int, fsm.ReplicasReported] = {}
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
 
@@ -122,6 +125,14 @@ class ActiveController:
         """A broker holds no replica of these topics any more."""
         self._deleted.update((broker_id, topic_id) for topic_id in topic_ids)
         self._wake.set()
+
+    def replicas_reported(
+        self, broker_id: int, broker_epoch: int, offline: frozenset[TopicPartition]
+    ) -> None:
+        """A broker says which of its replicas it cannot serve, all of them."""
+        if offline != self.state.offline.get(broker_id, frozenset()) or broker_id in self._reports:
+            self._reports[broker_id] = fsm.ReplicasReported(broker_id, broker_epoch, offline)
+            self._wake.set()
 
     # -- the term ---------------------------------------------------------------------------
 
@@ -281,6 +292,8 @@ class ActiveController:
         # Drained before everything is read: what they tell of is then read anyway.
         await self._drain(znodes.CONFIG_CHANGES)
         await self._drain(znodes.ISR_CHANGE_NOTIFICATION)
+        # Every broker answers the image that follows, and says what it cannot serve.
+        await self._drain(znodes.LOG_DIR_EVENTS)
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
         await self.apply(loaded)
@@ -301,6 +314,9 @@ class ActiveController:
             await self._see_configs()
         if znodes.ISR_CHANGE_NOTIFICATION in paths:
             await self._see_isr_changes()
+        if znodes.LOG_DIR_EVENTS in paths and await self._drain(znodes.LOG_DIR_EVENTS):
+            self._publish_image(again=True)
+        await self._see_reports()
         if znodes.PREFERRED_ELECTION in paths:
             await self._see_preferred_election()
         if znodes.DELETE_TOPICS in paths:
@@ -308,6 +324,18 @@ class ActiveController:
         for broker_id in {broker_id for broker_id, _ in deleted}:
             ids = frozenset(topic_id for broker, topic_id in deleted if broker == broker_id)
             await self.apply(fsm.ReplicasDeleted(broker_id, ids))
+
+    async def _see_reports(self) -> None:
+        reports, self._reports = self._reports, {}
+        for report in reports.values():
+            names = [f"{name}-{index}" for name, index in sorted(report.offline)]
+            log.warning(
+                "broker %d has %d replicas offline%s",
+                report.broker_id,
+                len(names),
+                ": " + ", ".join(names[:REPORTED_NAMES_MAX]) if names else "",
+            )
+            await self.apply(report)
 
     async def _rebalance_leaders(self) -> None:
         """Give leadership back to the preferred replicas, where a broker leads far too little."""
@@ -450,6 +478,7 @@ class ActiveController:
             topics=self.state.topics,
             deletions={n: each.topic.topic_id for n, each in self.state.deletions.items()},
             broker_configs=self.state.broker_configs,
+            offline=self.state.offline,
         )
         if image == self._published and not again:
             return

@@ -30,7 +30,7 @@ from local_cluster.controller.coordination import (
 from local_cluster.controller.delta_json import decode_delta, encode_reply
 from local_cluster.controller.inter_broker import open_broker_line
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import ClusterImage, difference
+from local_cluster.controller.model import ClusterImage, ReplicaReport, difference
 from local_cluster.controller.publisher import Publisher
 from local_cluster.controller.term import Fenced, Term
 from local_cluster.network import OpenLine
@@ -56,7 +56,10 @@ class ClusterMember:
         coordination: Coordination,
         new_topic_id: Callable[[], uuid.UUID],
         open_line: OpenLine,
+        report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
+        """`report` says what this broker's disks do not allow, after every change."""
+        self._report = report
         self._open_line = open_line
         self._active: ActiveController | None = None
         self.publisher: Publisher | None = None
@@ -135,7 +138,7 @@ class ClusterMember:
             log.warning("broker %d controls now", delta.controller_id)
             self._look_again.set()
         self._tell(changes)
-        return encode_reply(ErrorCode.none)
+        return encode_reply(ErrorCode.none, report=self._report())
 
     # -- membership -------------------------------------------------------------------------
 
@@ -248,19 +251,26 @@ class ClusterMember:
 
     # -- images -----------------------------------------------------------------------------
 
-    def _apply_here(self, image: ClusterImage) -> None:
+    def _apply_here(self, image: ClusterImage) -> ReplicaReport:
         # A full delta: it is compared with what the cache has, so nothing is done twice.
         delta = difference(None, image, self._cache.broker_epoch)
         try:
             changes = self._cache.apply(delta)
         except KafkaError as error:
             log.warning("this broker refuses its own image: %s", error)
-            return
-        self._tell(changes)
+        else:
+            self._tell(changes)
+        return self._report()
 
-    def _acknowledged(self, broker_id: int, image: ClusterImage) -> None:
-        if self._active is not None and image.deletions:
-            self._active.replicas_deleted(broker_id, tuple(image.deletions.values()))
+    def _acknowledged(self, broker_id: int, image: ClusterImage, report: ReplicaReport) -> None:
+        if self._active is None:
+            return
+        deleted = frozenset(image.deletions.values()) - report.undeleted
+        if deleted:
+            self._active.replicas_deleted(broker_id, tuple(deleted))
+        self._active.replicas_reported(
+            broker_id, image.brokers[broker_id].broker_epoch, report.offline
+        )
 
     def _tell(self, changes: Changes) -> None:
         if changes:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
+from local_cluster.controller.model import (
+    BrokerEndpoints,
+    OfflineReplicas,
+    PartitionState,
+    TopicState,
+)
 
 TopicPartition = tuple[str, int]
 
@@ -50,6 +55,14 @@ class ClusterState:
     """Dynamic configs by broker id, as text, or "<default>"."""
     unclean_default: bool = False
     """unclean.leader.election.enable where the topic says nothing."""
+    offline: OfflineReplicas = field(default_factory=dict)
+    """What live brokers said that their disks do not let them serve."""
+
+    def able(self, key: TopicPartition) -> Collection[int]:
+        """Live brokers, without those whose replica of a partition is offline."""
+        if not self.offline:
+            return self.brokers.keys()
+        return [each for each in self.brokers if key not in self.offline.get(each, ())]
 
 
 # -- events --------------------------------------------------------------------------------------
@@ -133,6 +146,15 @@ class BrokerLeaving:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasReported:
+    """All partitions whose replicas a broker cannot serve, in the run of that epoch."""
+
+    broker_id: int
+    broker_epoch: int
+    offline: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
 class ElectionsWanted:
     """Somebody asks for elections of the preferred leaders, or of any live replica."""
 
@@ -171,6 +193,7 @@ Event = (
     | StatesWritten
     | StatesRead
     | BrokerLeaving
+    | ReplicasReported
     | ElectionsWanted
     | DeletionsMarked
     | ReplicasDeleted

@@ -25,12 +25,12 @@ from local_cluster.controller.config_writer import (
     write_broker_configs,
     write_topic_configs,
 )
-from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
+from local_cluster.controller.coordination import Coordination, CoordinationUnavailable, Create
 from local_cluster.controller.delta_json import decode_reply, encode_hand_over
 from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
 from local_cluster.controller.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import NO_CONTROLLER, PartitionState
+from local_cluster.controller.model import NO_CONTROLLER, PartitionState, ReplicaReport
 from local_cluster.controller.reassignments import ReassignmentRequest
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
@@ -71,10 +71,12 @@ class ControlPlane:
         coordination: Coordination | None = None,
         new_uuid: Callable[[], uuid.UUID] = uuid.uuid4,
         open_line: OpenLine = open_line,
+        report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
-        """`bound_ports` gives the port of listeners whose settings leave it open.
+        """`bound_ports` gives the port of listeners whose settings leave it open; `report` says
+        what this broker's disks do not allow.
 
-        The caller holds the lock of `settings.log_dir`: the session of this broker's former run
+        The caller holds the lock of `settings.log_dirs[0]`: the session of this broker's former run
         is kept there and ended by `start`.
         """
         self._settings = settings
@@ -84,7 +86,7 @@ class ControlPlane:
         self._coordination: Coordination = coordination or KazooCoordination(
             settings.zookeeper_connect,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
-            session_directory=Path(settings.log_dir),
+            session_directory=Path(settings.log_dirs[0]),
         )
         self._member = ClusterMember(
             settings,
@@ -95,6 +97,7 @@ class ControlPlane:
             coordination=self._coordination,
             new_topic_id=self._new_topic_id,
             open_line=open_line,
+            report=report,
         )
         self._controller_line = ControllerLine(cache, settings.inter_broker_listener, open_line)
         self._work: set[asyncio.Task[Any]] = set()
@@ -276,9 +279,19 @@ class ControlPlane:
         frame, position = await self._controller_line.call(
             ApiKey.HAND_OVER, 0, encode_hand_over(broker_id, broker_epoch), timeout_ms
         )
-        code, message = decode_reply(bytes(frame[position:]))
-        if code != ErrorCode.none:
-            raise KafkaError(code, message)
+        reply = decode_reply(bytes(frame[position:]))
+        if reply.error_code != ErrorCode.none:
+            raise KafkaError(reply.error_code, reply.message)
+
+    async def announce_replicas(self) -> None:
+        """Have the controller, whoever it is, ask what of the replicas here is offline.
+
+        Raises CoordinationUnavailable, or CommitConflict where the cluster has no such path.
+        """
+        payload = znodes.encode_log_dir_event(self._settings.broker_id)
+        await self._coordination.commit(
+            (Create(znodes.LOG_DIR_EVENT_PREFIX, payload, sequential=True),)
+        )
 
     def _leads_nothing(self) -> bool:
         broker_id = self._settings.broker_id

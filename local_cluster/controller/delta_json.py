@@ -1,18 +1,22 @@
 """Bytes of the private calls between brokers: a version byte, then JSON.
 
 Guarantees: a body of another version, or one that is not a delta, raises ValueError and is never
-half read. The reply is the version byte and {"error_code", "error_message"}.
+half read. The reply is the version byte and {"error_code", "error_message"}; that to a delta says
+what of it the broker's disks do not allow, in {"offline", "undeleted"}.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 from local_cluster.controller.model import (
+    ALL_WELL,
     BrokerEndpoints,
     ClusterDelta,
     PartitionState,
+    ReplicaReport,
     TopicState,
 )
 from local_cluster.controller.znodes import decode_uuid, encode_uuid
@@ -42,6 +46,10 @@ def encode_delta(delta: ClusterDelta) -> bytes:
             entity: None if configs is None else dict(configs)
             for entity, configs in delta.broker_configs.items()
         },
+        "offline": {
+            str(broker_id): None if partitions is None else _partitions_body(partitions)
+            for broker_id, partitions in delta.offline.items()
+        },
     }
     return _encode(body)
 
@@ -68,6 +76,10 @@ def decode_delta(payload: bytes) -> ClusterDelta:
             deletions={name: decode_uuid(text) for name, text in body["deletions"].items()},
             # Controllers of before know none.
             broker_configs=dict(body.get("broker_configs", {})),
+            offline={
+                int(broker_id): None if partitions is None else _read_partitions(partitions)
+                for broker_id, partitions in body.get("offline", {}).items()
+            },
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a cluster delta: {error!r}") from error
@@ -87,17 +99,50 @@ def decode_hand_over(payload: bytes) -> tuple[int, int]:
         raise ValueError(f"not a hand-over: {error!r}") from error
 
 
-def encode_reply(code: ErrorCode, message: str = "") -> bytes:
-    return _encode({"error_code": int(code), "error_message": message})
+class Reply(NamedTuple):
+    """What a broker answers to a private call."""
+
+    error_code: ErrorCode
+    message: str = ""
+    report: ReplicaReport = ALL_WELL
 
 
-def decode_reply(payload: bytes) -> tuple[ErrorCode, str]:
+def encode_reply(code: ErrorCode, message: str = "", report: ReplicaReport = ALL_WELL) -> bytes:
+    return _encode(
+        {
+            "error_code": int(code),
+            "error_message": message,
+            "offline": _partitions_body(report.offline),
+            "undeleted": [encode_uuid(each) for each in sorted(report.undeleted)],
+        }
+    )
+
+
+def decode_reply(payload: bytes) -> Reply:
     """Raises ValueError."""
     body = _decode(payload)
     try:
-        return ErrorCode(int(body["error_code"])), str(body["error_message"])
-    except (KeyError, TypeError) as error:
+        return Reply(
+            ErrorCode(int(body["error_code"])),
+            str(body["error_message"]),
+            ReplicaReport(
+                _read_partitions(body.get("offline", {})),
+                frozenset(decode_uuid(text) for text in body.get("undeleted", ())),
+            ),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a reply to a cluster delta: {error!r}") from error
+
+
+def _partitions_body(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    body: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        body.setdefault(topic, []).append(index)
+    return body
+
+
+def _read_partitions(body: dict[str, list[int]]) -> frozenset[tuple[str, int]]:
+    return frozenset((topic, int(index)) for topic, indexes in body.items() for index in indexes)
 
 
 def _broker_body(broker: BrokerEndpoints) -> dict[str, Any]:

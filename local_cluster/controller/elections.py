@@ -76,7 +76,7 @@ def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) ->
     partition = None if topic is None else topic.partitions.get(key[1])
     if partition is None:
         return KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
-    live = state.brokers.keys()
+    live = state.able(key)
     if unclean:
         if partition.leader in live:
             return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
@@ -107,7 +107,7 @@ def find_imbalanced(state: ClusterState, percentage_max: int) -> list[TopicParti
             first = partition.replicas[0]
             preferred[first] += 1
             if partition.leader != first and decide_preferred(
-                partition, state.brokers.keys(), state.leaving
+                partition, state.able((name, index)), state.leaving
             ):
                 away.setdefault(first, []).append((name, index))
     return [

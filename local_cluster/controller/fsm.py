@@ -9,6 +9,7 @@
     StatesWritten     adopt leaders that are now in ZooKeeper
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
     BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
+    ReplicasReported  elect for every partition whose replica on a broker fell ill or is well again
     ElectionsWanted   give partitions to their preferred replica, or (unclean) to any live one
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
@@ -48,6 +49,7 @@ from local_cluster.controller.cluster_state import (
     FinishReassignments,
     Loaded,
     ReplicasDeleted,
+    ReplicasReported,
     SeenTopic,
     StatesRead,
     StatesWritten,
@@ -63,6 +65,7 @@ from local_cluster.controller.model import (
     NO_LEADER,
     UNWRITTEN,
     BrokerEndpoints,
+    OfflineReplicas,
     PartitionState,
     TopicState,
 )
@@ -84,6 +87,7 @@ __all__ = [
     "FinishReassignments",
     "Loaded",
     "ReplicasDeleted",
+    "ReplicasReported",
     "SeenTopic",
     "StatesRead",
     "StatesWritten",
@@ -119,12 +123,7 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case TopicsSeen(topics):
             return _see_topics(state, topics)
         case ConfigsSeen(name, configs):
-            topic = state.topics.get(name)
-            if topic is None:
-                return Step(state)
-            changed = replace(topic, configs=dict(configs))
-            after = replace(state, topics={**state.topics, name: changed})
-            return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
+            return _see_configs(state, name, configs)
         case BrokerConfigsSeen(entity, configs):
             others = {key: each for key, each in state.broker_configs.items() if key != entity}
             set_now = {entity: dict(configs)} if configs else {}
@@ -144,6 +143,8 @@ def _decide(state: ClusterState, event: Event) -> Step:
             return Step(adopted, _elect(adopted, states))
         case BrokerLeaving(broker_id):
             return _leave(state, broker_id)
+        case ReplicasReported():
+            return _report(state, event)
         case ElectionsWanted(partitions, unclean):
             return Step(state, _elect_wanted(state, partitions, unclean))
         case DeletionsMarked(names):
@@ -153,6 +154,15 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case TopicErased(name):
             deletions = {key: value for key, value in state.deletions.items() if key != name}
             return Step(replace(state, deletions=deletions))
+
+
+def _see_configs(state: ClusterState, name: str, configs: Mapping[str, str]) -> Step:
+    topic = state.topics.get(name)
+    if topic is None:
+        return Step(state)
+    changed = replace(topic, configs=dict(configs))
+    after = replace(state, topics={**state.topics, name: changed})
+    return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
 
 
 def _finish_reassignments(
@@ -180,6 +190,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         outlived=event.outlived | _led_by(event.topics, bounced) | state.outlived,
         forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
+        offline=_still_offline(state, event.brokers.keys() - bounced),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
     )
@@ -198,6 +209,7 @@ def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) ->
         outlived=state.outlived | _led_by(state.topics, bounced),
         forgetful=state.forgetful | _forgetful(state, state.topics, came),
         leaving=state.leaving & brokers.keys() - bounced,
+        offline=_still_offline(state, brokers.keys() - bounced),
     )
     if not touched:
         return Step(seen)
@@ -209,6 +221,23 @@ def _leave(state: ClusterState, broker_id: int) -> Step:
         return Step(state)
     left = replace(state, leaving=state.leaving | {broker_id})
     return Step(left, _elect(left, _of_brokers(left, {broker_id})))
+
+
+def _report(state: ClusterState, event: ReplicasReported) -> Step:
+    broker = state.brokers.get(event.broker_id)
+    if broker is None or broker.broker_epoch != event.broker_epoch:
+        return Step(state)  # said by a run that is over
+    before = state.offline.get(event.broker_id, frozenset())
+    offline = {**state.offline, event.broker_id: event.offline}
+    if not event.offline:
+        del offline[event.broker_id]
+    after = replace(state, offline=offline)
+    return Step(after, _elect(after, sorted(before ^ event.offline)))
+
+
+def _still_offline(state: ClusterState, same_runs: Collection[int]) -> OfflineReplicas:
+    """Without brokers that went, or were started again: they say anew what they cannot serve."""
+    return {each: keys for each, keys in state.offline.items() if each in same_runs}
 
 
 def _of_brokers(state: ClusterState, brokers: Collection[int]) -> list[TopicPartition]:
@@ -328,7 +357,7 @@ def _elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[W
             continue
         decided = decide_leader(
             partition,
-            state.brokers.keys(),
+            state.able((name, index)),
             (partition.leader,) if (name, index) in state.outlived else (),
             leaving=state.leaving,
             forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
@@ -354,7 +383,7 @@ def _elect_wanted(
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
             continue
-        live = state.brokers.keys()
+        live = state.able((name, index))
         if unclean:
             decided = decide_leader(partition, live, leaving=state.leaving, unclean=True)
         else:

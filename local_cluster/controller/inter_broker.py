@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from local_cluster.client.connection import connect
-from local_cluster.controller.delta_json import decode_reply, encode_delta
+from local_cluster.controller.delta_json import Reply, decode_reply, encode_delta
 from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.controller.model import BrokerEndpoints, ClusterDelta
 from local_cluster.controller.topic_requests import TopicSpec
@@ -28,7 +28,7 @@ class BrokerLine:
     def is_closed(self) -> bool:
         return self._connection.is_closed
 
-    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+    async def push(self, delta: ClusterDelta) -> Reply:
         """The broker's answer. Raises KafkaError, or ValueError where it is no answer."""
         try:
             async with asyncio.timeout(PUSH_TIMEOUT_MS / 1000):

@@ -19,6 +19,7 @@ from local_cluster.controller.model import (
     NO_EPOCH,
     BrokerEndpoints,
     ClusterDelta,
+    OfflineReplicas,
     PartitionState,
     TopicState,
     frozen_mapping,
@@ -69,6 +70,7 @@ class MetadataCache:
         self.topics: Mapping[str, TopicState] = frozen_mapping({})
         self.broker_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
         """Dynamic configs by broker id, as text, or "<default>"."""
+        self.offline: OfflineReplicas = frozen_mapping({})
         self._sequence = -1
         self._names_by_id: dict[uuid.UUID, str] = {}
 
@@ -81,6 +83,12 @@ class MetadataCache:
         """The state of one partition, or None where the topic or the partition is unknown."""
         state = self.topics.get(topic)
         return None if state is None else state.partitions.get(partition)
+
+    def is_offline(self, broker_id: int, topic: str, partition: int) -> bool:
+        """Whether a broker's replica cannot be used: the broker is away, or its disk is ill."""
+        return broker_id not in self.brokers or (topic, partition) in self.offline.get(
+            broker_id, ()
+        )
 
     def observe_controller(self, controller_id: int) -> Changes:
         """Note what the /controller znode says; NO_CONTROLLER while nobody is elected."""
@@ -114,6 +122,12 @@ class MetadataCache:
                 configs.pop(entity, None)
             else:
                 configs[entity] = values
+        offline = {} if delta.full else dict(self.offline)
+        for broker_id, partitions in delta.offline.items():
+            if partitions is None:
+                offline.pop(broker_id, None)
+            else:
+                offline[broker_id] = partitions
         candidates = topics if delta.full else delta.topics
         before = self.topics
         changes = Changes(
@@ -134,6 +148,7 @@ class MetadataCache:
         self.brokers = frozen_mapping(brokers)
         self.topics = frozen_mapping(topics)
         self.broker_configs = frozen_mapping(configs)
+        self.offline = frozen_mapping(offline)
         self._names_by_id = {topic.topic_id: name for name, topic in topics.items()}
         return changes
 

@@ -72,6 +72,10 @@ class TopicState:
         return self.name in INTERNAL_TOPICS
 
 
+OfflineReplicas = Mapping[int, frozenset[tuple[str, int]]]
+"""Partitions whose replica on a live broker is offline, by broker id."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     """What every broker is to know, at one moment of one controller's term."""
@@ -86,6 +90,19 @@ class ClusterImage:
     """Positive delete records: replicas of these topic ids are to be deleted."""
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic configs by broker id, as text, or "<default>"."""
+    offline: OfflineReplicas = field(default_factory=dict)
+
+
+class ReplicaReport(NamedTuple):
+    """What a live broker cannot do of what an image asks: its disks are not all well."""
+
+    offline: frozenset[tuple[str, int]] = frozenset()
+    """Partitions whose replica here is neither led nor followed."""
+    undeleted: frozenset[uuid.UUID] = frozenset()
+    """Ids of deleted topics of which replicas may be left where it cannot reach them."""
+
+
+ALL_WELL: Final = ReplicaReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +121,7 @@ class ClusterDelta:
     topics: Mapping[str, TopicState | None]
     deletions: Mapping[str, uuid.UUID]
     broker_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    offline: Mapping[int, frozenset[tuple[str, int]] | None] = field(default_factory=dict)
 
 
 def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int) -> ClusterDelta:
@@ -120,6 +138,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             topics=image.topics,
             deletions=image.deletions,
             broker_configs=image.broker_configs,
+            offline=image.offline,
         )
     return ClusterDelta(
         full=False,
@@ -136,6 +155,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             if base.deletions.get(name) != topic_id
         },
         broker_configs=_changed(base.broker_configs, image.broker_configs),
+        offline=_changed(base.offline, image.offline),
     )
 
 

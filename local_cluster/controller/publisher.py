@@ -22,10 +22,12 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
     BrokerEndpoints,
     ClusterDelta,
     ClusterImage,
+    ReplicaReport,
     difference,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -35,8 +37,8 @@ log = logging.getLogger(__name__)
 RETRY_DELAY_MS_MIN: Final = 20
 RETRY_DELAY_MS_MAX: Final = 1_000
 
-Acknowledged = Callable[[int, ClusterImage], None]
-"""Called with (broker id, image) when a broker has taken over an image."""
+Acknowledged = Callable[[int, ClusterImage, ReplicaReport], None]
+"""Called with (broker id, image, report) when a broker has taken over an image."""
 
 
 class Line(Protocol):
@@ -45,7 +47,7 @@ class Line(Protocol):
     @property
     def is_closed(self) -> bool: ...
 
-    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+    async def push(self, delta: ClusterDelta) -> Reply:
         """The broker's answer. Raises ValueError where it is no answer."""
         ...
 
@@ -64,7 +66,7 @@ class Publisher:
         *,
         broker_id: int,
         listener: str,
-        apply_here: Callable[[ClusterImage], None],
+        apply_here: Callable[[ClusterImage], ReplicaReport],
         acknowledged: Acknowledged,
         open_line: OpenLine,
     ) -> None:
@@ -91,9 +93,9 @@ class Publisher:
                 follower = _Follower(broker, self._listener, self._open_line, self._note)
                 self._followers[broker_id] = follower
             follower.offer(image)
-        self._apply_here(image)
+        report = self._apply_here(image)
         if self._broker_id in image.brokers:
-            self._acknowledged(self._broker_id, image)
+            self._acknowledged(self._broker_id, image, report)
         self._wake()
 
     async def wait_acknowledged(self, sequence: int, timeout_ms: int) -> bool:
@@ -115,9 +117,9 @@ class Publisher:
         await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
         self._wake()
 
-    def _note(self, follower: _Follower, image: ClusterImage | None) -> None:
-        if image is not None and self._followers.get(follower.broker.id) is follower:
-            self._acknowledged(follower.broker.id, image)
+    def _note(self, follower: _Follower, done: tuple[ClusterImage, ReplicaReport] | None) -> None:
+        if done is not None and self._followers.get(follower.broker.id) is follower:
+            self._acknowledged(follower.broker.id, *done)
         self._wake()
 
     def _wake(self) -> None:
@@ -133,7 +135,7 @@ class _Follower:
         broker: BrokerEndpoints,
         listener: str,
         open_line: OpenLine,
-        note: Callable[[_Follower, ClusterImage | None], None],
+        note: Callable[[_Follower, tuple[ClusterImage, ReplicaReport] | None], None],
     ) -> None:
         self.broker = broker
         self._listener = listener
@@ -181,12 +183,12 @@ class _Follower:
         while self._newest is not None and self._newest is not self._acknowledged:
             image = self._newest
             delta = difference(self._acknowledged, image, self.broker.broker_epoch)
-            code, message = await line.push(delta)
-            if code != ErrorCode.none:
-                raise KafkaError(code, message)
+            reply = await line.push(delta)
+            if reply.error_code != ErrorCode.none:
+                raise KafkaError(reply.error_code, reply.message)
             self._acknowledged = image
             self._failing = False
-            self._note(self, image)
+            self._note(self, (image, reply.report))
 
     async def _open(self) -> Line:
         if self._line is None or self._line.is_closed:

@@ -31,6 +31,8 @@ BROKER_CONFIGS: Final = "/config/brokers"
 CONFIG_CHANGES: Final = "/config/changes"
 CONFIG_CHANGE_PREFIX: Final = "/config/changes/config_change_"
 ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"
 PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
@@ -51,7 +53,7 @@ PERSISTENT_PATHS: Final = (
     DELETE_TOPICS,
     ISR_CHANGE_NOTIFICATION,
     PRODUCER_ID_BLOCK,
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
     "/cluster",
 )
 """Created at every start where absent, parents first."""
@@ -61,6 +63,7 @@ CONTROLLER_VERSION: Final = 2
 TOPIC_VERSION: Final = 3
 STATE_VERSION: Final = 1
 INITIAL_CONTROLLER_EPOCH: Final = 0
+LOG_DIR_FAILURE_EVENT: Final = 1
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 PRODUCER_ID_MAX: Final = 2**63 - 1
 STATE_PAYLOADS_KEPT: Final = 1_024
@@ -244,6 +247,11 @@ def decode_state(payload: bytes) -> StoredState:
         tuple(int(replica) for replica in body["isr"]),
         _integer(body, "controller_epoch"),
     )
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """A broker's word that a log directory of it failed (KIP-112)."""
+    return _encode({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILURE_EVENT})
 
 
 def encode_config(configs: Mapping[str, str]) -> bytes:

@@ -201,7 +201,7 @@ def _topic(
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            partition_fields(broker, context, partition)
+            partition_fields(broker, context, topic.name, partition)
             for _, partition in sorted(topic.partitions.items())
         ],
         "topic_authorized_operations": (
@@ -211,7 +211,7 @@ def _topic(
 
 
 def partition_fields(
-    broker: BrokerServices, context: RequestContext, partition: PartitionState
+    broker: BrokerServices, context: RequestContext, topic: str, partition: PartitionState
 ) -> Fields:
     """One partition as Metadata and DescribeTopicPartitions tell it."""
     live = broker.metadata.brokers
@@ -230,7 +230,11 @@ def partition_fields(
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": replicas,
         "isr_nodes": isr,
-        "offline_replicas": tuple(r for r in partition.replicas if r not in live),
+        "offline_replicas": tuple(
+            replica
+            for replica in partition.replicas
+            if broker.metadata.is_offline(replica, topic, partition.partition)
+        ),
     }
 
 

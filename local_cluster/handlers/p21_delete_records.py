@@ -58,7 +58,14 @@ async def _made_last(
 ) -> Any:
     deadline_ms = broker.clock.monotonic_ms() + timeout_ms
     try:
-        await broker.checkpoint()
+        await broker.checkpoint(
+            [
+                (topic["name"], entry["partition_index"])
+                for topic in topics
+                for entry in topic["partitions"]
+                if entry["error_code"] is ErrorCode.none
+            ]
+        )
     except LogDirectoryError:
         # It is deleted here and now, but a crash may bring it back: not what was asked for.
         for entry in deleted:

@@ -124,7 +124,7 @@ def _settings_entries(broker: BrokerServices) -> list[ConfigEntry]:
         "heliograph.flush": settings.flush,
         "inter.broker.listener.name": settings.inter_broker_listener,
         "listeners": listeners,
-        "log.dirs": settings.log_dir,
+        "log.dirs": ",".join(settings.log_dirs),
         "zookeeper.connect": settings.zookeeper_connect,
         **settings.config,
     }

@@ -1,9 +1,10 @@
-"""DescribeLogDirs v1-v5 (KIP-113): what lies in this broker's log directory.
+"""DescribeLogDirs v1-v5 (KIP-113): what lies in this broker's log directories.
 
-One directory per broker. Sizes are those of the segments' batches; v2 is flexible, v3 has an error
-for the whole answer, v4 (KIP-827) the total and usable bytes of the volume, v5 (KIP-1066) whether
-the directory is cordoned, which it never is. A replica's lag is 0, as for any leader in Kafka, and
-there are no future replicas. Replicas that are offline are left out, as in Kafka.
+Every directory in the order of the settings; one that failed has KAFKA_STORAGE_ERROR and nothing
+else. Sizes are those of the segments' batches; v2 is flexible, v3 has an error for the whole
+answer, v4 (KIP-827) the total and usable bytes of the volume, v5 (KIP-1066) whether the directory
+is cordoned, which it never is. A replica's lag is 0, as for any leader in Kafka, and there are no
+future replicas. Replicas that are offline are left out, as in Kafka.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from local_cluster.log.directory import LogDirectory
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
@@ -25,26 +27,40 @@ UNKNOWN_BYTES: Final = -1
 
 @handles(ApiKey.DESCRIBE_LOG_DIRS, min_version=1, max_version=5)
 def describe_log_dirs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
-    """The directory with the replicas that were asked for, with null topics all of them."""
+    """The directories with the replicas that were asked for, with null topics all of them."""
     if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
         return {"error_code": ErrorCode.cluster_authorization_failed, "results": ()}
-    log_dir = str(Path(broker.settings.log_dir).absolute())
-    try:
-        usage = shutil.disk_usage(log_dir)
-        total_bytes, usable_bytes = usage.total, usage.free
-    except OSError:
-        total_bytes = usable_bytes = UNKNOWN_BYTES
+    directories = broker.log_directories
+    held: dict[LogDirectory, list[Partition]] = {each: [] for each in directories.all}
+    for partition in _asked(broker.replicas, request.topics):
+        home = directories.of(partition.topic, partition.partition)
+        if home is not None:
+            held[home].append(partition)
     return {
         "error_code": ErrorCode.none,
         "results": [
-            {
-                "error_code": ErrorCode.none,
-                "log_dir": log_dir,
-                "topics": _topics(_asked(broker.replicas, request.topics)),
-                "total_bytes": total_bytes,
-                "usable_bytes": usable_bytes,
-            }
+            _result(directory, partitions, directories.failure(directory))
+            for directory, partitions in held.items()
         ],
+    }
+
+
+def _result(
+    directory: LogDirectory, partitions: Iterable[Partition], failure: str | None
+) -> dict[str, Any]:
+    total_bytes = usable_bytes = UNKNOWN_BYTES
+    if failure is None:
+        try:
+            usage = shutil.disk_usage(directory.path)
+            total_bytes, usable_bytes = usage.total, usage.free
+        except OSError:
+            pass  # not known, and said so
+    return {
+        "error_code": ErrorCode.none if failure is None else ErrorCode.kafka_storage_error,
+        "log_dir": str(Path(directory.path).absolute()),
+        "topics": [] if failure is not None else _topics(partitions),
+        "total_bytes": total_bytes,
+        "usable_bytes": usable_bytes,
     }
 
 

@@ -110,7 +110,7 @@ def _topic(
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [
-            partition_fields(broker, context, topic.partitions[index])
+            partition_fields(broker, context, topic.name, topic.partitions[index])
             | {"eligible_leader_replicas": (), "last_known_elr": ()}
             for index in indexes[:room]
         ],

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from local_cluster.clock import Clock
     from local_cluster.controller.control_plane import ControlPlane
     from local_cluster.controller.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions import FetchSessions
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
+    from local_cluster.log.directories import LogDirectories
     from local_cluster.producer_ids import ProducerIds
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
@@ -37,6 +40,9 @@ class BrokerServices(Protocol):
     def replicas(self) -> ReplicaSet: ...
 
     @property
+    def log_directories(self) -> LogDirectories: ...
+
+    @property
     def groups(self) -> GroupCoordinator: ...
 
     @property
@@ -51,8 +57,8 @@ class BrokerServices(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessions: ...
 
-    async def checkpoint(self) -> None:
-        """Have the offsets of now on the disk. Raises LogDirectoryError."""
+    async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
         ...
 
     def authorize(

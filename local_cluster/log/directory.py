@@ -1,4 +1,4 @@
-"""A log directory in Kafka's layout: the logs of a broker and what is kept about all of them.
+"""One log directory in Kafka's layout: its logs, and what is kept about all of them.
 
     meta.properties  .lock  .kafka_cleanshutdown  recovery-point-offset-checkpoint
     replication-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint
@@ -29,13 +29,13 @@ from .offset_checkpoints import Checkpoint, OffsetCheckpoints
 from .owner import DirectoryOwner
 from .partition_directory import DELETE_SUFFIX, deleted_name, load_topic_id, parse_log_name
 from .partition_log import PartitionLog
-from .tickets import Deletion, LogDirectoryError
+from .tickets import Deletion, DirectoryNotOursError, LogDirectoryError
 
 _log = logging.getLogger(__name__)
 
 
 class LogDirectory:
-    """The log directory of a broker: `open` it first, `close` it last."""
+    """One log directory of a broker: `open` it first, `close` it last."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LogDirectory:
         *,
         broker_id: int,
         clock: Clock,
-        on_failed: Callable[[OSError], None] | None = None,
+        on_failed: Callable[[LogDirectory, OSError], None] | None = None,
     ) -> None:
         """`on_failed` is called once, with the error, when the disk can not be written any more."""
         self.path = str(path)
@@ -75,7 +75,8 @@ class LogDirectory:
         `cluster_id` may be bound later; `config` is what the logs go by until `update_config`.
         `flushes` says whether the broker acknowledges only what is on the disk: then everything
         below a checkpointed high watermark must be whole.
-        Raises LogDirectoryError where it belongs to someone else, is in use, or the disk fails.
+        Raises DirectoryNotOursError where it belongs to someone else or is in use,
+        LogDirectoryError where the disk fails.
         """
         try:
             self._files.make_dir(self.path)
@@ -83,7 +84,7 @@ class LogDirectory:
             self._owner.claim(cluster_id)
             self._open_logs(config or LogConfig(), flushes)
         except BlockingIOError as error:
-            raise LogDirectoryError(f"{self.path} is in use by another process") from error
+            raise DirectoryNotOursError(f"{self.path} is in use by another process") from error
         except LogDirectoryError:
             raise
         except (OSError, c.CheckpointCorruptError) as error:
@@ -98,6 +99,11 @@ class LogDirectory:
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(list(self._logs.values()))
+
+    @property
+    def partitions_count(self) -> int:
+        """How many partitions lie here, those that could not be opened among them."""
+        return len(self._logs) + len(self.offline)
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition, None if there is none here."""
@@ -250,7 +256,7 @@ class LogDirectory:
     def _disk_failed(self, error: OSError) -> None:
         self.fail(f"the disk failed: {error}")
         if self._on_failed is not None:
-            self._on_failed(error)
+            self._on_failed(self, error)
 
     def _open_logs(self, config: LogConfig, flushes: bool) -> None:
         self._config, self._flushes = config, flushes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import checkpoints as c
 from .files import Files
-from .tickets import LogDirectoryError
+from .tickets import DirectoryNotOursError, LogDirectoryError
 
 
 class DirectoryOwner:
@@ -19,7 +19,8 @@ class DirectoryOwner:
         """Make this the directory of a cluster, if it is nobody's yet. Blocks.
 
         None where the cluster is not known yet: then only the broker is compared.
-        Raises LogDirectoryError where it is another cluster's or broker's, or the disk fails.
+        Raises DirectoryNotOursError where it is another cluster's or broker's, LogDirectoryError
+        where the disk fails.
         """
         try:
             owner = self._read()
@@ -33,7 +34,7 @@ class DirectoryOwner:
             raise LogDirectoryError(f"{self._path}: {error}") from error
         wanted = self._broker_id, cluster_id or owner[1]
         if owner != wanted:
-            raise LogDirectoryError(
+            raise DirectoryNotOursError(
                 f"{self._path} belongs to broker {owner[0]} of cluster {owner[1]},"
                 f" not to broker {wanted[0]} of cluster {wanted[1]}"
             )

@@ -29,6 +29,10 @@ class LogDirectoryError(KafkaError, OSError):
         self.errno = errno
 
 
+class DirectoryNotOursError(LogDirectoryError):
+    """The log directory is well, but somebody else's, or in doubt: nothing may be done to it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class FlushTicket:
     """Everything that must reach the disk before offsets below `end_offset` count as flushed."""

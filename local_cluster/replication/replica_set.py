@@ -3,6 +3,12 @@
 A replica's directory is made when the metadata assigns it here, and removed only on a positive
 delete record that names its topic id (never because metadata is missing: the metadata may be
 what was lost).
+
+A replica whose log ended (its directory failed, or a change of its files was refused) is offline:
+neither led nor followed, answered with KAFKA_STORAGE_ERROR, and reported to the controller, as is
+one whose log is damaged until it has been fetched anew. Where a directory could not be read at the
+start, so is what the first image gives this broker and no directory has: it may lie there, and an
+empty log in its place could be elected.
 """
 
 from __future__ import annotations
@@ -18,9 +24,11 @@ from local_cluster.controller.model import (
     NO_LEADER,
     BrokerEndpoints,
     PartitionState,
+    ReplicaReport,
     TopicState,
 )
 from local_cluster.log.config import LogConfig
+from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -56,30 +64,37 @@ class ReplicaSet:
         *,
         broker_id: int,
         broker_config: Mapping[str, str],
-        directory: LogDirectory,
+        directories: LogDirectories,
         cache: MetadataCache,
-        flusher: Flusher | None,
+        flusher_of: Callable[[LogDirectory], Flusher | None],
         clock: Clock,
         throttle: ReplicationThrottle,
         fetching: Fetching | None = None,
         isr_may_change: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
+        """`flusher_of` gives who flushes the logs of a directory, None where nobody does."""
         self._broker_id = broker_id
         self.throttle = throttle
         self._fetching = fetching
         self._isr_may_change = isr_may_change
         self._lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
         self._broker_config = broker_config
-        self._directory = directory
+        self._directories = directories
         self._cache = cache
-        self._flusher = flusher
+        self._flusher_of = flusher_of
         self._clock = clock
         self._epochs_of: Mapping[int, BrokerEndpoints] = {}
         self._epochs: Mapping[int, int] = {}
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
-        self._offline_topics: set[str] = set()
-        """Topics of which the disk refused a replica."""
+        self._offline: dict[tuple[str, int], str] = {}
+        """Replicas that are not served here, and why."""
+        self._damaged: dict[tuple[str, int], Partition] = {}
+        """Replicas whose log was found damaged; they follow, to fetch it anew."""
+        self._unread: frozenset[tuple[uuid.UUID, int]] | None = None
+        """Replicas that may lie where nothing can be read; None before the first image."""
+        self._undeleted: set[uuid.UUID] = set()
+        """Ids of deleted topics of which something may lie there."""
 
     def on_leadership(self, listener: LeadershipListener) -> None:
         """Call `listener` for every begin and end of leadership from now on."""
@@ -100,6 +115,10 @@ class ReplicaSet:
         except KeyError:
             if self._cache.partition(topic, partition) is None:
                 raise KafkaError(ErrorCode.unknown_topic_or_partition) from None
+            if (topic, partition) in self._offline:
+                raise KafkaError(
+                    ErrorCode.kafka_storage_error, self._offline[topic, partition]
+                ) from None
             raise KafkaError(ErrorCode.not_leader_or_follower) from None
         if not found.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -147,6 +166,8 @@ class ReplicaSet:
     def apply(self, changes: Changes) -> None:
         """Bring the replicas to what the metadata cache now says."""
         self.throttle.apply(changes, self._cache)
+        if self._unread is None and self._cache.brokers:
+            self._unread = self._find_unread()
         for topic, topic_id in changes.deleted.items():
             self._delete_topic(topic, topic_id)
         for topic in changes.removed:
@@ -156,12 +177,24 @@ class ReplicaSet:
 
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""
-        self._directory.reopen_offline()
-        offline, self._offline_topics = self._offline_topics, set()
-        for name in sorted(offline & self._cache.topics.keys()):
+        self._directories.reopen_offline()
+        for name in sorted({name for name, _ in self._offline} & self._cache.topics.keys()):
             self._follow_topic(self._cache.topics[name])
         for partition in self:
             partition.request_flush()
+
+    def report(self) -> ReplicaReport:
+        """What of the replicas here cannot be served, all of it."""
+        if not (self._offline or self._damaged or self._undeleted):
+            return ReplicaReport()
+        damaged = [key for key, each in self._damaged.items() if each.log.corruption is not None]
+        return ReplicaReport(frozenset(self._offline).union(damaged), frozenset(self._undeleted))
+
+    def take_failed_offline(self) -> None:
+        """Serve no longer what cannot be written any more."""
+        for partition in tuple(self):
+            if partition.log.failure is not None:
+                self._take_offline(partition, partition.log.failure)
 
     def resign_all(self) -> None:
         """Stop leading everything: this broker is no longer part of the cluster."""
@@ -174,15 +207,20 @@ class ReplicaSet:
             if self._broker_id not in state.replicas:
                 self._drop_moved(topic, state.partition)
                 continue
+            key = (topic.name, state.partition)
             try:
                 partition = self._replica(topic, state, config)
             except (KafkaError, OSError) as error:
-                _log.error("%s-%d is offline here: %s", topic.name, state.partition, error)
-                self._offline_topics.add(topic.name)
+                if key not in self._offline:
+                    _log.error("%s-%d is offline here: %s", *key, error)
+                self._offline[key] = str(error)
                 continue
+            self._offline.pop(key, None)
+            self._damaged.pop(key, None)
             if partition.log.config != config:
                 partition.log.update_config(config)
             if partition.log.corruption is not None:
+                self._damaged[key] = partition
                 # Leading with it would spread the damage, or serve less than was acknowledged.
                 _log.error("%s does not lead: %s", partition.log, partition.log.corruption)
                 # It fetches all the same, and is cut back to what is whole by that.
@@ -198,7 +236,9 @@ class ReplicaSet:
         What the controller says of this very topic id names the replicas, and this is none of
         them: a positive record, where a partition that is merely missing would not be.
         """
-        log = self._directory.get(topic.name, index)
+        self._offline.pop((topic.name, index), None)
+        self._damaged.pop((topic.name, index), None)
+        log = self._directories.get(topic.name, index)
         if log is None or log.topic_id != topic.topic_id:
             return
         partition = self._partitions.get(topic.name, {}).pop(index, None)
@@ -206,7 +246,7 @@ class ReplicaSet:
             self._resign(partition, partition.leader_epoch)
         _log.info("%s was moved to other brokers and is deleted here", log)
         try:
-            self._directory.delete_replica(topic.name, index)
+            self._directories.delete_replica(topic.name, index)
         except KafkaError as error:
             _log.error("%s stays until the next start: %s", log, error)
 
@@ -220,19 +260,49 @@ class ReplicaSet:
                 f"the directory belongs to topic id {found.topic_id}, not {topic.topic_id}",
             )
         if found is None:
-            log = self._directory.get_or_create(topic.name, topic.topic_id, state.partition, config)
+            if (topic.topic_id, state.partition) in (self._unread or ()):
+                raise KafkaError(
+                    ErrorCode.kafka_storage_error, "it may lie in a directory that cannot be read"
+                )
+            log = self._directories.get_or_create(
+                topic.name, topic.topic_id, state.partition, config
+            )
+            if log.failure is not None:
+                raise KafkaError(ErrorCode.kafka_storage_error, log.failure)
+            home = self._directories.of(topic.name, state.partition)
+            assert home is not None, "a log lies in a directory"
             found = Partition(
                 topic.name,
                 state.partition,
                 topic.topic_id,
                 log,
-                flusher=self._flusher,
+                flusher=self._flusher_of(home),
                 now_ms=self._clock.now_ms,
-                high_watermark=self._directory.high_watermark(topic.name, state.partition),
+                high_watermark=self._directories.high_watermark(topic.name, state.partition),
                 peers=self,
             )
             partitions[state.partition] = found
         return found
+
+    def _find_unread(self) -> frozenset[tuple[uuid.UUID, int]]:
+        if not self._directories.has_unread:
+            return frozenset()
+        return frozenset(
+            (topic.topic_id, state.partition)
+            for topic in self._cache.topics.values()
+            for state in topic.partitions.values()
+            if self._broker_id in state.replicas
+            and self._directories.of(topic.name, state.partition) is None
+        )
+
+    def _take_offline(self, partition: Partition, reason: str) -> None:
+        key = (partition.topic, partition.partition)
+        _log.error("%s-%d is offline here from now on: %s", *key, reason)
+        del self._partitions[partition.topic][partition.partition]
+        self._damaged.pop(key, None)
+        self._offline[key] = reason
+        partition.fail_parked(ErrorCode.kafka_storage_error)
+        self._resign(partition, partition.leader_epoch)
 
     def _lead(self, partition: Partition, state: PartitionState) -> None:
         if state.leader_epoch < partition.leader_epoch:
@@ -292,4 +362,10 @@ class ReplicaSet:
         if not partitions:
             self._partitions.pop(topic, None)
         # Directories that were never opened in this run (the broker was away) go as well.
-        self._directory.delete_topic(topic, topic_id)
+        if not self._directories.delete_topic(topic, topic_id):
+            self._undeleted.add(topic_id)
+            return
+        self._undeleted.discard(topic_id)
+        for gone in (self._offline, self._damaged):
+            for key in [key for key in gone if key[0] == topic]:
+                del gone[key]

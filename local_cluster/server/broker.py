@@ -1,8 +1,11 @@
-"""The broker process: opens its log directory, joins the cluster, serves, and stops cleanly.
+"""The broker process: opens its log directories, joins the cluster, serves, and stops cleanly.
 
-Order of starting: log directory, sockets bound (so that port 0 is known), ZooKeeper and the
+Order of starting: log directories, sockets bound (so that port 0 is known), ZooKeeper and the
 controller's first image, group commit, serving, ready file. Stopping goes the other way, and
-the clean-shutdown marker is written last.
+the clean-shutdown markers are written last.
+
+A log directory that fails takes its replicas with it and the others go on; the last one to fail
+ends the broker.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +29,13 @@ from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config import LogConfig
+from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
+from local_cluster.log.offset_checkpoints import Checkpoint
 from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
+from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
@@ -40,6 +47,7 @@ from .connection import BrokerConnection
 from .flusher import GroupCommit
 from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from .isr_changes import IsrChanges
+from .offline_replicas import OfflineReplicas
 from .replica_fetchers import ReplicaFetchers
 
 LISTEN_BACKLOG: Final = 512
@@ -59,16 +67,18 @@ class Broker:
         self.clock: Clock = clock or SystemClock()
         self.metadata = MetadataCache()
         self.fatal: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self._directory = LogDirectory(
-            Path(settings.log_dir),
+        self.log_directories = LogDirectories(
+            [Path(each) for each in settings.log_dirs],
             OsFiles(),
             broker_id=settings.broker_id,
             clock=self.clock,
-            on_failed=self._on_fatal,
+            on_failed=self._on_directory_failed,
         )
-        self._flusher = (
-            GroupCommit(settings.log_dir, self._on_fatal) if settings.flush == "fsync" else None
-        )
+        self._flushers: Mapping[LogDirectory, GroupCommit] = {
+            each: GroupCommit(each.path, partial(self.log_directories.fail, each))
+            for each in self.log_directories.all
+            if settings.flush == "fsync"
+        }
         self.cold_reads = ColdReads()
         throttle = ReplicationThrottle(settings.broker_id, settings.config, self.clock.monotonic_ms)
         self._fetchers = ReplicaFetchers(
@@ -77,17 +87,15 @@ class Broker:
         self.replicas = ReplicaSet(
             broker_id=settings.broker_id,
             broker_config=settings.config,
-            directory=self._directory,
+            directories=self.log_directories,
             cache=self.metadata,
-            flusher=self._flusher,
+            flusher_of=self._flushers.get,
             clock=self.clock,
             throttle=throttle,
             fetching=self._fetchers,
             isr_may_change=lambda partition: self._isr_changes.may_change(partition),
         )
-        self._compaction = Compaction(
-            settings, self.replicas, self._directory, self.clock, self._on_fatal
-        )
+        self._compaction = Compaction(settings, self.replicas, self.log_directories, self.clock)
         self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
         self.control_plane = ControlPlane(
             settings,
@@ -95,6 +103,10 @@ class Broker:
             self.metadata,
             self._on_change,
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
+            report=self.replicas.report,
+        )
+        self._offline_replicas = OfflineReplicas(
+            self.replicas, self.control_plane.announce_replicas
         )
         self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
@@ -109,9 +121,7 @@ class Broker:
         self.replicas.on_leadership(self._on_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
-        self._housekeeping = Housekeeping(
-            settings, self._directory, self.replicas, self.clock, self._on_fatal
-        )
+        self._housekeeping = Housekeeping(settings, self.log_directories, self.replicas, self.clock)
 
     def authorize(
         self, context: RequestContext, operation: str, resource_type: str, name: str
@@ -121,17 +131,18 @@ class Broker:
 
     async def start(self) -> None:
         """Join the cluster and serve. Raises OSError, KafkaError or ZooKeeper's errors."""
-        self._directory.open(
-            config=LogConfig.of({}, self.settings.config), flushes=self._flusher is not None
+        self.log_directories.open(
+            config=LogConfig.of({}, self.settings.config), flushes=bool(self._flushers)
         )
-        if self._flusher is not None:
-            self._flusher.start()
+        for directory, flusher in self._flushers.items():
+            if directory in self.log_directories.live:
+                flusher.start()
         await self.groups.start()
         await self.transactions.start()
         self._isr_changes.start()
         await self.control_plane.start()
         assert self.metadata.cluster_id is not None, "joining gives the cluster id"
-        self._directory.bind_cluster_id(self.metadata.cluster_id)
+        self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         loop = asyncio.get_running_loop()
         for name, bound in self._sockets.items():
             server = await loop.create_server(
@@ -150,6 +161,7 @@ class Broker:
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._housekeeping.start()
         self._compaction.start()
+        self._offline_replicas.start()
         self._write_ready_file()
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
@@ -157,6 +169,7 @@ class Broker:
         """Let others lead, leave the cluster, finish what was appended, close the logs cleanly."""
         await self._hand_over()
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
+        await self._offline_replicas.stop()
         await self._housekeeping.stop()
         await self._compaction.stop()
         for server in self._servers:
@@ -169,20 +182,25 @@ class Broker:
         await self.control_plane.stop()
         await self.transactions.stop()
         await self.groups.stop()
-        if self._flusher is not None:
-            await self._flusher.stop()
-        try:
-            self._directory.close(
-                clean=not self.fatal.done(), high_watermarks=self._housekeeping.high_watermarks()
-            )
-        except LogDirectoryError as error:
-            _log.error("no clean stop: %s", error)
-            self._on_fatal(error)
+        for flusher in self._flushers.values():
+            await flusher.stop()
+        high_watermarks = self._housekeeping.high_watermarks()
+        for directory in self.log_directories.all:
+            is_live = directory in self.log_directories.live
+            try:
+                directory.close(
+                    clean=is_live and not self.fatal.done(), high_watermarks=high_watermarks
+                )
+            except LogDirectoryError as error:
+                _log.error("no clean stop: %s", error)
+                self.log_directories.fail(directory, error)
 
-    async def checkpoint(self) -> None:
-        """Have the offsets of now on the disk. Raises LogDirectoryError."""
-        checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
-        await asyncio.to_thread(checkpoint.run)
+    async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""
+        homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
+        for directory in homes:
+            if directory is not None:
+                await asyncio.to_thread(self._prepare_checkpoint(directory).run)
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -210,22 +228,38 @@ class Broker:
         if not await self.control_plane.hand_over(HAND_OVER_WAIT_MS_MAX):
             _log.warning("not everything was handed over within %d ms", HAND_OVER_WAIT_MS_MAX)
 
-    async def _after_cut(self, deletion: Deletion) -> None:
+    def _prepare_checkpoint(self, directory: LogDirectory) -> Checkpoint:
+        return directory.prepare_checkpoint(self._housekeeping.high_watermarks())
+
+    async def _after_cut(self, replica: Partition, deletion: Deletion) -> None:
         """A replica's log was cut back: the checkpoints must not name what is gone."""
-        disk = self._directory.disk
-        while True:
-            checkpoint = self._directory.prepare_checkpoint(self._housekeeping.high_watermarks())
+        directory = self.log_directories.of(replica.topic, replica.partition)
+        while directory is not None and directory in self.log_directories.live:
+            checkpoint = self._prepare_checkpoint(directory)
             try:
                 await asyncio.to_thread(deletion.run)
                 await asyncio.to_thread(checkpoint.run)
                 return
             except OSError as error:
-                disk.note(error)
-                if not disk.is_full:
-                    self._on_fatal(error)
+                directory.disk.note(error)
+                if not directory.disk.is_full:
+                    self.log_directories.fail(directory, error)
                     return
             # The log is not appended to before this is done, and on a full disk not at all.
             await asyncio.sleep(SPACE_PROBE_INTERVAL_MS / 1000)
+
+    def _on_directory_failed(self, directory: LogDirectory, error: BaseException) -> None:
+        if not self.log_directories.live:
+            _log.critical("the last log directory failed, and the broker ends: %s", error)
+            self._on_fatal(error)
+            return
+        _log.critical(
+            "log directory %s failed: its replicas are offline until the next start: %s",
+            directory.path,
+            error,
+        )
+        # Not here and now: a write to one of its logs may be what found it out.
+        self._offline_replicas.look()
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():

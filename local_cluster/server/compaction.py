@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from local_cluster.compactor import JOB
 from local_cluster.log.cleanable import is_roll_due
 from local_cluster.log.compaction_job import CleanedGroup
 from local_cluster.log.compaction_round import CompactionRound, find_due, plan_round
-from local_cluster.log.directory import LogDirectory
+from local_cluster.log.directories import LogDirectories
 from local_cluster.log.disk import SPACE_ERRORS
 from local_cluster.log.files import OsFiles
 from local_cluster.log.key_offsets import LOAD_FACTOR
@@ -53,9 +53,8 @@ class Compaction:
         self,
         settings: BrokerSettings,
         replicas: Iterable[Partition],
-        directory: LogDirectory,
+        directories: LogDirectories,
         clock: Clock,
-        on_fatal: Callable[[BaseException], None],
     ) -> None:
         config = settings.config
         self._is_enabled = settings.config_bool("log.cleaner.enable", True)
@@ -66,9 +65,8 @@ class Compaction:
         self._load_factor = float(config.get("log.cleaner.io.buffer.load.factor", LOAD_FACTOR))
         self._bytes_per_second = float(config.get("log.cleaner.io.max.bytes.per.second", 0))
         self._replicas = replicas
-        self._directory = directory
+        self._directories = directories
         self._clock = clock
-        self._on_fatal = on_fatal
         self._files = OsFiles()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -125,8 +123,8 @@ class Compaction:
         key = (log.topic, log.partition)
         if self._truncations.setdefault(key, 0) != log.truncations:
             self._truncations[key] = log.truncations
-            self._directory.set_cleaned_offset(*key, log.log_start_offset)
-        return self._directory.cleaned_offset(*key)
+            self._directories.set_cleaned_offset(*key, log.log_start_offset)
+        return self._directories.cleaned_offset(*key)
 
     async def _compact(self, partition: Partition) -> None:
         """Rounds over one log until it is clean; several where its keys do not fit at once."""
@@ -159,11 +157,12 @@ class Compaction:
             except FileNotFoundError:
                 return
             except OSError as error:
-                log.fail(f"flush failed: {error}")
-                self._on_fatal(error)
+                home = self._directories.of(*key)
+                if home is not None:
+                    self._directories.fail(home, error)
                 return
             if planned.truncations == log.truncations and log.failure is None:
-                self._directory.set_cleaned_offset(*key, end_offset)
+                self._directories.set_cleaned_offset(*key, end_offset)
             if end_offset >= planned.job.end_offset:
                 return
 
@@ -210,7 +209,10 @@ class Compaction:
                     planned.is_void = True
                     return planned.job.start_offset
                 if event["errno"] in SPACE_ERRORS:
-                    self._directory.disk.note(OSError(event["errno"], event["failed"]))
+                    log = planned.log
+                    home = self._directories.of(log.topic, log.partition)
+                    if home is not None:
+                        home.disk.note(OSError(event["errno"], event["failed"]))
                     planned.is_void = True
                     return planned.job.start_offset
                 _log.error("%s cannot be compacted: %s", planned.log, event["failed"])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.clock import Clock
+from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.replication.replica_set import ReplicaSet
@@ -30,21 +31,19 @@ _log = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """The periodic work on one log directory."""
+    """The periodic work on the log directories of a broker."""
 
     def __init__(
         self,
         settings: BrokerSettings,
-        directory: LogDirectory,
+        directories: LogDirectories,
         replicas: ReplicaSet,
         clock: Clock,
-        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._settings = settings
-        self._directory = directory
+        self._directories = directories
         self._replicas = replicas
         self._clock = clock
-        self._on_fatal = on_fatal
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -70,8 +69,9 @@ class Housekeeping:
     async def _checkpoints(self) -> None:
         while True:
             await asyncio.sleep(CHECKPOINT_INTERVAL_MS / 1000)
-            checkpoint = self._directory.prepare_checkpoint(self.high_watermarks())
-            await self._guarded(checkpoint.run)
+            high_watermarks = self.high_watermarks()
+            for directory in self._directories.live:
+                await self._guarded(directory, directory.prepare_checkpoint(high_watermarks).run)
 
     async def _retention(self) -> None:
         interval_ms = self._settings.config_int(
@@ -79,10 +79,13 @@ class Housekeeping:
         )
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            await self._remove_old()
+            for directory in self._directories.live:
+                await self._remove_old(directory)
 
-    async def _remove_old(self) -> None:
+    async def _remove_old(self, directory: LogDirectory) -> None:
         for partition in tuple(self._replicas):
+            if self._directories.of(partition.topic, partition.partition) is not directory:
+                continue
             try:
                 deletion = partition.log.apply_retention(
                     self._clock.now_ms(), partition.high_watermark
@@ -93,26 +96,28 @@ class Housekeeping:
                 continue
             if deletion.paths:
                 partition.log_start_moved()
-                await self._guarded(deletion.run)
+                await self._guarded(directory, deletion.run)
             else:
                 await asyncio.sleep(0)
-        await self._guarded(self._directory.collect_garbage().run)
+        await self._guarded(directory, directory.collect_garbage().run)
 
     async def _space(self) -> None:
         """Make a full disk writable again as soon as it takes a probe."""
-        disk = self._directory.disk
         while True:
             await asyncio.sleep(SPACE_PROBE_INTERVAL_MS / 1000)
-            if not disk.is_full:
-                continue
-            await self._remove_old()
-            try:
-                await asyncio.to_thread(self._directory.prepare_probe().run)
-            except OSError as error:
-                disk.note(error)
-                continue
-            disk.freed()
-            self._replicas.resume()
+            for directory in self._directories.live:
+                if directory.disk.is_full:
+                    await self._make_space(directory)
+
+    async def _make_space(self, directory: LogDirectory) -> None:
+        await self._remove_old(directory)
+        try:
+            await asyncio.to_thread(directory.prepare_probe().run)
+        except OSError as error:
+            directory.disk.note(error)
+            return
+        directory.disk.freed()
+        self._replicas.resume()
 
     async def _flushes(self) -> None:
         while True:
@@ -125,16 +130,18 @@ class Housekeeping:
                     await asyncio.to_thread(ticket.run)
                 except LogDirectoryError as error:
                     # A failed fsync is final whatever its errno: the pages may be gone.
-                    self._on_fatal(error)
-                    return
+                    home = self._directories.of(partition.topic, partition.partition)
+                    if home is not None:
+                        self._directories.fail(home, error)
+                    continue
                 partition.log.complete_flush(ticket)
 
-    async def _guarded(self, run: Callable[[], object]) -> bool:
-        """Run in a worker thread; an error of the disk itself there ends the broker."""
+    async def _guarded(self, directory: LogDirectory, run: Callable[[], object]) -> bool:
+        """Run in a worker thread; an error of the disk itself there ends the directory."""
         try:
             await asyncio.to_thread(run)
         except OSError as error:
             _log.error("put off: %s", error)
-            self._directory.disk.note(error)
+            directory.disk.note(error)
             return False
         return True

@@ -66,7 +66,7 @@ class ReplicaFetchers:
         clock: Clock,
         *,
         throttle: ReplicationThrottle,
-        after_cut: Callable[[Deletion], Awaitable[None]],
+        after_cut: Callable[[Partition, Deletion], Awaitable[None]],
         open_line: OpenLine = open_line,
     ) -> None:
         """`after_cut` removes what was cut off and makes the offset checkpoints durable."""
@@ -204,9 +204,9 @@ class _Source:
             if partition is not None and self._is_current(partition, due[partition]):
                 cut = self._take(partition, due[partition], answer)
                 if cut is not None:
-                    cuts.append(cut)
-        for cut in cuts:
-            await self._owner.after_cut(cut)
+                    cuts.append((partition, cut))
+        for partition, cut in cuts:
+            await self._owner.after_cut(partition, cut)
         await self._wait_durable(due)
 
     async def _wait_durable(self, partitions: Iterable[Partition]) -> bool:
@@ -319,7 +319,7 @@ class _Source:
                 self._stalled.add(partition)
                 continue
             partition.cut_high_watermark()
-            await self._owner.after_cut(deletion)
+            await self._owner.after_cut(partition, deletion)
 
     # -- the line ---------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ async def running_ours(
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=chroot,
             zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
-            log_dir=str(home / "log"),
+            log_dirs=(str(home / "log"),),
             ready_file=str(home / "ready.json"),
             flush=flush,
             config={**SETTINGS, **(config or {})},

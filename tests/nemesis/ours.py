@@ -67,7 +67,7 @@ async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterato
             inter_broker_listener="INTERNAL",
             zookeeper_connect=f"127.0.0.1:{keeper[place]}/nemesis",
             zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
-            log_dir=str(_log_directory(directory, node)),
+            log_dirs=(str(_log_directory(directory, node)),),
             ready_file=str(home / "ready.json"),
             config={
                 **DEVELOPMENT_CONFIG,

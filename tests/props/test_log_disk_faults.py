@@ -67,7 +67,7 @@ class World:
         self.directory = self.opened()
 
     def opened(self) -> LogDirectory:
-        def failed(error: OSError) -> None:
+        def failed(_: LogDirectory, error: OSError) -> None:
             assert error.errno == errno.EIO
             self.is_over = True
 

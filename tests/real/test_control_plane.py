@@ -82,7 +82,7 @@ class Member:
                 inter_broker_listener="CLIENT",
                 zookeeper_connect=chroot,
                 zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
-                log_dir=str(directory),
+                log_dirs=(str(directory),),
                 ready_file="unused",
             ),
             SystemClock(),

@@ -24,7 +24,7 @@ from local_cluster.fetch_sessions import FetchSessions
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
-from local_cluster.log.directory import LogDirectory
+from local_cluster.log.directories import LogDirectories
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.log.tickets import Deletion
 from local_cluster.replication.partition import Partition
@@ -149,7 +149,7 @@ class SimBroker:
             inter_broker_listener=LISTENER,
             zookeeper_connect="sim",
             zookeeper_session_timeout_ms=3_000,
-            log_dir="/data",
+            log_dirs=("/data",),
             flush=flush,
             config=dict(config),
             ready_file="/ready",
@@ -181,9 +181,13 @@ class SimBroker:
     def _build(self) -> None:
         self.clock = SimClock(self._random.randint(-500, 500))
         self.metadata = MetadataCache()
-        self.directory = LogDirectory(
-            Path(self.settings.log_dir), self.disk, broker_id=self.id, clock=self.clock
+        self.log_directories = LogDirectories(
+            [Path(each) for each in self.settings.log_dirs],
+            self.disk,
+            broker_id=self.id,
+            clock=self.clock,
         )
+        (self.directory,) = self.log_directories.all
         self.flusher = (
             self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
         )
@@ -199,9 +203,9 @@ class SimBroker:
         self.replicas = ReplicaSet(
             broker_id=self.id,
             broker_config=self.settings.config,
-            directory=self.directory,
+            directories=self.log_directories,
             cache=self.metadata,
-            flusher=self.flusher,
+            flusher_of=lambda _: self.flusher,
             clock=self.clock,
             throttle=throttle,
             fetching=self.fetchers,
@@ -216,10 +220,11 @@ class SimBroker:
             coordination=self.coordination,
             new_uuid=self._new_uuid,
             open_line=self._open_line,
+            report=self.replicas.report,
         )
         self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
-        self.directory.open(
+        self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
         )
 
@@ -232,7 +237,7 @@ class SimBroker:
             asyncio.get_running_loop().call_soon(self._start_again, self.life)
             return
         assert self.metadata.cluster_id is not None
-        self.directory.bind_cluster_id(self.metadata.cluster_id)
+        self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         self._network.listen(self.host, self.serve)
         while True:
             await asyncio.sleep(CHECKPOINT_SECONDS)
@@ -316,7 +321,7 @@ class SimBroker:
     def _on_change(self, changes: Changes) -> None:
         self.replicas.apply(changes)
 
-    async def _after_cut(self, deletion: Deletion) -> None:
+    async def _after_cut(self, _: Partition, deletion: Deletion) -> None:
         checkpoint = self.directory.prepare_checkpoint(self._high_watermarks())
         await asyncio.sleep(self._random.uniform(0.001, 0.01))
         deletion.run()

@@ -76,8 +76,8 @@ clusters:
     cluster = topology.clusters[0]
     assert isinstance(cluster.brokers, BrokerCount)
     assert [tuple(each) for each in cluster.broker_list] == [
-        (1, "b1.example", "r1", {"CLIENT": 9100, "INTERNAL": 9101}),
-        (2, "b1.example", "r1", {"CLIENT": 9102, "INTERNAL": 9103}),
+        (1, "b1.example", "r1", {"CLIENT": 9100, "INTERNAL": 9101}, ()),
+        (2, "b1.example", "r1", {"CLIENT": 9102, "INTERNAL": 9103}, ()),
     ]
 
 
@@ -125,14 +125,14 @@ links:
         " clusters[0].brokers[0].id",
         "t.yaml:7:52: clusters[0].brokers[1].port: a port of its own; 9092 is taken by"
         " zookeepers[0].port",
-        "t.yaml:7:58: clusters[0].brokers[1].hots: unknown key; expected one of host, id, port,"
-        " ports, rack; did you mean 'host'?",
+        "t.yaml:7:58: clusters[0].brokers[1].hots: unknown key; expected one of host, id,"
+        " log_dirs, port, ports, rack; did you mean 'host'?",
         "t.yaml:9:11: clusters[1].kind: one of local, aggregate, external;"
         " did you mean 'aggregate'?",
         "t.yaml:10:36: clusters[1].brokers.base_port: a port of its own; 9092 is taken by"
         " zookeepers[0].port",
         "t.yaml:10:42: clusters[1].brokers.rak: unknown key; expected one of base_port, count,"
-        " first_id, host, rack; did you mean 'rack'?",
+        " first_id, host, log_dirs, rack, racks; did you mean 'rack'?",
         "t.yaml:11:16: clusters[1].zookeeper: 'embedded' or a connect string such as"
         " zk1:2181,zk2:2181/chroot, not 'foo bar'",
         "t.yaml:13:27: links[0].target: the name of a cluster, not 'jfkk'; did you mean 'jfk'?",
@@ -204,6 +204,30 @@ links:
                 "t.yaml:5:17: clusters[1].listeners: one listener with inter_broker: true, not 0",
                 "t.yaml:5:70: clusters[1].brokers[0].port: `ports`, with a port for each listener:"
                 " A, B",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 9, log_dirs: [/d1, d2, /d1]}]}\n",
+            [
+                "t.yaml:5:64: clusters[1].brokers[0].log_dirs[2]: a log directory that is not"
+                " listed yet; /d1 is taken by clusters[1].brokers[0].log_dirs[0]"
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: {count: 2, base_port: 9, rack: a, racks: [b, c, b]}}\n",
+            [
+                "t.yaml:5:51: clusters[1].brokers.rack: `rack` or `racks`, not both",
+                "t.yaml:5:60: clusters[1].brokers.racks: at most as many racks as brokers, 2,"
+                " not 3",
+                "t.yaml:5:74: clusters[1].brokers.racks[2]: a rack named once; b is taken by"
+                " clusters[1].brokers.racks[0]",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: {count: 2, base_port: 9, log_dirs: [../d]}}\n",
+            [
+                "t.yaml:5:62: clusters[1].brokers.log_dirs[0]: an absolute path, or a name of"
+                " letters, digits, - and _, not '../d'"
             ],
         ),
         (

@@ -69,7 +69,7 @@ def test_a_broker_reads_its_settings(state: StateDir) -> None:
     assert settings.inter_broker_listener == "PLAINTEXT"
     assert settings.config == {"num.partitions": "3", "log.retention.ms": "-1"}
     assert settings.ready_file == daemon.ready_file
-    assert Path(settings.log_dir).is_relative_to(state.data_dir)
+    assert Path(settings.log_dirs[0]).is_relative_to(state.data_dir)
 
 
 def test_a_mirror_worker_reads_its_settings(state: StateDir) -> None:
@@ -138,6 +138,27 @@ clusters:
         "auto.create.topics.enable": "false",
     }
     assert deployment.clusters[0].bootstrap == "kafka.example:9092"
+
+
+def test_racks_are_dealt_out_and_log_directories_lie_where_they_are_told(state: StateDir) -> None:
+    deployment = deployed(
+        """\
+name: t
+clusters:
+  - name: ewr
+    brokers: {count: 3, base_port: 9092, racks: [a, b], log_dirs: [/disk-1, disk-2]}
+""",
+        state,
+    )
+    found = [
+        local_cluster.settings.load_settings(settings_file(deployment.daemon(f"broker-ewr-{each}")))
+        for each in (1, 2, 3)
+    ]
+    assert [each.rack for each in found] == ["a", "b", "a"]
+    assert found[1].log_dirs == (
+        "/disk-1/ewr/broker-2",
+        str(state.data_dir / "disk-2" / "ewr" / "broker-2"),
+    )
 
 
 def test_nothing_is_started_for_an_external_cluster(state: StateDir) -> None:

@@ -21,7 +21,13 @@ from local_cluster.controller.coordination import (
 )
 from local_cluster.controller.delta_json import decode_reply, encode_delta
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import ClusterImage, difference
+from local_cluster.controller.model import (
+    ALL_WELL,
+    NO_LEADER,
+    ClusterImage,
+    ReplicaReport,
+    difference,
+)
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -36,6 +42,7 @@ class Member:
     """A control plane with what it changed."""
 
     def __init__(self, server: FakeZooKeeper, broker_id: int = 1, **config: str) -> None:
+        self.report = ALL_WELL
         self.coordination = FakeCoordination(server)
         self.cache = MetadataCache()
         self.changes: list[Changes] = []
@@ -49,7 +56,7 @@ class Member:
                 inter_broker_listener="P",
                 zookeeper_connect="unused",
                 zookeeper_session_timeout_ms=100,
-                log_dir="unused",
+                log_dirs=("unused",),
                 ready_file="unused",
                 config={key.replace("_", "."): value for key, value in config.items()},
             ),
@@ -59,6 +66,7 @@ class Member:
             bound_ports={"P": 1},
             coordination=self.coordination,
             new_uuid=lambda: uuid.UUID(int=next(ids)),
+            report=lambda: self.report,
         )
 
     async def create(self, name: str, partitions: int = 1) -> None:
@@ -420,6 +428,49 @@ class TestTopics:
         assert server.child_names(znodes.ISR_CHANGE_NOTIFICATION) == ()
 
 
+class TestOfflineReplicas:
+    async def test_a_failed_directory_takes_the_leadership_and_gives_it_back(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        await member.create("a", 2)
+        ill = frozenset({("a", 1)})
+        member.report = ReplicaReport(ill)
+        await member.plane.announce_replicas()
+        await eventually(lambda: member.leader("a", 1) == (NO_LEADER, 1))
+        assert member.leader("a", 0) == (1, 0)
+        assert member.cache.is_offline(1, "a", 1)
+        assert not member.cache.is_offline(1, "a", 0)
+        await eventually(lambda: server.child_names(znodes.LOG_DIR_EVENTS) == ())
+        member.report = ALL_WELL
+        await member.plane.announce_replicas()
+        await eventually(lambda: member.leader("a", 1) == (1, 2))
+        assert member.cache.offline == {}
+
+    async def test_the_announcement_is_kafkas(self, member: Member, server: FakeZooKeeper) -> None:
+        await member.plane.announce_replicas()
+        (create,) = [
+            op
+            for ops in server.commits
+            for op in ops
+            if op.path.startswith(znodes.LOG_DIR_EVENTS + "/") and isinstance(op, Create)
+        ]
+        assert create.payload == b'{"version":1,"broker":1,"event":1}'
+        assert create.sequential
+
+    async def test_what_a_failed_directory_may_hold_is_not_erased(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        await member.create("a")
+        member.report = ReplicaReport(undeleted=frozenset({member.cache.topics["a"].topic_id}))
+        results = await member.plane.delete_topics(["a"], timeout_ms=20)
+        assert results["a"] is not None
+        assert results["a"].code is ErrorCode.request_timed_out
+        assert znodes.topic_path("a") in server.tree
+        member.report = ALL_WELL
+        await member.plane.announce_replicas()
+        await eventually(lambda: znodes.topic_path("a") not in server.tree)
+
+
 class TestDeletion:
     async def test_a_topic_is_gone_with_all_its_znodes(
         self, member: Member, server: FakeZooKeeper
@@ -572,6 +623,17 @@ class TestOthers:
         stale = encode_delta(difference(None, image, second.cache.broker_epoch - 1))
         assert decode_reply(second.plane.take_delta(stale))[0] is ErrorCode.stale_broker_epoch
         assert decode_reply(second.plane.take_delta(b"x"))[0] is ErrorCode.invalid_request
+        await second.plane.stop()
+
+    async def test_a_broker_says_what_it_cannot_serve(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        second = Member(server, 2)
+        await second.plane.start()
+        image = ClusterImage(1, 1, 5, dict(member.cache.brokers), {}, {})
+        second.report = ReplicaReport(frozenset({("a", 0)}), frozenset({topic("b").topic_id}))
+        delta = encode_delta(difference(None, image, second.cache.broker_epoch))
+        assert decode_reply(second.plane.take_delta(delta)).report == second.report
         await second.plane.stop()
 
     async def test_waiting_for_news(self, member: Member) -> None:

@@ -6,12 +6,13 @@ import pytest
 
 from local_cluster.controller.delta_json import (
     DELTA_VERSION,
+    Reply,
     decode_delta,
     decode_reply,
     encode_delta,
     encode_reply,
 )
-from local_cluster.controller.model import ClusterDelta, ClusterImage, difference
+from local_cluster.controller.model import ClusterDelta, ClusterImage, ReplicaReport, difference
 from local_cluster.wire.errors import ErrorCode
 
 from .samples import broker, partition, topic, topic_id, unwritten
@@ -27,6 +28,7 @@ FIRST = ClusterImage(
     },
     {"gone": topic_id("gone")},
     {"1": {"leader.replication.throttled.rate": "5"}, "2": {"no.such": "x"}},
+    {1: frozenset({("a", 0)}), 2: frozenset({("a", 1)})},
 )
 SECOND = ClusterImage(
     1,
@@ -36,6 +38,7 @@ SECOND = ClusterImage(
     {"a": topic("a", partition(0, 2, epoch=5))},
     {"b": topic_id("b")},
     {"1": {"leader.replication.throttled.rate": "6"}},
+    {1: frozenset({("a", 0), ("a", 1), ("b", 0)})},
 )
 
 
@@ -54,6 +57,7 @@ def test_a_difference_names_what_is_gone() -> None:
     assert delta.topics == {"a": SECOND.topics["a"], "b": None}
     assert delta.deletions == {"b": topic_id("b")}
     assert delta.broker_configs == {"1": {"leader.replication.throttled.rate": "6"}, "2": None}
+    assert delta.offline == {1: SECOND.offline[1], 2: None}
     assert (delta.base_sequence, delta.sequence) == (8, 9)
 
 
@@ -76,6 +80,9 @@ def test_a_delta_cut_short_is_refused() -> None:
 
 
 def test_replies() -> None:
-    assert decode_reply(encode_reply(ErrorCode.none)) == (ErrorCode.none, "")
+    assert decode_reply(encode_reply(ErrorCode.none)) == Reply(ErrorCode.none)
     stale = encode_reply(ErrorCode.stale_broker_epoch, "old")
-    assert decode_reply(stale) == (ErrorCode.stale_broker_epoch, "old")
+    assert decode_reply(stale) == Reply(ErrorCode.stale_broker_epoch, "old")
+    report = ReplicaReport(SECOND.offline[1], frozenset({topic_id("b"), topic_id("c")}))
+    told = decode_reply(encode_reply(ErrorCode.none, report=report))
+    assert told == Reply(ErrorCode.none, "", report)

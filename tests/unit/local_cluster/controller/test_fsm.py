@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from local_cluster.controller.elections import decide_leader
@@ -12,18 +14,21 @@ from local_cluster.controller.fsm import (
     ConfigsSeen,
     Deletion,
     DeletionsMarked,
+    ElectionsWanted,
     EraseTopic,
     Loaded,
     ReplicasDeleted,
+    ReplicasReported,
     SeenTopic,
     StatesRead,
     StatesWritten,
+    Step,
     TopicErased,
     TopicsSeen,
     WriteState,
     step,
 )
-from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
+from local_cluster.controller.model import NO_LEADER, BrokerEndpoints, PartitionState, TopicState
 
 from .samples import broker, brokers, partition, topic, topic_id, unwritten
 
@@ -325,3 +330,68 @@ class TestDeletion:
             state_of((1, 2), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
         ).state
         assert step(state, BrokersSeen(brokers(2))).effects == ()
+
+
+class TestReplicasReported:
+    """A live broker whose disk is ill: it counts as away, for what lies there."""
+
+    A = partition(0, 1, 2, 3)
+    B = partition(1, 1, 2, 3)
+    ILL = ReplicasReported(1, 10, frozenset({("a", 0)}))
+
+    def test_it_neither_leads_nor_counts_what_is_offline(self) -> None:
+        done = step(state_of((1, 2, 3), topic("a", self.A, self.B)), self.ILL)
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        decided = write.state
+        assert (decided.partition, decided.leader, decided.isr) == (0, 2, (2, 3))
+        assert decided.leader_epoch == self.A.leader_epoch + 1
+        assert step(done.state, self.ILL).effects == (), "said twice"
+
+    def test_the_last_one_in_sync_stays_so(self) -> None:
+        alone = partition(0, 1, 2, 3, isr=(1,))
+        (write,) = step(state_of((1, 2, 3), topic("a", alone)), self.ILL).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.leader, write.state.isr) == (NO_LEADER, (1,))
+
+    def test_what_is_well_again_leads_again(self) -> None:
+        alone = partition(0, 1, leader=NO_LEADER, epoch=4)
+        ill = step(state_of((1, 2), topic("a", alone)), self.ILL)
+        assert ill.effects == ()
+        (write,) = step(ill.state, ReplicasReported(1, 10, frozenset())).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.leader, write.state.leader_epoch) == (1, 5)
+
+    def test_a_run_that_is_over_says_nothing(self) -> None:
+        late = ReplicasReported(1, 9, frozenset({("a", 0)}))
+        state = state_of((1, 2, 3), topic("a", self.A))
+        assert step(state, late) == Step(state)
+        gone = ReplicasReported(4, 40, frozenset({("a", 0)}))
+        assert step(state, gone) == Step(state)
+
+    @pytest.mark.parametrize("back", [{}, {1: broker(1, epoch=11)}])
+    def test_a_broker_that_goes_or_comes_anew_is_asked_anew(
+        self, back: dict[int, BrokerEndpoints]
+    ) -> None:
+        ill = step(state_of((1, 2, 3), topic("a", self.A)), self.ILL).state
+        assert step(ill, BrokersSeen({**brokers(2, 3), **back})).state.offline == {}
+        assert step(ill, BrokersSeen(brokers(1, 2))).state.offline == {1: {("a", 0)}}
+        topics = {"a": topic("a", self.A)}
+        assert step(ill, Loaded({**brokers(2, 3), **back}, topics)).state.offline == {}
+        assert step(ill, Loaded(brokers(1, 2, 3), topics)).state.offline == {1: {("a", 0)}}
+
+    def test_new_partitions_and_asked_elections_pass_it_by(self) -> None:
+        state = step(state_of((1, 2), topic("a", self.A)), self.ILL).state
+        for unclean in (False, True):
+            led = replace(
+                state, topics={"a": topic("a", partition(0, 1, 2, leader=2 if not unclean else -1))}
+            )
+            wanted = step(led, ElectionsWanted((("a", 0),), unclean))
+            leaders = [w.state.leader for w in wanted.effects if isinstance(w, WriteState)]
+            assert leaders == ([2] if unclean else [])
+        fresh = replace(state, topics={"a": topic("a", unwritten(0, 1, 2))})
+        (write,) = step(fresh, BrokersSeen(brokers(1, 2, 3))).effects or (None,)
+        assert write is None, "nothing touched it"
+        (write,) = step(fresh, StatesRead({("a", 0): unwritten(0, 1, 2)})).effects
+        assert isinstance(write, WriteState)
+        assert (write.state.leader, write.state.isr) == (2, (2,))

@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
+from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
+    ALL_WELL,
     BrokerEndpoints,
     ClusterDelta,
     ClusterImage,
+    ReplicaReport,
     TopicState,
 )
 from local_cluster.controller.publisher import Publisher
@@ -34,15 +37,16 @@ class FakeBroker:
         self.gate = asyncio.Event()
         self.gate.set()
         self.reachable = True
+        self.report = ALL_WELL
 
-    async def push(self, delta: ClusterDelta) -> tuple[ErrorCode, str]:
+    async def push(self, delta: ClusterDelta) -> Reply:
         await self.gate.wait()
         self.got.append(delta)
         answer = self.answers.pop(0) if self.answers else ErrorCode.none
         if isinstance(answer, KafkaError):
             self.is_closed = True
             raise answer
-        return answer, ""
+        return Reply(answer, report=self.report)
 
     def abort(self) -> None:
         self.is_closed = True
@@ -55,13 +59,23 @@ class Cluster:
         self.brokers: dict[int, FakeBroker] = {2: FakeBroker(), 3: FakeBroker()}
         self.here: list[ClusterImage] = []
         self.acknowledged: list[tuple[int, int]] = []
+        self.reports: dict[int, ReplicaReport] = {}
+        """What each broker answered last."""
         self.publisher = Publisher(
             broker_id=1,
             listener="PLAINTEXT",
-            apply_here=self.here.append,
-            acknowledged=lambda who, what: self.acknowledged.append((who, what.sequence)),
+            apply_here=self.apply_here,
+            acknowledged=self.note,
             open_line=self.open,
         )
+
+    def apply_here(self, image: ClusterImage) -> ReplicaReport:
+        self.here.append(image)
+        return ReplicaReport(frozenset({("here", 0)}))
+
+    def note(self, who: int, what: ClusterImage, report: ReplicaReport) -> None:
+        self.acknowledged.append((who, what.sequence))
+        self.reports[who] = report
 
     async def open(self, endpoints: BrokerEndpoints, listener: str) -> FakeBroker:
         assert listener == "PLAINTEXT"
@@ -103,6 +117,14 @@ async def test_this_broker_has_the_image_on_return(cluster: Cluster) -> None:
     cluster.publisher.publish(first)
     assert cluster.here == [first]
     assert cluster.acknowledged == [(1, 1)]
+
+
+async def test_every_broker_says_what_it_cannot_serve(cluster: Cluster) -> None:
+    ill = ReplicaReport(frozenset({("a", 0)}), frozenset({A.topic_id}))
+    cluster.brokers[2].report = ill
+    cluster.publisher.publish(image(1, A))
+    await eventually(lambda: 2 in cluster.reports)
+    assert cluster.reports == {1: ReplicaReport(frozenset({("here", 0)})), 2: ill}
 
 
 async def test_first_a_full_image_then_differences(cluster: Cluster) -> None:

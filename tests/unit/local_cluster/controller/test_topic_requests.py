@@ -29,7 +29,7 @@ SETTINGS = BrokerSettings(
     listeners=(Listener(name="P", host="h", port=1),),
     inter_broker_listener="P",
     zookeeper_connect="",
-    log_dir="",
+    log_dirs=("",),
     ready_file="",
     config={"num.partitions": "3"},
 )

@@ -130,7 +130,7 @@ class FakeBroker:
             listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=0),),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect="",
-            log_dir="",
+            log_dirs=("",),
             ready_file="",
             config=config or {},
         )

@@ -1,0 +1,226 @@
+"""The log directories of one broker as one place (JBOD, KIP-112): who has what, who is lost.
+
+    new partition     the live directory with the fewest partitions (Kafka's rule), the first of
+                      several; one whose disk is full only where all are
+    failed directory  its logs are over until a restart, and nothing is made in its stead: what it
+                      held is not here any more, but on a disk that may come back
+    failed at start   what it holds is not known (`has_unread`); the others are used
+    two copies        of one partition in two directories: nobody knows which to believe, and the
+                      broker does not start
+
+Guarantees: a directory fails once and for all until a restart; `on_failed` is told once for each.
+Not here: what becomes of the replicas (replication/replica_set.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from local_cluster.clock import Clock
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .config import LogConfig
+from .directory import LogDirectory
+from .files import Files
+from .partition_log import PartitionLog
+from .tickets import DirectoryNotOursError, LogDirectoryError
+
+_log = logging.getLogger(__name__)
+
+
+class LogDirectories:
+    """Every log directory of a broker: `open` first, `close` each that is live last."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        files: Files,
+        *,
+        broker_id: int,
+        clock: Clock,
+        on_failed: Callable[[LogDirectory, BaseException], None] | None = None,
+    ) -> None:
+        """`on_failed` is told of a directory that cannot be used any more, after its logs ended."""
+        assert paths, "a broker has a log directory"
+        self._on_failed = on_failed
+        self.all = tuple(
+            LogDirectory(path, files, broker_id=broker_id, clock=clock, on_failed=self.fail)
+            for path in paths
+        )
+        """In the order of the settings, those that failed among them."""
+        self._failed: dict[LogDirectory, str] = {}
+        self._homes: dict[tuple[str, int], LogDirectory] = {}
+        """Where each partition is, also where that directory failed since."""
+        self.has_unread = False
+        """Whether a directory could not be read at the start: nobody knows what it holds."""
+
+    @property
+    def live(self) -> tuple[LogDirectory, ...]:
+        """Those that can be used."""
+        return tuple(each for each in self.all if each not in self._failed)
+
+    def failure(self, directory: LogDirectory) -> str | None:
+        """Why a directory cannot be used, None while it can."""
+        return self._failed.get(directory)
+
+    def open(
+        self,
+        *,
+        cluster_id: str | None = None,
+        config: LogConfig | None = None,
+        flushes: bool = True,
+    ) -> None:
+        """Open every directory; see LogDirectory.open. Blocks.
+
+        One whose disk fails is left out. Raises LogDirectoryError where all of them fail, where
+        one is in use or another broker's, or where two hold the same partition.
+        """
+        last: LogDirectoryError | None = None
+        try:
+            for directory in self.all:
+                try:
+                    directory.open(cluster_id=cluster_id, config=config, flushes=flushes)
+                except DirectoryNotOursError:
+                    raise
+                except LogDirectoryError as error:
+                    last = error
+                    self._leave_out(directory, error)
+                else:
+                    self._take_in(directory)
+            if last is not None and not self.live:
+                raise last
+        except LogDirectoryError:
+            for directory in self.all:
+                directory.close(clean=False)
+            raise
+
+    def bind_cluster_id(self, cluster_id: str) -> None:
+        """Make all of them directories of a cluster. Blocks.
+
+        Raises LogDirectoryError where one is another cluster's, or the last one fails.
+        """
+        for directory in self.live:
+            try:
+                directory.bind_cluster_id(cluster_id)
+            except DirectoryNotOursError:
+                raise
+            except LogDirectoryError as error:
+                self.fail(directory, error)
+                if not self.live:
+                    raise
+
+    def fail(self, directory: LogDirectory, error: BaseException) -> None:
+        """A directory cannot be trusted any more: its logs are over, the others go on."""
+        if directory in self._failed:
+            return
+        self._failed[directory] = str(error)
+        directory.fail(f"the log directory failed: {error}")
+        if self._on_failed is not None:
+            self._on_failed(directory, error)
+
+    # -- logs -------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        for directory in self.live:
+            yield from directory
+
+    def of(self, topic: str, partition: int) -> LogDirectory | None:
+        """The directory that has a partition, None where none has; it may have failed since."""
+        return self._homes.get((topic, partition))
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log of a partition, None if there is none in a live directory."""
+        directory = self._homes.get((topic, partition))
+        if directory is None or directory in self._failed:
+            return None
+        return directory.get(topic, partition)
+
+    def get_or_create(
+        self, topic: str, topic_id: UUID, partition: int, config: LogConfig
+    ) -> PartitionLog:
+        """The log of a partition, made if it is nowhere. Raises as LogDirectory.get_or_create."""
+        key = (topic, partition)
+        directory = self._homes.get(key)
+        if directory is not None and directory in self._failed:
+            raise KafkaError(ErrorCode.kafka_storage_error, self._failed[directory])
+        if directory is None:
+            directory = self._choose()
+        log = directory.get_or_create(topic, topic_id, partition, config)
+        self._homes[key] = directory
+        return log
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As it was checkpointed last, 0 if it never was."""
+        directory = self._homes.get((topic, partition))
+        return 0 if directory is None else directory.high_watermark(topic, partition)
+
+    def cleaned_offset(self, topic: str, partition: int) -> int:
+        """How far the log was compacted, 0 if it never was."""
+        directory = self._homes.get((topic, partition))
+        return 0 if directory is None else directory.cleaned_offset(topic, partition)
+
+    def set_cleaned_offset(self, topic: str, partition: int, offset: int) -> None:
+        """See LogDirectory.set_cleaned_offset."""
+        directory = self._homes.get((topic, partition))
+        if directory is not None:
+            directory.set_cleaned_offset(topic, partition, offset)
+
+    def reopen_offline(self) -> None:
+        """Try again to open what could not be opened. Blocks."""
+        for directory in self.live:
+            directory.reopen_offline()
+
+    def delete_topic(self, topic: str, topic_id: UUID) -> bool:
+        """Take out every log of one incarnation of a topic; whether nothing is left of it.
+
+        What lies in a directory that failed stays there, and is deleted when it is back.
+        Raises KafkaError(kafka_storage_error).
+        """
+        for directory in self.live:
+            directory.delete_topic(topic, topic_id)
+        kept = False
+        for key, directory in list(self._homes.items()):
+            if key[0] != topic:
+                continue
+            if directory in self._failed:
+                kept = True
+            elif directory.get(*key) is None and key not in directory.offline:
+                del self._homes[key]
+        return not kept and not self.has_unread
+
+    def delete_replica(self, topic: str, partition: int) -> None:
+        """Take out one log that was moved to other brokers.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        directory = self._homes.get((topic, partition))
+        if directory is not None and directory not in self._failed:
+            directory.delete_replica(topic, partition)
+            del self._homes[topic, partition]
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _choose(self) -> LogDirectory:
+        if not self.live:
+            raise KafkaError(ErrorCode.kafka_storage_error, "every log directory failed")
+        roomy = [each for each in self.live if not each.disk.is_full] or self.live
+        return min(roomy, key=lambda each: each.partitions_count)
+
+    def _leave_out(self, directory: LogDirectory, error: LogDirectoryError) -> None:
+        self.has_unread = True
+        self._failed[directory] = str(error)
+        directory.close(clean=False)
+        _log.critical("a log directory is left out until the next start: %s", error)
+
+    def _take_in(self, directory: LogDirectory) -> None:
+        for key in [*((log.topic, log.partition) for log in directory), *directory.offline]:
+            other = self._homes.setdefault(key, directory)
+            if other is not directory:
+                name = f"{key[0]}-{key[1]}"
+                raise DirectoryNotOursError(
+                    f"{name} is in {other.path} and in {directory.path}: nobody knows which is"
+                    " right; move one of them away"
+                )

@@ -1,0 +1,224 @@
+"""Replicas on disks that fail: offline, answered as such, reported, and back when they are well."""
+
+from __future__ import annotations
+
+import errno
+import uuid
+from pathlib import Path
+
+import pytest
+
+from local_cluster.controller.coordination import CoordinationUnavailable
+from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.model import (
+    ALL_WELL,
+    BrokerEndpoints,
+    ClusterImage,
+    PartitionState,
+    ReplicaReport,
+    TopicState,
+    difference,
+)
+from local_cluster.log import checkpoints
+from local_cluster.log.directories import LogDirectories
+from local_cluster.log.files import OsFiles
+from local_cluster.replication.partition import Partition
+from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.replication.throttle import ReplicationThrottle
+from local_cluster.server.offline_replicas import OfflineReplicas
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.replicas import eventually
+from tests.unit.local_cluster.log.samples import append, batch, flush
+from tests.unit.local_cluster.log.test_directory import StandingClock
+
+TOPIC_ID = uuid.UUID(int=1)
+OTHER_ID = uuid.UUID(int=2)
+
+
+class Fetching:
+    def __init__(self) -> None:
+        self.followed: set[int] = set()
+
+    def follow(self, partition: Partition) -> None:
+        self.followed.add(partition.partition)
+
+    def leave(self, partition: Partition) -> None:
+        self.followed.discard(partition.partition)
+
+
+class Broker:
+    """The replicas of broker 1 in directories a and b, and a controller that tells it things."""
+
+    def __init__(self, root: Path) -> None:
+        self.directories = LogDirectories(
+            [root / "a", root / "b"], OsFiles(), broker_id=1, clock=StandingClock()
+        )
+        self.directories.open(cluster_id="c")
+        self.cache = MetadataCache()
+        self.fetching = Fetching()
+        self.told: list[tuple[int, bool]] = []
+        self.replicas = ReplicaSet(
+            broker_id=1,
+            broker_config={},
+            directories=self.directories,
+            cache=self.cache,
+            flusher_of=lambda _: None,
+            clock=StandingClock(),
+            throttle=ReplicationThrottle(1, {}, lambda: 0),
+            fetching=self.fetching,
+        )
+        self.replicas.on_leadership(lambda _, index, leads: self.told.append((index, leads)))
+        self._sequence = 0
+
+    def hear(
+        self,
+        *leaders: int,
+        epoch: int = 0,
+        topic_id: uuid.UUID = TOPIC_ID,
+        isr: tuple[int, ...] = (1, 2),
+        deleted: bool = False,
+    ) -> None:
+        """Topic t has partitions with these leaders, on brokers 1 and 2; or is deleted."""
+        self._sequence += 1
+        live = {n: BrokerEndpoints(n, None, {"P": ("h", n)}) for n in (1, 2)}
+        partitions = {
+            index: PartitionState(index, (1, 2), leader, epoch, isr, epoch)
+            for index, leader in enumerate(leaders)
+        }
+        topics = {"t": TopicState("t", topic_id, partitions, {})}
+        deletions = {"t": topic_id} if deleted else {}
+        image = ClusterImage(2, 1, self._sequence, live, {} if deleted else topics, deletions)
+        self.replicas.apply(self.cache.apply(difference(None, image, -1)))
+
+    def fail(self, index: int) -> None:
+        self.directories.fail(self.directories.all[index], OSError(errno.EIO, "injected"))
+
+    def close(self) -> None:
+        for directory in self.directories.all:
+            directory.close(clean=False)
+
+
+def code_of(broker: Broker, index: int) -> ErrorCode:
+    try:
+        broker.replicas.get_leader("t", index)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.none
+
+
+async def test_a_failed_directory_takes_its_replicas_and_no_others(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1, 1, 2, 2)
+    assert broker.fetching.followed == {2, 3}
+    leader = broker.replicas.get_leader("t", 0)
+    append(leader.log, batch(2))
+    waiting = leader.committed(2)
+    broker.fail(0)  # partitions 0 and 2
+    broker.replicas.take_failed_offline()
+    with pytest.raises(KafkaError) as failed:
+        await waiting
+    assert failed.value.code is ErrorCode.kafka_storage_error
+    assert [code_of(broker, index) for index in range(4)] == [
+        ErrorCode.kafka_storage_error,
+        ErrorCode.none,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.not_leader_or_follower,
+    ]
+    with pytest.raises(KafkaError):
+        broker.replicas.get_readable("t", 2)
+    assert broker.fetching.followed == {3}
+    assert broker.told == [(0, True), (1, True), (0, False)]
+    report = ReplicaReport(frozenset({("t", 0), ("t", 2)}))
+    assert broker.replicas.report() == report
+    # Whatever the controller says next, they stay offline, and new ones go to the other disk.
+    broker.hear(2, 1, 1, 2, 1, epoch=1)
+    assert broker.replicas.report() == report
+    home = broker.directories.of("t", 4)
+    assert home is broker.directories.all[1]
+    broker.close()
+    healed = Broker(tmp_path)
+    healed.hear(1, 1, 1, 1, epoch=2)
+    assert healed.replicas.report() == ALL_WELL
+    assert [code_of(healed, index) for index in range(4)] == [ErrorCode.none] * 4
+    assert healed.replicas.get_leader("t", 0).log.log_end_offset == 2
+    healed.close()
+
+
+async def test_nothing_is_made_in_place_of_what_cannot_be_read(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1, 1)
+    broker.close()
+    (tmp_path / "a" / checkpoints.META_PROPERTIES).write_bytes(b"\xff")
+    without = Broker(tmp_path)
+    without.hear(1, 1)
+    assert without.replicas.report().offline == {("t", 0)}
+    assert [code_of(without, index) for index in range(2)] == [
+        ErrorCode.kafka_storage_error,
+        ErrorCode.none,
+    ]
+    without.hear(1, 1, 1, epoch=1)
+    assert without.replicas.report().offline == {("t", 0)}, "what is new was never there"
+    without.close()
+
+
+async def test_a_deletion_waits_for_the_directory(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1, 1)
+    broker.fail(0)
+    broker.replicas.take_failed_offline()
+    broker.hear(deleted=True)
+    assert broker.replicas.report().undeleted == {TOPIC_ID}
+    assert not (tmp_path / "b" / "t-1").exists()
+    broker.close()
+    healed = Broker(tmp_path)
+    healed.hear(deleted=True)
+    assert healed.replicas.report() == ALL_WELL
+    assert not (tmp_path / "a" / "t-0").exists()
+    healed.hear(1, 1, topic_id=OTHER_ID)
+    assert [code_of(healed, index) for index in range(2)] == [ErrorCode.none] * 2
+    healed.close()
+
+
+async def test_a_damaged_log_is_reported_until_it_was_fetched_anew(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1)
+    log = broker.replicas.get_leader("t", 0).log
+    append(log, batch(1))
+    flush(log)
+    broker.directories.all[0].checkpoint({("t", 0): 1})
+    path = Path(log.active_path)
+    broker.close()
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    again = Broker(tmp_path)
+    again.hear(1, epoch=1)
+    assert again.replicas.report().offline == {("t", 0)}
+    assert code_of(again, 0) is ErrorCode.not_leader_or_follower
+    again.hear(2, epoch=2, isr=(2,))
+    assert again.fetching.followed == {0}
+    assert again.replicas.report().offline == {("t", 0)}
+    replica = again.replicas.get("t", 0)
+    assert replica is not None
+    replica.log.truncate_fully(0, 0)
+    assert again.replicas.report() == ALL_WELL
+    again.close()
+
+
+async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1, 1)
+    announced: list[ReplicaReport] = []
+    refusals = [CoordinationUnavailable("away")]
+
+    async def announce() -> None:
+        if refusals:
+            raise refusals.pop()
+        announced.append(broker.replicas.report())
+
+    watcher = OfflineReplicas(broker.replicas, announce)
+    watcher.start()
+    broker.fail(1)
+    watcher.look()
+    await eventually(lambda: announced)
+    assert announced == [ReplicaReport(frozenset({("t", 1)}))]
+    await watcher.stop()
+    broker.close()
