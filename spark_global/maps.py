@@ -26,13 +26,17 @@ class MappedPartition:
     runs: MapRuns
 
 
-async def load_maps(client: KafkaClient) -> dict[TopicPartition, MappedPartition]:
-    """Every map that mirrors have published in a cluster, by topic and partition of the aggregate.
+Maps = dict[TopicPartition, list[MappedPartition]]
+"""By topic and partition of the aggregate: one map, or several where links are merged."""
+
+
+async def load_maps(client: KafkaClient) -> Maps:
+    """Every map that mirrors have published in a cluster.
 
     A link that has not written a map yet has none, which is no error. Raises KafkaError and
     MapFormatError.
     """
-    maps: dict[TopicPartition, MappedPartition] = {}
+    maps: Maps = {}
     for name in sorted((await client.metadata()).topics):
         link = link_of_map_topic(name)
         if link is None:
@@ -43,7 +47,8 @@ async def load_maps(client: KafkaClient) -> dict[TopicPartition, MappedPartition
         for flow in replayed.flows():
             mapped = _mapped_partition(link, replayed, flow)
             if mapped is not None:
-                maps[TopicPartition(mapped.aggregate_topic, mapped.partition)] = mapped
+                at = TopicPartition(mapped.aggregate_topic, mapped.partition)
+                maps.setdefault(at, []).append(mapped)
     return maps
 
 

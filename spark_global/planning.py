@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
@@ -16,12 +17,12 @@ from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicParti
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .links import MirrorLink
-from .maps import MappedPartition, load_maps
+from .maps import MappedPartition, Maps, load_maps
 from .options import ReadOptions
 from .provenance import MapRuns
 from .pruning import Bounds, cut_range
 from .reading import CLIENT_ID, READ_COMMITTED
-from .splits import Origin, PartitionRange
+from .splits import Origin, PartitionRange, Takes
 from .tables import FINGERPRINTS_TABLE, SOURCE_SIDE
 
 READ_UNCOMMITTED: Final = 0
@@ -58,33 +59,37 @@ class SourcePartition:
 class ReadPlan:
     """Everything one read covers."""
 
-    topics: Mapping[str, ReadTopic]
+    topics: Mapping[str, list[ReadTopic]]
+    """By name; several where links are merged into the topic, one for each of them."""
     ends: Mapping[TopicPartition, PartitionEnds]
-    maps: Mapping[TopicPartition, MappedPartition]
+    maps: Mapping[TopicPartition, list[MappedPartition]]
     ranges: list[PartitionRange]
 
 
 def choose_topics(
     options: ReadOptions, present: Iterable[str], maps: Iterable[MappedPartition]
-) -> dict[str, ReadTopic]:
+) -> dict[str, list[ReadTopic]]:
     """Which of the present topics the options ask for, and what each is a mirror of.
 
     What an offset map proves comes first, then the links' prefixes, the longest first, so that
     dots in names are never guessed at. Without links every topic is its own origin.
     """
     links = {link.name: link for link in options.links if link.name is not None}
-    proven = {entry.aggregate_topic: entry for entry in maps if entry.link in links}
+    proven: dict[str, dict[str, MappedPartition]] = {}
+    for entry in maps:
+        if entry.link in links:
+            proven.setdefault(entry.aggregate_topic, {})[entry.link] = entry
     by_prefix = sorted(options.links, key=lambda link: len(link.prefix), reverse=True)
-    chosen: dict[str, ReadTopic] = {}
+    chosen: dict[str, list[ReadTopic]] = {}
     for name in sorted(present):
-        if name in proven:
-            link = links[proven[name].link]
-            topic = ReadTopic(name, Origin(link.datacenter, proven[name].source_topic), link)
-        else:
-            topic = _by_prefix(name, by_prefix, options.datacenter)
-        is_mirror = topic.link is not None or not options.links
-        if options.topic in (None, topic.origin.topic) and (is_mirror or options.topics):
-            chosen[name] = topic
+        found = [
+            ReadTopic(name, Origin(links[link].datacenter, entry.source_topic), links[link])
+            for link, entry in sorted(proven.get(name, {}).items())
+        ] or [_by_prefix(name, by_prefix, options.datacenter)]
+        for topic in found:
+            is_mirror = topic.link is not None or not options.links
+            if options.topic in (None, topic.origin.topic) and (is_mirror or options.topics):
+                chosen.setdefault(name, []).append(topic)
     return chosen
 
 
@@ -99,11 +104,11 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
             raise _unknown(", ".join(missing), options.bootstrap)
         ends = await _list_ends(client, _partitions(metadata, candidates))
         maps = await _read_maps(options, client)
-        topics = choose_topics(options, candidates, maps.values())
+        topics = choose_topics(options, candidates, chain.from_iterable(maps.values()))
         ends = {at: end for at, end in ends.items() if at.topic in topics}
         timestamp_starts = await _timestamp_starts(client, ends, bounds)
     if options.table == FINGERPRINTS_TABLE:
-        sources = await _source_ends(options, topics.values())
+        sources = await _source_ends(options, chain.from_iterable(topics.values()))
         ranges = _both_sides(options, topics, ends, maps, sources)
     else:
         if options.topic is not None and not topics:
@@ -111,7 +116,7 @@ async def plan_read(options: ReadOptions) -> ReadPlan:
         ranges = [
             replace(one, start=max(one.start, timestamp_starts.get(at, 0)))
             for at, end in ends.items()
-            for one in [_aggregate_range(options, topics[at.topic], at, end, maps.get(at))]
+            for one in aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
         ]
     cut = [part for part in (cut_range(one, bounds) for one in ranges) if part is not None]
     return ReadPlan(topics, ends, {at: maps[at] for at in ends if at in maps}, cut)
@@ -121,48 +126,73 @@ def _unknown(name: str, bootstrap: str) -> KafkaError:
     return KafkaError(ErrorCode.unknown_topic_or_partition, f"{name} at {bootstrap}")
 
 
-def _aggregate_range(
+def aggregate_ranges(
     options: ReadOptions,
-    topic: ReadTopic,
+    topics: Sequence[ReadTopic],
     at: TopicPartition,
     end: PartitionEnds,
-    mapped: MappedPartition | None,
-) -> PartitionRange:
-    runs = None
-    if topic.link is not None:
-        runs = mapped.runs.cut_at_target(end.last_stable_offset) if mapped else _NO_RUNS
-    return PartitionRange(
-        bootstrap=options.bootstrap,
-        origin=topic.origin,
-        aggregate_topic=at.topic,
-        partition=at.partition,
-        start=end.log_start_offset,
-        end=end.last_stable_offset,
-        runs=runs,
-    )
+    mapped: Sequence[MappedPartition],
+) -> list[PartitionRange]:
+    """The partition once; where links are merged into it once for each of them, for the records
+    that its map has, and once for what no map has, of which nobody knows whose it is."""
+    ranges = []
+    for topic in topics:
+        runs = None
+        if topic.link is not None:
+            own = [entry.runs for entry in mapped if entry.link == topic.link.name]
+            if len(topics) == 1 and not own:
+                own = [entry.runs for entry in mapped]  # a link that was given no name
+            runs = own[0].cut_at_target(end.last_stable_offset) if own else _NO_RUNS
+        ranges.append(
+            PartitionRange(
+                bootstrap=options.bootstrap,
+                origin=topic.origin,
+                aggregate_topic=at.topic,
+                partition=at.partition,
+                start=end.log_start_offset,
+                end=end.last_stable_offset,
+                runs=runs,
+                takes=Takes.ALL if len(topics) == 1 else Takes.MAPPED,
+            )
+        )
+    if len(topics) > 1 and options.table != FINGERPRINTS_TABLE:
+        ranges.append(
+            replace(
+                ranges[0],
+                origin=Origin(None, topics[0].origin.topic),
+                runs=MapRuns.union([one.runs for one in ranges if one.runs is not None]),
+                takes=Takes.UNMAPPED,
+            )
+        )
+    return ranges
 
 
 def _both_sides(
     options: ReadOptions,
-    topics: Mapping[str, ReadTopic],
+    topics: Mapping[str, list[ReadTopic]],
     ends: Mapping[TopicPartition, PartitionEnds],
-    maps: Mapping[TopicPartition, MappedPartition],
-    sources: Mapping[TopicPartition, SourcePartition],
+    maps: Mapping[TopicPartition, list[MappedPartition]],
+    sources: Mapping[TopicPartition, list[SourcePartition]],
 ) -> list[PartitionRange]:
     """The ranges of the audit: of each partition what lies at the source and at the aggregate.
 
-    A partition that only one side has is there with that side alone.
+    A partition that only one side has is there with that side alone. Where links are merged, a
+    record that no map has belongs to none of them.
     """
     ranges: list[PartitionRange] = []
     for at in sorted(ends.keys() | sources.keys()):
-        source, end = sources.get(at), ends.get(at)
-        runs = None
+        end = ends.get(at)
+        here: dict[Origin, PartitionRange] = {}
         if end is not None:
-            one = _aggregate_range(options, topics[at.topic], at, end, maps.get(at))
-            runs = one.runs
+            found = aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
+            here = {one.origin: one for one in found}
+        there = {source.topic.origin: source for source in sources.get(at, [])}
+        for origin, one in here.items():
+            source = there.get(origin)
             start_at_source = source.ends.log_start_offset if source else 0
             ranges.append(replace(one, other_log_start=start_at_source))
-        if source is not None:
+        for origin, source in there.items():
+            runs = here[origin].runs if origin in here else None
             ranges.append(
                 PartitionRange(
                     bootstrap=source.bootstrap,
@@ -199,9 +229,7 @@ def _partitions(metadata: ClusterMetadata, topics: Iterable[str]) -> list[TopicP
     ]
 
 
-async def _read_maps(
-    options: ReadOptions, client: KafkaClient
-) -> dict[TopicPartition, MappedPartition]:
+async def _read_maps(options: ReadOptions, client: KafkaClient) -> Maps:
     if not options.links:
         return {}
     if options.maps_bootstrap in (None, options.bootstrap):
@@ -247,7 +275,7 @@ async def _timestamp_starts(
 
 async def _source_ends(
     options: ReadOptions, topics: Iterable[ReadTopic]
-) -> dict[TopicPartition, SourcePartition]:
+) -> dict[TopicPartition, list[SourcePartition]]:
     """What lies at the sources, by topic and partition of the aggregate.
 
     A topic named by option `topic` is looked for at every link's source, so that one which never
@@ -257,7 +285,7 @@ async def _source_ends(
     for topic in topics:
         if topic.link is not None:
             by_link[topic.link][topic.origin.topic] = topic
-    found: dict[TopicPartition, SourcePartition] = {}
+    found: dict[TopicPartition, list[SourcePartition]] = {}
     for link, mirrored in by_link.items():
         if link.bootstrap is None:
             raise ValueError(f"option links: link {link.name} has no bootstrap to audit against")
@@ -270,7 +298,7 @@ async def _source_ends(
             partitions = [TopicPartition(n, p) for n, t in present.items() for p in t.partitions]
             for at, ends in (await _list_ends(client, partitions)).items():
                 topic = mirrored[at.topic]
-                found[TopicPartition(topic.name, at.partition)] = SourcePartition(
-                    topic, link.bootstrap, ends
+                found.setdefault(TopicPartition(topic.name, at.partition), []).append(
+                    SourcePartition(topic, link.bootstrap, ends)
                 )
     return found

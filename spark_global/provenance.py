@@ -58,6 +58,20 @@ class MapRuns:
     def __len__(self) -> int:
         return len(self.counts)
 
+    @classmethod
+    def union(cls, maps: Iterable[MapRuns]) -> Self:
+        """Every target offset that one of the maps has; its source offsets mean nothing.
+
+        The maps share no target offset: a record there is a copy of one record.
+        """
+        parts = list(maps)
+        targets = np.concatenate([part.targets for part in parts])
+        order = np.argsort(targets, kind="stable")
+        counts = np.concatenate([part.counts for part in parts])[order]
+        sources = np.cumsum(counts) - counts
+        end = max(part.target_next for part in parts)
+        return cls(sources, targets[order], counts, int(counts.sum()), end)
+
     def sources_of(self, targets: Int64s) -> Int64s:
         """The source offset of every target offset, UNKNOWN_OFFSET where no run covers it."""
         return _translate(targets, self.targets, self.sources, self.counts)

@@ -32,7 +32,8 @@ from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .columns import RecordColumns, decode_columns, take_rows
-from .splits import PartitionRange
+from .provenance import UNKNOWN_OFFSET
+from .splits import PartitionRange, Takes
 
 READ_COMMITTED: Final = 1
 CLIENT_ID: Final = "heliograph-spark"
@@ -205,4 +206,10 @@ def _chunk_rows(chunk: Batches, wanted: PartitionRange, rows: Rows) -> Iterator[
     # Offsets ascend within a partition, so the wanted ones are one slice.
     first, last = np.searchsorted(columns.offsets, [wanted.start, wanted.end])
     if last > first:
-        yield rows(take_rows(columns, int(first), int(last)), wanted)
+        taken = take_rows(columns, int(first), int(last))
+        made = rows(taken, wanted)
+        if wanted.takes is not Takes.ALL:
+            assert wanted.runs is not None, "only a map tells which records are taken"
+            is_mapped = wanted.runs.sources_of(taken.offsets) != UNKNOWN_OFFSET
+            made = made.filter(pa.array(is_mapped == (wanted.takes is Takes.MAPPED)))
+        yield made

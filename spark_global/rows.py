@@ -14,7 +14,7 @@ from .columns import (
     fingerprint_columns,
     headers_column,
 )
-from .planning import ReadPlan
+from .planning import ReadPlan, ReadTopic
 from .provenance import UNKNOWN_OFFSET
 from .splits import PartitionRange
 from .tables import (
@@ -96,12 +96,13 @@ def offset_map_rows(plan: ReadPlan) -> pa.RecordBatch:
     rows = [
         {
             "link": mapped.link,
-            **_origin_fields(plan, at),
+            **_origin_fields(plan, at, mapped.link),
             "offset": source,
             "aggregate_offset": target,
             "records": count,
         }
-        for at, mapped in sorted(plan.maps.items())
+        for at, maps in sorted(plan.maps.items())
+        for mapped in maps
         for source, target, count in zip(
             mapped.runs.sources.tolist(),
             mapped.runs.targets.tolist(),
@@ -113,21 +114,31 @@ def offset_map_rows(plan: ReadPlan) -> pa.RecordBatch:
 
 
 def end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
-    """The table `end_offsets`: one row per partition."""
+    """The table `end_offsets`: one row per partition, and per link where several are merged."""
     rows = [
         {
-            **_origin_fields(plan, at),
+            **_origin_fields(plan, at, topic.link.name if topic.link is not None else None),
             "log_start_offset": end.log_start_offset,
             "last_stable_offset": end.last_stable_offset,
-            "mapped_source_offset": plan.maps[at].runs.source_next if at in plan.maps else None,
+            "mapped_source_offset": _mapped_end(plan, at, topic),
         }
         for at, end in sorted(plan.ends.items())
+        for topic in plan.topics[at.topic]
     ]
     return pa.RecordBatch.from_pylist(rows, schema=END_OFFSETS)
 
 
-def _origin_fields(plan: ReadPlan, at: TopicPartition) -> dict[str, object]:
-    origin = plan.topics[at.topic].origin
+def _mapped_end(plan: ReadPlan, at: TopicPartition, topic: ReadTopic) -> int | None:
+    maps = plan.maps.get(at, [])
+    if len(plan.topics[at.topic]) > 1 and topic.link is not None:
+        maps = [mapped for mapped in maps if mapped.link == topic.link.name]
+    return maps[0].runs.source_next if maps else None
+
+
+def _origin_fields(plan: ReadPlan, at: TopicPartition, link: str | None) -> dict[str, object]:
+    topics = plan.topics[at.topic]
+    named = [topic for topic in topics if topic.link is not None and topic.link.name == link]
+    origin = (named or topics)[0].origin
     return {
         "datacenter": origin.datacenter,
         "topic": origin.topic,

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from .provenance import MapRuns
 from .tables import AGGREGATE_SIDE
+
+
+class Takes(StrEnum):
+    """Which records of a range are meant."""
+
+    ALL = "all"
+    MAPPED = "mapped"
+    """Those that the map has: where several links fill the partition, one link's."""
+    UNMAPPED = "unmapped"
+    """Those that no link's map has."""
 
 
 class Origin(NamedTuple):
@@ -35,6 +46,7 @@ class PartitionRange:
     end: int
     runs: MapRuns | None = None
     """Offset map of the partition; None where the records were born where they are read."""
+    takes: Takes = Takes.ALL
     other_log_start: int = 0
     """Log start on the other side: below it the counterpart of a record was deleted rightly."""
 

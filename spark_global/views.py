@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -63,8 +64,8 @@ def global_topics(aggregate: Aggregate) -> list[str]:
             present = (await client.metadata()).topics
             maps = await load_maps(client) if aggregate.maps_bootstrap is None else {}
         options = ReadOptions(bootstrap=aggregate.bootstrap, links=aggregate.links)
-        chosen = choose_topics(options, present, maps.values())
-        return sorted({topic.origin.topic for topic in chosen.values()})
+        chosen = choose_topics(options, present, chain.from_iterable(maps.values()))
+        return sorted({topic.origin.topic for topics in chosen.values() for topic in topics})
 
     return asyncio.run(ask())
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
+from local_cluster.client.model import TopicPartition
 from spark_global.links import MirrorLink
 from spark_global.maps import MappedPartition, link_of_map_topic
 from spark_global.options import ReadOptions
-from spark_global.planning import choose_topics
-from spark_global.provenance import MapRuns
+from spark_global.planning import PartitionEnds, aggregate_ranges, choose_topics
+from spark_global.provenance import UNKNOWN_OFFSET, MapRuns
+from spark_global.splits import Takes
 
 LINKS = (
     MirrorLink(name="a", source="us", datacenter="US"),
@@ -19,7 +25,11 @@ def chosen(
 ) -> dict[str, tuple[str | None, str]]:
     read = ReadOptions(**{"bootstrap": "h:1", "links": LINKS, **options})  # type: ignore[arg-type]
     topics = choose_topics(read, present, maps or [])
-    return {name: (topic.origin.datacenter, topic.origin.topic) for name, topic in topics.items()}
+    return {
+        name: (topic.origin.datacenter, topic.origin.topic)
+        for name, found in topics.items()
+        for topic in found
+    }
 
 
 def mapped(link: str, source_topic: str, aggregate_topic: str) -> MappedPartition:
@@ -45,6 +55,30 @@ def test_a_map_proves_what_a_prefix_only_suggests() -> None:
         "us.east.orders": ("US", "east.orders"),
         "orders": ("US-EAST", "orders"),
     }
+
+
+def test_a_merged_topic_is_read_once_for_each_link_and_once_for_what_no_map_has() -> None:
+    maps = [
+        replace(mapped("a", "orders", "orders"), runs=MapRuns.of([(0, 0, 3), (3, 5, 2)])),
+        replace(mapped("b", "orders", "orders"), runs=MapRuns.of([(7, 3, 2)])),
+    ]
+    read = ReadOptions(bootstrap="h:1", links=LINKS)
+    topics = choose_topics(read, ["orders"], maps)["orders"]
+    at, ends = TopicPartition("orders", 0), PartitionEnds(0, 10)
+    ranges = aggregate_ranges(read, topics, at, ends, maps)
+    assert [(one.origin.datacenter, one.takes) for one in ranges] == [
+        ("US", Takes.MAPPED),
+        ("US-EAST", Takes.MAPPED),
+        (None, Takes.UNMAPPED),
+    ]
+    targets = np.arange(10)
+    taken = [
+        [n for n in range(10) if (known[n] != UNKNOWN_OFFSET) == (one.takes is Takes.MAPPED)]
+        for one in ranges
+        if one.runs is not None
+        for known in [one.runs.sources_of(targets)]
+    ]
+    assert taken == [[0, 1, 2, 5, 6], [3, 4], [7, 8, 9]]
 
 
 def test_one_topic_of_all_datacenters() -> None:
