@@ -43,7 +43,7 @@ exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for 
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
-	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000))
+	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)
 
 nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECONDS says
 	$(BIN)/python -m tests.nemesis --mix --seconds $(or $(SECONDS),600) $(NEMESIS_OPTIONS)

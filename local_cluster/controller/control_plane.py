@@ -416,7 +416,8 @@ class ControlPlane:
     def _work_done(self, task: asyncio.Task[Any]) -> None:
         self._work.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, KafkaError):
+        # Those two are for whoever asked, if that one still waits.
+        if error is not None and not isinstance(error, KafkaError | CoordinationUnavailable):
             log.error("work for a request failed", exc_info=error)
 
     async def _auto_create(self, name: str) -> KafkaError | None:

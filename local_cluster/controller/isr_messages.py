@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.controller.isr_requests import IsrProposal, IsrResult
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 VERSION: Final = 3
@@ -81,20 +81,19 @@ def response_fields(results: Sequence[IsrResult]) -> dict[str, Any]:
 
 
 def _partition_fields(result: IsrResult) -> dict[str, Any]:
-    state = result.state
-    fields: dict[str, Any] = {
+    # A refusal says nothing of the state, but its fields have no defaults on the wire.
+    state = result.state or PartitionState(
+        result.proposal.partition, (), NO_LEADER, NO_EPOCH, (), NO_EPOCH
+    )
+    return {
         "partition_index": result.proposal.partition,
         "error_code": result.error,
+        "leader_id": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": state.isr,
+        "leader_recovery_state": RECOVERED,
+        "partition_epoch": state.zk_version,
     }
-    if state is not None:
-        fields |= {
-            "leader_id": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "isr": state.isr,
-            "leader_recovery_state": RECOVERED,
-            "partition_epoch": state.zk_version,
-        }
-    return fields
 
 
 def read_response(

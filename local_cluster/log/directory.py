@@ -136,7 +136,10 @@ class LogDirectory:
             raise KafkaError(ErrorCode.kafka_storage_error, self.offline[key])
         log = self._logs.get(key)
         if log is not None:
-            if log.topic_id not in (None, topic_id):
+            if log.topic_id is None:
+                # Its partition.metadata is missing: without an id nobody could delete it.
+                log.adopt_topic_id(topic_id)
+            if log.topic_id != topic_id:
                 raise KafkaError(
                     ErrorCode.inconsistent_topic_id, f"{log} is of topic id {log.topic_id}"
                 )
@@ -293,7 +296,7 @@ class LogDirectory:
             return
         except KafkaError as error:
             # The first flush of a log makes its partition.metadata durable before anything counts.
-            if durable_offset or self._offsets.high_watermark(key):
+            if durable_offset:
                 self._set_offline(key, str(error))
             else:
                 self._make_anew(key, path, error)

@@ -145,6 +145,20 @@ class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts
             files, directory, topic, partition, config, now_ms=now_ms, topic_id=topic_id, disk=disk
         )
 
+    def adopt_topic_id(self, topic_id: UUID) -> None:
+        """Note whose log it is, where its partition.metadata is missing.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        assert self.topic_id is None, "a topic id never changes"
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        try:
+            self._files.replace(path, encode_partition_metadata(topic_id), durable=False)
+        except OSError as error:
+            raise self._write_error("cannot note its topic id", error) from error
+        self.topic_id = topic_id
+        self._flushing.add(path, self.directory)
+
     def _flush_creation(self) -> None:
         """Have the next flush make durable that the log is there, and whose it is."""
         if self.topic_id is not None:

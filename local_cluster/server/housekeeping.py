@@ -6,6 +6,7 @@ Whatever waits for the disk runs in a worker thread; the decisions are taken on 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -26,6 +27,8 @@ SPACE_PROBE_INTERVAL_MS: Final = 1_000
 """While the disk is full: how often old segments are looked for and a probe is written."""
 PAGE_CACHE_FLUSH_INTERVAL_MS: Final = 60_000
 """With `flush: page_cache`, how much of the log a start after a crash has to read again."""
+FIRST_FLUSH_INTERVAL_MS: Final = 5_000
+"""With `flush: page_cache`, how old a log becomes before it is surely there, and whose it is."""
 
 _log = logging.getLogger(__name__)
 
@@ -120,9 +123,13 @@ class Housekeeping:
         self._replicas.resume()
 
     async def _flushes(self) -> None:
+        rounds = itertools.cycle(range(PAGE_CACHE_FLUSH_INTERVAL_MS // FIRST_FLUSH_INTERVAL_MS))
         while True:
-            await asyncio.sleep(PAGE_CACHE_FLUSH_INTERVAL_MS / 1000)
+            await asyncio.sleep(FIRST_FLUSH_INTERVAL_MS / 1000)
+            is_first_only = next(rounds) > 0
             for partition in tuple(self._replicas):
+                if is_first_only and partition.log.flushed_end_offset:
+                    continue
                 ticket = partition.log.begin_flush()
                 if ticket is None:
                     continue

@@ -1,7 +1,7 @@
 """Deliberately broken brokers: each breaks one rule that a promise hangs on.
 
 The simulation must notice every one of them, else it proves nothing. To add one: a function that
-patches the rule away, and its line in VARIANTS.
+patches the rule away, and its line in VARIANTS with the first seed that notices.
 """
 
 from __future__ import annotations
@@ -9,15 +9,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from local_cluster.controller import active_controller, isr_requests
+from local_cluster.controller import (
+    active_controller,
+    fsm,
+    isr_messages,
+    isr_requests,
+    reassignments,
+)
+from local_cluster.controller.cluster_state import Reassignment
 from local_cluster.controller.coordination import ANY_VERSION, SetPayload
+from local_cluster.controller.elections import decide_leader
+from local_cluster.controller.isr_messages import response_fields
+from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.model import NO_LEADER, PartitionState
+from local_cluster.controller.reassignments import find_done
 from local_cluster.controller.state_writer import StateWriter
 from local_cluster.controller.term import Term
-from local_cluster.replication.in_sync import InSyncReplicas
+from local_cluster.log.producer_state import ProducerState
+from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.wire.errors import ErrorCode
 
 Broken = AbstractContextManager[Any]
 
@@ -126,18 +141,166 @@ def skip_the_fence_of_the_controller() -> Broken:
     return stack
 
 
-VARIANTS: Final[Mapping[str, Callable[[], Broken]]] = {
-    function.__name__: function
-    for function in (
-        acknowledge_before_replicating,
-        forget_min_insync_replicas,
-        take_a_proposal_for_decided,
-        never_truncate,
-        truncate_to_the_high_watermark,
-        count_what_a_follower_has_not_flushed,
-        count_what_the_leader_has_not_flushed,
-        let_replicas_join_early,
-        believe_any_proposal,
-        skip_the_fence_of_the_controller,
+def forget_the_replicas_that_join() -> Broken:
+    """Only the in-sync replicas that are decided count, while others are being added."""
+
+    def committed(self: InSyncReplicas, own: int, *, min_insync_replicas: int, **_: Any) -> int:
+        if self.is_under_min(min_insync_replicas):
+            return UNKNOWN_OFFSET
+        ends = [
+            self.followers[replica].end_offset
+            for replica in self.state.isr
+            if replica in self.followers
+        ]
+        return min([own, *ends])
+
+    return mock.patch.object(InSyncReplicas, "committed_offset", committed)
+
+
+def take_the_log_for_committed_when_elected() -> Broken:
+    """A new leader shows what its followers do not have."""
+    become_leader = Partition.become_leader
+
+    def become_and_commit(self: Partition, *args: Any) -> None:
+        began = not self.is_leader
+        become_leader(self, *args)
+        if began:
+            self._high_watermark = self.log.log_end_offset
+
+    return mock.patch.object(Partition, "become_leader", become_and_commit)
+
+
+def acknowledge_when_leadership_ends() -> Broken:
+    """What waits for its commit is answered as if it were committed."""
+
+    def settle_all(self: Partition, code: ErrorCode) -> None:
+        parked, self._parked = self._parked, []
+        for _, _, settle in parked:
+            settle(ErrorCode.none)
+
+    return mock.patch.object(Partition, "fail_parked", settle_all)
+
+
+def serve_followers_of_any_epoch() -> Broken:
+    """A leader counts what a follower told in another epoch."""
+    return mock.patch.object(Partition, "require_epoch", lambda self, epoch: None)
+
+
+def keep_the_leader_epoch() -> Broken:
+    """Another leader goes on in the epoch of the one before."""
+
+    def decide(state: PartitionState, *args: Any, **options: Any) -> PartitionState | None:
+        decided = decide_leader(state, *args, **options)
+        if decided is None or state.leader_epoch < 0:
+            return decided
+        return decided._replace(leader_epoch=state.leader_epoch)
+
+    return mock.patch.object(fsm, "decide_leader", decide)
+
+
+def elect_whoever_lives() -> Broken:
+    """Unclean elections where nobody asked for them."""
+    return mock.patch.object(fsm, "_allows_unclean", lambda state, topic: True)
+
+
+def empty_the_isr() -> Broken:
+    """The last in-sync replica is removed when it dies."""
+
+    def decide(state: PartitionState, live: Any, *args: Any, **options: Any) -> Any:
+        decided = decide_leader(state, live, *args, **options)
+        if decided is None or decided.leader != NO_LEADER:
+            return decided
+        return decided._replace(isr=tuple(r for r in decided.isr if r in live))
+
+    return mock.patch.object(fsm, "decide_leader", decide)
+
+
+def trust_a_page_cache_that_lost_its_power() -> Broken:
+    """With page_cache a replica that was started again stays in sync."""
+
+    def decide(*args: Any, forgetful: Any = (), **options: Any) -> PartitionState | None:
+        return decide_leader(*args, **options)
+
+    return mock.patch.object(fsm, "decide_leader", decide)
+
+
+def finish_a_move_at_once() -> Broken:
+    """The replicas that go are deleted before the ones that come have anything."""
+    return mock.patch.object(reassignments, "is_done", lambda partition, reassignment, live: True)
+
+
+def finish_a_move_as_the_one_that_stays_leaves() -> Broken:
+    """Judged on an ISR that the same step changes."""
+
+    def is_done(partition: PartitionState, moving: Reassignment, live: Any) -> bool:
+        stays = set(partition.isr) - set(moving.removing)
+        return bool(stays) and set(moving.adding) <= stays
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(reassignments, "is_done", is_done))
+    stack.enter_context(mock.patch.object(fsm, "find_done", lambda state, _: find_done(state, ())))
+    return stack
+
+
+def never_delete_what_was_moved() -> Broken:
+    """The replicas that went stay where they were."""
+    return mock.patch.object(ReplicaSet, "_drop_moved", lambda self, topic, index: None)
+
+
+def take_the_deltas_of_deposed_controllers() -> Broken:
+    """What a broker knows may go back to what an earlier controller knew."""
+    return mock.patch.object(MetadataCache, "_check", lambda self, delta: None)
+
+
+def never_tell_a_leader_that_it_was_refused() -> Broken:
+    """The answer to a proposal that is refused cannot be sent."""
+
+    def fields(results: Any) -> Any:
+        raise_for = [each for each in results if each.state is None]
+        assert not raise_for, "a field has no value"
+        return response_fields(results)
+
+    return mock.patch.object(isr_messages, "response_fields", fields)
+
+
+def forget_the_producers() -> Broken:
+    """What a producer repeats is appended again."""
+    return mock.patch.object(ProducerState, "check", lambda self, header: None)
+
+
+class Variant(NamedTuple):
+    """A broken broker, and the first seed that notices."""
+
+    broken: Callable[[], Broken]
+    noticed_at: int
+
+
+VARIANTS: Final[Mapping[str, Variant]] = {
+    variant.broken.__name__: variant
+    for variant in (
+        Variant(acknowledge_before_replicating, 0),
+        Variant(forget_min_insync_replicas, 1),
+        Variant(take_a_proposal_for_decided, 5),
+        Variant(forget_the_replicas_that_join, 0),
+        Variant(never_truncate, 11),
+        Variant(truncate_to_the_high_watermark, 15),
+        Variant(take_the_log_for_committed_when_elected, 0),
+        Variant(acknowledge_when_leadership_ends, 0),
+        Variant(serve_followers_of_any_epoch, 0),
+        Variant(count_what_a_follower_has_not_flushed, 0),
+        Variant(count_what_the_leader_has_not_flushed, 4),
+        Variant(let_replicas_join_early, 16),
+        Variant(believe_any_proposal, 13),
+        Variant(skip_the_fence_of_the_controller, 0),
+        Variant(keep_the_leader_epoch, 0),
+        Variant(elect_whoever_lives, 0),
+        Variant(empty_the_isr, 0),
+        Variant(trust_a_page_cache_that_lost_its_power, 0),
+        Variant(finish_a_move_at_once, 0),
+        Variant(finish_a_move_as_the_one_that_stays_leaves, 0),
+        Variant(never_delete_what_was_moved, 0),
+        Variant(take_the_deltas_of_deposed_controllers, 0),
+        Variant(never_tell_a_leader_that_it_was_refused, 0),
+        Variant(forget_the_producers, 0),
     )
 }

@@ -26,7 +26,7 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.partition_log import LogSlice
-from local_cluster.log.tickets import Deletion
+from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
@@ -39,6 +39,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
 from .sim_disk import SimDisk
 from .sim_network import SimLine, SimNetwork
+from .sim_process import HOME, OUTSIDE, SimProcess
 from .sim_zookeeper import SimCoordination, SimZooKeeper
 
 assert local_cluster.handlers.all, "importing it registers every handler"
@@ -48,8 +49,9 @@ Result = TypeVar("Result")
 LISTENER = "PLAINTEXT"
 START_OF_TIME_MS = 1_700_000_000_000
 CHECKPOINT_SECONDS = 2.0
-HOME: contextvars.ContextVar[SimBroker | None] = contextvars.ContextVar("HOME", default=None)
-"""The broker that the running task belongs to."""
+SPACE_PROBE_SECONDS = 0.5
+HAND_OVER_MS_MAX = 3_000
+RETRY_SECONDS = 0.5
 
 
 def host_of(broker_id: int) -> str:
@@ -87,7 +89,13 @@ class SimFlusher:
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
-        tickets = [(p, t) for p in dirty if (t := p.log.begin_flush()) is not None]
+        tickets = []
+        for partition in dirty:
+            ticket = partition.log.begin_flush()
+            if ticket is not None:
+                tickets.append((partition, ticket))
+            elif partition.log.needs_flush:
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, partition)
         self._is_busy = bool(tickets)
         if tickets:
             seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
@@ -107,8 +115,8 @@ class SimFlusher:
             self._is_busy = False
 
 
-class SimBroker:
-    """A machine and the broker on it; `start` again after `kill` or `crash`."""
+class SimBroker(SimProcess):
+    """A machine and the broker on it; `start` again after `kill`, `crash` or `shut_down`."""
 
     def __init__(
         self,
@@ -121,14 +129,17 @@ class SimBroker:
         config: Mapping[str, str],
         flusher_of: Callable[[SimBroker, Random], SimFlusher] = SimFlusher,
     ) -> None:
+        super().__init__()
         self.id = broker_id
         self.host = host_of(broker_id)
         self.disk = SimDisk()
         self.life = 0
-        self.is_alive = False
         self.failure: BaseException | None = None
         """What ended a process by itself: no fault does that."""
-        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.is_leaving = False
+        """It was told to shut down."""
+        self.is_serving = False
+        """It joined the cluster and takes requests."""
         self._network = network
         self._zookeeper = zookeeper
         self._random = random
@@ -162,12 +173,26 @@ class SimBroker:
         assert not self.is_alive
         self.life += 1
         self.is_alive = True
+        self.is_leaving = False
         context = contextvars.copy_context()
         context.run(HOME.set, self)
         self._context = context
-        context.run(self._build)
-        joining = asyncio.get_running_loop().create_task(self._join(), context=context)
-        joining.add_done_callback(self._ended)
+        self.is_serving = False
+        loop = asyncio.get_running_loop()
+        try:
+            context.run(self._build)
+        except LogDirectoryError:
+            if not self.disk.is_full:
+                raise
+            self.kill()
+            loop.call_later(RETRY_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy())
+            return
+        self._joining = loop.create_task(self._join(), context=context)
+        self._joining.add_done_callback(self._ended)
+
+    def _start_if_down(self, life: int) -> None:
+        if not self.is_alive and self.life == life:
+            self.start()
 
     def _start_again(self, life: int) -> None:
         if self.is_alive and self.life == life:
@@ -237,11 +262,77 @@ class SimBroker:
             asyncio.get_running_loop().call_soon(self._start_again, self.life)
             return
         assert self.metadata.cluster_id is not None
-        self.log_directories.bind_cluster_id(self.metadata.cluster_id)
+        try:
+            self.log_directories.bind_cluster_id(self.metadata.cluster_id)
+        except LogDirectoryError:
+            if not self.disk.is_full:
+                raise
+            asyncio.get_running_loop().call_soon(self._start_again, self.life)
+            return
         self._network.listen(self.host, self.serve)
+        self.is_serving = True
+        await asyncio.gather(self._checkpoints(), self._space())
+
+    async def _checkpoints(self) -> None:
+        """What server/housekeeping.py does every few seconds."""
         while True:
             await asyncio.sleep(CHECKPOINT_SECONDS)
-            self.checkpoint()
+            try:
+                self.checkpoint()
+                self.directory.collect_garbage().run()
+            except OSError as error:
+                self.directory.disk.note(error)
+
+    async def _space(self) -> None:
+        """Write a full disk again as soon as it takes a probe."""
+        disk = self.directory.disk
+        while True:
+            await asyncio.sleep(SPACE_PROBE_SECONDS)
+            if not disk.is_full:
+                continue
+            try:
+                self.directory.prepare_probe().run()
+            except OSError:
+                continue
+            disk.freed()
+            self.replicas.resume()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.stop_running()
+        self._network.stopped_hosts.add(self.host)
+        self.coordination.fall_silent()
+
+    def proceed(self) -> None:
+        """SIGCONT."""
+        self._network.stopped_hosts.discard(self.host)
+        self.go_on()
+
+    def shut_down(self, gone: Callable[[], None]) -> None:
+        """SIGTERM, a clean stop; `gone` is called when it is over."""
+        self.is_leaving = True
+
+        def end(stopping: asyncio.Task[None]) -> None:
+            if stopping.cancelled():
+                return
+            self.failure = stopping.exception()
+            self._end()
+            self.disk.process_died()
+            gone()
+
+        stopping = self.as_its_own(self._stop())
+        stopping.add_done_callback(end, context=OUTSIDE.copy())
+
+    async def _stop(self) -> None:
+        """In the order of server/broker.py."""
+        if len(self.metadata.brokers) > 1:
+            await self.control_plane.hand_over(HAND_OVER_MS_MAX)
+        self._joining.cancel()
+        self._network.close(self.host)
+        await self.isr_changes.stop()
+        await self.fetchers.stop()
+        await self.control_plane.stop()
+        self.directory.close(high_watermarks=self._high_watermarks())
 
     def kill(self) -> None:
         """kill -9: what was written is on the machine."""
@@ -254,12 +345,10 @@ class SimBroker:
         self.disk.power_lost(self._random)
 
     def _end(self) -> None:
-        self.is_alive = False
+        self._network.stopped_hosts.discard(self.host)
         self.coordination.die()
         self._network.close(self.host)
-        tasks, self.tasks = self.tasks, {}
-        for task in tasks:
-            task.cancel()
+        self.end_tasks()
 
     def as_its_own(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """Have the broker do something; it dies with the broker."""
@@ -299,12 +388,16 @@ class SimBroker:
     ) -> None:
         try:
             answer = await reply
+            encoded = _encoded(api, version, answer)
         except KafkaError as error:
             if not future.done():
                 future.set_exception(error)
             return
+        except Exception as error:  # noqa: BLE001 - whatever it is, a handler may not raise it
+            self.failure = error
+            return
         if not future.done():
-            future.set_result(_encoded(api, version, answer))
+            future.set_result(encoded)
 
     def authorize(self, *_: object) -> bool:
         return True
@@ -322,10 +415,16 @@ class SimBroker:
         self.replicas.apply(changes)
 
     async def _after_cut(self, _: Partition, deletion: Deletion) -> None:
-        checkpoint = self.directory.prepare_checkpoint(self._high_watermarks())
-        await asyncio.sleep(self._random.uniform(0.001, 0.01))
-        deletion.run()
-        checkpoint.run()
+        while True:
+            checkpoint = self.directory.prepare_checkpoint(self._high_watermarks())
+            await asyncio.sleep(self._random.uniform(0.001, 0.01))
+            try:
+                deletion.run()
+                checkpoint.run()
+                return
+            except OSError as error:
+                self.directory.disk.note(error)
+            await asyncio.sleep(SPACE_PROBE_SECONDS)
 
     def _high_watermarks(self) -> dict[tuple[str, int], int]:
         return {(p.topic, p.partition): p.high_watermark for p in self.replicas}

@@ -47,6 +47,7 @@ class SimFile:
 
     def write(self, buffer: bytes | bytearray | memoryview, /) -> int:
         self._check()
+        self._disk.require_space()
         self._inode.content += buffer
         return len(buffer)
 
@@ -59,6 +60,7 @@ class SimFile:
         if size_bytes <= len(content):
             del content[size_bytes:]
         else:
+            self._disk.require_space()
             content += bytes(size_bytes - len(content))
         return size_bytes
 
@@ -95,6 +97,7 @@ class SimDisk:
         self.dirs: set[str] = {"/"}
         self.life = 0
         """Grows with each death of the process: its open files write no more."""
+        self.is_full = False
 
     # -- faults ---------------------------------------------------------------------------------
 
@@ -130,6 +133,7 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self._require_dir(path)
+            self.require_space()
             inode = self.files[path] = _Inode()
         return SimFile(self, inode)
 
@@ -138,6 +142,7 @@ class SimDisk:
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
         self._require_dir(path)
+        self.require_space()
         inode = _Inode()
         inode.content = bytearray(content)
         former = self.files.get(path)
@@ -208,6 +213,10 @@ class SimDisk:
 
     def lock(self, path: str) -> LogFile:
         return self.open(path, create=True)
+
+    def require_space(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "the simulated disk is full")
 
     def _inode(self, path: str) -> _Inode:
         try:

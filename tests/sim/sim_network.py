@@ -2,7 +2,8 @@
 
 Bytes of one connection keep their order in each direction. While a link is cut they wait (TCP
 sends them again), and a connection that saw a cut may break instead; so a request of long ago can
-still arrive. The death of a process breaks its connections.
+still arrive. The death of a process breaks its connections; one that is stopped (SIGSTOP) reads
+what came when it goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from random import Random
 
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .sim_process import OUTSIDE
 
 POLL_SECONDS = 0.1
 """How often bytes that wait at a cut link try again."""
@@ -30,6 +33,8 @@ class SimNetwork:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.slow_hosts: set[str] = set()
+        self.stopped_hosts: set[str] = set()
+        """Their processes read nothing."""
         self._servers: dict[str, Serve] = {}
         self._cut: set[tuple[str, str]] = set()
         self._lines: list[SimLine] = []
@@ -51,6 +56,10 @@ class SimNetwork:
     def heal(self) -> None:
         self._cut.clear()
         self.slow_hosts.clear()
+
+    @property
+    def is_healed(self) -> bool:
+        return not self._cut and not self.slow_hosts
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut
@@ -96,7 +105,11 @@ class SimLine:
             tuple[asyncio.Future[bytes], asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
         self._waiting: dict[asyncio.Future[tuple[memoryview, int]], None] = {}
-        self._tasks = [loop.create_task(self._carry_there()), loop.create_task(self._carry_back())]
+        # What is on the way belongs to nobody.
+        self._tasks = [
+            loop.create_task(carry, context=OUTSIDE.copy())
+            for carry in (self._carry_there(), self._carry_back())
+        ]
 
     def send(
         self, api: ApiKey, version: int, body: tuple[bytes, ...]
@@ -127,6 +140,8 @@ class SimLine:
         while True:
             api, version, body, future = await self._requests.get()
             await self._pass(self.source, self.target)
+            while self.target in self._network.stopped_hosts:
+                await asyncio.sleep(POLL_SECONDS)
             self._answers.put_nowait((self._serve(self._name, api, version, body), future))
 
     async def _carry_back(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Sequence
 from random import Random
 
@@ -16,6 +17,8 @@ from local_cluster.controller.coordination import (
     Znode,
 )
 from tests.unit.local_cluster.controller.fake_zookeeper import FakeCoordination, FakeZooKeeper
+
+from .sim_process import OUTSIDE
 
 SESSION_SECONDS = 3.0
 CONNECT_SECONDS_MAX = 10.0
@@ -32,6 +35,8 @@ class SimCoordination(FakeCoordination):
 
     def __init__(self, server: FakeZooKeeper, random: Random) -> None:
         super().__init__(server)
+        self.context = contextvars.copy_context()
+        """Of the process that the client is in."""
         self._random = random
         self._heard_at = 0.0
         self._is_expired = True
@@ -47,8 +52,26 @@ class SimCoordination(FakeCoordination):
         """The process is gone; its session stays until it times out."""
         self._is_dead = True
         self.cut_off = True
+        self.fall_silent()
+
+    def fall_silent(self) -> None:
+        """The process is gone, or stopped: the server ends its session in time."""
         loop = asyncio.get_running_loop()
-        loop.call_at(max(loop.time(), self._heard_at + SESSION_SECONDS), self._expire)
+        loop.call_at(
+            max(loop.time(), self._heard_at + SESSION_SECONDS),
+            self._expire_if_silent,
+            self._heard_at,
+            context=OUTSIDE.copy(),
+        )
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it has a session, and ZooKeeper in reach."""
+        return not self.cut_off and not self._is_expired
+
+    def _expire_if_silent(self, since: float) -> None:
+        if self._heard_at == since:
+            self._expire()
 
     def _expire(self) -> None:
         if not self._is_expired:
@@ -70,9 +93,8 @@ class SimCoordination(FakeCoordination):
     async def stop(self) -> None:
         if self._pinging is not None:
             self._pinging.cancel()
-        if not self.cut_off and not self._is_expired:
-            self.server.expire(self.session_id)
-        self._is_expired = True
+        if self.is_well:
+            self._expire()
 
     def _connect(self) -> None:
         self.new_session()
@@ -169,7 +191,7 @@ class SimZooKeeper(FakeZooKeeper):
                 assert isinstance(client, SimCoordination)
                 late = self.random.random() < LATE_WATCH_CHANCE
                 seconds = self.random.uniform(0.0002, 3.0 if late else 0.01)
-                loop.call_later(seconds, _tell, client, path)
+                loop.call_later(seconds, _tell, client, path, context=client.context.copy())
 
 
 def _tell(client: SimCoordination, path: str) -> None:

@@ -42,7 +42,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.now
 
 
-def run_virtually(main: Coroutine[Any, Any, Any]) -> Any:
+def run_virtually(
+    main: Coroutine[Any, Any, Any],
+    *,
+    loop_factory: Callable[[], VirtualTimeLoop] = VirtualTimeLoop,
+) -> Any:
     """As asyncio.run, in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(main)

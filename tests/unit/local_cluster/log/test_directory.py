@@ -285,6 +285,41 @@ def test_a_log_that_was_counted_on_is_offline_without_its_topic_id(tmp_path: Pat
     assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size
 
 
+def test_with_page_cache_a_log_that_was_never_flushed_is_made_anew_whatever_was_committed(
+    tmp_path: Path,
+) -> None:
+    """There the high watermark says nothing of the disk: offline it would stay for ever."""
+    directory = opened(tmp_path)
+    append(made(directory), batch(2))
+    directory.checkpoint({("t", 0): 2})
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(b"version: 0\ntopic")
+    directory.fail("the power is gone")
+    directory.close(clean=False)
+    again = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=StandingClock())
+    again.open(cluster_id="c", flushes=False)
+    assert not again.offline
+    log = made(again)
+    assert (log.log_end_offset, log.topic_id) == (0, TOPIC_ID)
+    again.close()
+
+
+def test_a_log_without_metadata_takes_the_topic_id_it_is_told_and_can_be_deleted(
+    tmp_path: Path,
+) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(2))
+    directory.close()
+    (tmp_path / "t-0" / checkpoints.PARTITION_METADATA).unlink()
+    again = opened(tmp_path)
+    log = made(again)
+    assert (log.log_end_offset, log.topic_id) == (2, TOPIC_ID)
+    again.close()
+    once_more = opened(tmp_path)
+    once_more.delete_topic("t", TOPIC_ID)
+    assert once_more.get("t", 0) is None
+    once_more.close()
+
+
 def test_an_older_checkpoint_is_not_written_over_a_newer_one(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     older = directory.prepare_checkpoint()

@@ -1,0 +1,267 @@
+"""What must hold in a simulated cluster, looked at from outside between two steps.
+
+    invariant                                                                checked
+    one leader per partition and epoch; leader epochs only grow              after every step
+    only the elected controller writes states                                after every step
+    the high watermark of a replica never goes back                          after every step
+    what was committed once never changes, wherever it is seen               after every step
+    what is committed is on the disks of as many replicas as it must be,
+      and of every in-sync one (by ZooKeeper)                                whenever more is
+    a leader of the newest epoch has all that is committed                   when it begins
+    what is acknowledged is committed                                        when it is
+    acknowledged records are there once, in order, at their offsets          at the end
+    replicas are byte-identical, all are in sync, none is left over          at the end
+
+A topic that allows unclean elections may lose what was acknowledged, and only that is let pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from local_cluster.controller import znodes
+from local_cluster.controller.coordination import Znode
+from local_cluster.controller.model import PartitionState
+from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import iter_headers
+from local_cluster.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from .cluster_world import SimWorld
+    from .sim_broker import SimBroker
+
+READ_BYTES = 1 << 20
+
+
+class Anomaly(AssertionError):
+    """The cluster broke a promise."""
+
+
+class At(NamedTuple):
+    """One partition."""
+
+    topic: str
+    partition: int
+
+
+class _Seen(NamedTuple):
+    """How far one replica was compared."""
+
+    replica: Partition
+    offset: int
+    position: int
+    """In the committed bytes."""
+
+
+class ClusterChecks:
+    """The judge of one play."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self._world = world
+        self._leaders: dict[tuple[At, int], int] = {}
+        self.committed: dict[At, bytearray] = {}
+        """The bytes of the log below the highest high watermark seen."""
+        self._committed_end: dict[At, int] = {}
+        self._seen: dict[tuple[int, At], _Seen] = {}
+        """By broker."""
+        self._led: set[tuple[int, int, At, int]] = set()
+        self._znodes: dict[At, Znode] = {}
+        """The states that ZooKeeper was seen to have last."""
+        self.looks = 0
+
+    def look(self) -> None:
+        """Between two steps."""
+        self.looks += 1
+        self._look_at_zookeeper()
+        for broker in self._world.brokers.values():
+            if broker.failure is not None:
+                raise broker.failure
+            if not broker.is_alive:
+                continue
+            for partition in broker.replicas:
+                at = At(partition.topic, partition.partition)
+                if partition.is_leader:
+                    self._look_at_leader(broker, partition, at)
+                if at.topic in self._world.unclean_topics:
+                    continue
+                seen = self._seen.get((broker.id, at))
+                if seen is None or seen.replica is not partition:
+                    seen = self._seen[broker.id, at] = _Seen(partition, 0, 0)
+                if partition.high_watermark > seen.offset:
+                    self._compare(broker, at, seen)
+                elif partition.high_watermark < seen.offset:
+                    raise Anomaly(
+                        f"{at}: the high watermark at broker {broker.id} went back from "
+                        f"{seen.offset} to {partition.high_watermark}"
+                    )
+
+    def _look_at_zookeeper(self) -> None:
+        zookeeper = self._world.zookeeper
+        if zookeeper.unfenced:
+            raise Anomaly(f"deposed controllers wrote {zookeeper.unfenced}")
+        for producer in self._world.producers:
+            at = producer.at
+            znode = zookeeper.tree.get(znodes.state_path(at.topic, at.partition))
+            known = self._znodes.get(at)
+            if znode is None or znode is known:
+                continue
+            self._znodes[at] = znode
+            if known is None:
+                continue
+            before, state = znodes.decode_state(known.payload), znodes.decode_state(znode.payload)
+            if state.leader_epoch < before.leader_epoch or (
+                state.leader_epoch == before.leader_epoch and state.leader != before.leader
+            ):
+                raise Anomaly(f"{at}: the leader epoch of {state} does not come after {before}")
+
+    def acknowledged(self, at: At, next_offset: int) -> None:
+        """A producer was told that everything below an offset is committed."""
+        if at.topic in self._world.unclean_topics:
+            return
+        if next_offset > self._committed_end.get(at, 0):
+            raise Anomaly(f"{at}: offset {next_offset - 1} was acknowledged and is not committed")
+
+    def _look_at_leader(self, broker: SimBroker, partition: Partition, at: At) -> None:
+        epoch = partition.leader_epoch
+        leader = self._leaders.setdefault((at, epoch), broker.id)
+        if leader != broker.id:
+            raise Anomaly(f"{at}: brokers {leader} and {broker.id} lead in epoch {epoch}")
+        term = (broker.id, broker.life, at, epoch)
+        if term in self._led or at.topic in self._world.unclean_topics:
+            return
+        state = self._world.state_in_zookeeper(at)
+        if state is None or (state.leader, state.leader_epoch) != (broker.id, epoch):
+            return
+        self._led.add(term)
+        committed = self.committed.get(at, bytearray())
+        if read_log(partition, 0, partition.log.log_end_offset)[: len(committed)] != committed:
+            raise Anomaly(f"{at}: broker {broker.id} leads in epoch {epoch} without all committed")
+
+    def _compare(self, broker: SimBroker, at: At, seen: _Seen) -> None:
+        partition = seen.replica
+        fresh = read_log(partition, seen.offset, partition.high_watermark)
+        committed = self.committed.setdefault(at, bytearray())
+        known = committed[seen.position : seen.position + len(fresh)]
+        if known != fresh[: len(known)]:
+            raise Anomaly(f"{at}: broker {broker.id} shows other records than were committed")
+        self._seen[broker.id, at] = _Seen(
+            partition, partition.high_watermark, seen.position + len(fresh)
+        )
+        if len(known) < len(fresh):
+            committed += fresh[len(known) :]
+            self._committed_end[at] = partition.high_watermark
+            self._check_disks(at, committed, partition)
+
+    def _check_disks(self, at: At, committed: bytearray, partition: Partition) -> None:
+        """More is committed: is it on enough disks, and on every in-sync replica's?"""
+        state = self._world.state_in_zookeeper(at)
+        assert state is not None
+        path = f"/data/{at.topic}-{at.partition}/{0:020d}.log"
+        holders = {
+            broker.id
+            for broker in self._world.brokers.values()
+            if self._on_disk(broker, path).startswith(committed)
+        }
+        # A leader goes by the replicas and the config that it knows of.
+        replicas = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
+        least = min(replicas, partition.log.config.min_insync_replicas)
+        if len(holders) < least:
+            raise Anomaly(f"{at}: committed with brokers {sorted(holders)} alone")
+        if not set(state.isr) & set(state.replicas) <= holders:
+            raise Anomaly(f"{at}: in sync are {state.isr}, but only {holders} have all committed")
+
+    def _on_disk(self, broker: SimBroker, path: str) -> bytes | bytearray:
+        inode = broker.disk.files.get(path)
+        if inode is None:
+            return b""
+        if self._world.scenario.flush == "page_cache":
+            return inode.content
+        return inode.synced or b""
+
+    # -- after healing ----------------------------------------------------------------------
+
+    def what_is_missing(self) -> str | None:
+        """Why the healed cluster is not whole yet, None where it is."""
+        for producer in self._world.producers:
+            at = producer.at
+            state = self._world.state_in_zookeeper(at)
+            if state is None or state.leader < 0:
+                return f"{at} has no leader"
+            if sorted(state.isr) != sorted(state.replicas):
+                return f"{at}: in sync are {state.isr} of {state.replicas}"
+            if self._world.is_moving(at):
+                return f"{at}: a move is under way"
+            ends = set()
+            for broker in self._world.brokers.values():
+                partition = broker.replicas.get(*at)
+                if broker.id not in state.replicas:
+                    if partition is not None or broker.directory.get(*at) is not None:
+                        return f"{at}: broker {broker.id} has what was moved away"
+                    continue
+                if partition is None:
+                    return f"{at}: broker {broker.id} has no replica"
+                ends.add(partition.log.log_end_offset)
+                ends.add(partition.high_watermark)
+            if len(ends) != 1:
+                return f"{at}: the offsets are {sorted(ends)}"
+        return None
+
+    def judge(self) -> None:
+        """Every acknowledged record once, in order, at its offset; logs equal."""
+        for producer in self._world.producers:
+            at = producer.at
+            state = self._world.state_in_zookeeper(at)
+            assert state is not None
+            logs = set()
+            for broker_id in state.replicas:
+                partition = self._world.brokers[broker_id].replicas.get(*at)
+                assert partition is not None
+                logs.add(read_log(partition, 0, partition.log.log_end_offset))
+            if len(logs) != 1:
+                raise Anomaly(f"{at}: the replicas differ at the end")
+            if at.topic in self._world.unclean_topics:
+                continue
+            view = memoryview(logs.pop())
+            found = [
+                (record.value, record.offset)
+                for start, header in iter_headers(view)
+                for record in decode_batch(view, start, header)
+            ]
+            values = [value for value, _ in found]
+            if len(set(values)) != len(values):
+                raise Anomaly(f"{at}: records are there twice")
+            offsets = {value: offset for value, offset in found if value is not None}
+            for value, offset in producer.acknowledged.items():
+                if offsets.get(value) != offset:
+                    raise Anomaly(
+                        f"{at}: {value!r} was acknowledged at {offset}, is at {offsets.get(value)}"
+                    )
+            if values != [value for value in producer.sent if value in offsets]:
+                raise Anomaly(f"{at}: the order is not the producer's")
+
+
+def state_of(world: SimWorld, at: At) -> PartitionState | None:
+    """As ZooKeeper has it, with the replicas of the topic's znode; None where it has none."""
+    znode = world.zookeeper.tree.get(znodes.state_path(at.topic, at.partition))
+    topic = world.zookeeper.tree.get(znodes.topic_path(at.topic))
+    if znode is None or topic is None:
+        return None
+    replicas = znodes.decode_topic(topic.payload).replicas[at.partition]
+    state = znodes.decode_state(znode.payload)
+    return PartitionState(
+        at.partition, replicas, state.leader, state.leader_epoch, tuple(state.isr), znode.version
+    )
+
+
+def read_log(partition: Partition, offset: int, end: int) -> bytes:
+    """Whole batches of the log from an offset up to another."""
+    parts = []
+    while offset < end:
+        piece = partition.log.read(
+            offset, bytes_max=READ_BYTES, offset_limit=end, at_least_one_batch=True
+        )
+        if piece is None or not piece.size_bytes:
+            break
+        parts.append(piece.read())
+        offset = piece.next_offset
+    return b"".join(parts)

@@ -1,0 +1,339 @@
+"""What goes wrong in a simulated cluster, and what its operators do meanwhile.
+
+    process     kill -9; SIGSTOP, past sessions and leases too; a clean stop; a rolling restart;
+                a wall clock that jumps
+    machine     power loss of one, of all at once; a slow disk; a full disk
+    network     one broker cut off, one link in one direction, a slow host
+    ZooKeeper   out of reach for one broker, or for all; the controller's znode removed
+    operators   replicas moved, moves cancelled, preferred leaders elected, min.insync.replicas
+                changed, partitions added
+
+With `flush: page_cache` one machine at a time loses its power, while everybody else is well, and
+nothing else happens before its replicas have left the ISR: what is promised there is no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from local_cluster.controller import znodes
+from local_cluster.controller.reassignments import ReassignmentRequest
+from local_cluster.controller.topic_requests import PartitionsSpec
+
+from .cluster_checks import At
+from .sim_broker import SimBroker, host_of
+
+if TYPE_CHECKING:
+    from .cluster_world import SimWorld
+
+PAUSE_SECONDS = 1.2
+"""Between two faults, on average."""
+CLOCK_JUMPS_MS = (-7_200_000, -60_000, 0, 3_600_000, 86_400_000)
+MIN_INSYNC_REPLICAS = ("1", "2", "3")
+PARTITIONS_MAX = 3
+ADMIN_TIMEOUT_MS = 10_000
+
+
+class Nemesis:
+    """Chooses by the world's dice; `faults` says what it did."""
+
+    def __init__(self, world: SimWorld) -> None:
+        self.faults: list[str] = []
+        self._world = world
+        self._random = world.random
+        self._names = list(world.scenario.faults)
+        self._weights = list(world.scenario.faults.values())
+        self._do_by_name: dict[str, Callable[[SimBroker], bool]] = {
+            name: getattr(self, f"_{name}") for name in self._names
+        }
+        self._without_power: SimBroker | None = None
+        """It lost its page cache, and its replicas may still count."""
+
+    async def trouble(self, seconds: float) -> None:
+        """Faults, until the time is over."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while loop.time() < end:
+            await asyncio.sleep(self._random.expovariate(1 / PAUSE_SECONDS))
+            broker = self._world.brokers[self._random.choice(list(self._world.brokers))]
+            (fault,) = self._random.choices(self._names, self._weights)
+            if self._is_fragile():
+                continue
+            if self._do_by_name[fault](broker):
+                self.faults.append(f"{loop.time():.3f} {fault} {broker.id}")
+
+    def heal(self) -> None:
+        """No faults any more; whoever is down starts."""
+        self._heal()
+        for broker in self._world.brokers.values():
+            broker.disk.is_full = False
+            if broker.is_stopped:
+                broker.proceed()
+            if not broker.is_alive:
+                broker.start()
+
+    # -- processes and machines -------------------------------------------------------------
+
+    def _kill(self, broker: SimBroker) -> bool:
+        if broker.is_alive:
+            broker.kill()
+            self._start_later(broker)
+            return True
+        return False
+
+    def _pause(self, broker: SimBroker) -> bool:
+        if not broker.is_serving or broker.is_stopped or not broker.is_alive:
+            return False
+        broker.pause()
+        self._later(self._random.uniform(0.2, 7.0), broker, broker.proceed)
+        return True
+
+    def _shut_down(self, broker: SimBroker) -> bool:
+        if not self._may_shut_down(broker):
+            return False
+        broker.shut_down(lambda: self._start_later(broker))
+        return True
+
+    def _may_shut_down(self, broker: SimBroker) -> bool:
+        return (
+            broker.is_alive
+            and broker.is_serving
+            and not broker.is_leaving
+            and not broker.is_stopped
+        )
+
+    def _roll(self, broker: SimBroker) -> bool:
+        """A rolling restart: the next one goes when the one before is back."""
+        waiting = list(self._world.brokers.values())
+
+        def next_one() -> None:
+            if waiting and self._world.is_healed:
+                return
+            while waiting:
+                each = waiting.pop()
+                if self._may_shut_down(each):
+                    each.shut_down(partial(back, each))
+                    return
+
+        def back(each: SimBroker) -> None:
+            if not each.is_alive:
+                each.start()
+            asyncio.get_running_loop().call_later(self._random.uniform(0.1, 1.5), next_one)
+
+        next_one()
+        return True
+
+    def _clock(self, broker: SimBroker) -> bool:
+        broker.clock.skew_ms = self._random.choice(CLOCK_JUMPS_MS)
+        return True
+
+    def _crash(self, broker: SimBroker) -> bool:
+        if not broker.is_alive:
+            return False
+        broker.crash()
+        self._start_later(broker)
+        return True
+
+    def _crash_all(self, _: SimBroker) -> bool:
+        return sum(self._crash(each) for each in self._world.brokers.values()) > 0
+
+    def _slow_disk(self, broker: SimBroker) -> bool:
+        if not broker.is_alive or broker.flusher is None:
+            return False
+        broker.flusher.is_slow = True
+        return True
+
+    def _full_disk(self, broker: SimBroker) -> bool:
+        broker.disk.is_full = True
+
+        def free() -> None:
+            broker.disk.is_full = False
+
+        asyncio.get_running_loop().call_later(self._random.uniform(0.5, 4.0), free)
+        return True
+
+    def _power(self, broker: SimBroker) -> bool:
+        """One machine of a cluster with page_cache, where that is promised to lose nothing."""
+        others = [each for each in self._world.brokers.values() if each is not broker]
+        everybody_is_well = self._world.network.is_healed and all(
+            each.is_serving
+            and each.is_alive
+            and not each.is_stopped
+            and not each.is_leaving
+            and each.coordination.is_well
+            for each in others
+        )
+        if not broker.is_alive or not everybody_is_well or not self._others_are_in_sync(broker):
+            return False
+        broker.crash()
+        self._without_power = broker
+        self._start_later(broker)
+        return True
+
+    def _others_are_in_sync(self, broker: SimBroker) -> bool:
+        for at in self._world.partitions_in_zookeeper():
+            state = self._world.state_in_zookeeper(at)
+            if state is None or broker.id not in state.isr:
+                continue
+            stays = set(state.isr) & set(state.replicas) - {broker.id}
+            # A shrink to the broker itself that is under way would make it the last one.
+            leading = broker.replicas.get(*at)
+            if not stays or (leading is not None and leading.in_sync and leading.in_sync.proposed):
+                return False
+        return True
+
+    def _is_fragile(self) -> bool:
+        """Whether replicas that may have lost a tail still count as in sync."""
+        broker = self._without_power
+        if broker is None:
+            return False
+        for at in self._world.partitions_in_zookeeper():
+            state = self._world.state_in_zookeeper(at)
+            if state is not None and broker.id in state.isr:
+                return True
+        self._without_power = None
+        return False
+
+    def _start_later(self, broker: SimBroker) -> None:
+        if self._world.is_healed:
+            broker.start()
+            return
+        self._later(
+            self._random.uniform(0.05, 4.0),
+            broker,
+            lambda: None if broker.is_alive else broker.start(),
+        )
+
+    def _later(self, seconds: float, broker: SimBroker, act: Callable[[], None]) -> None:
+        """Do it, unless the process was started again since."""
+        life = broker.life
+
+        def do() -> None:
+            if broker.life == life:
+                act()
+
+        asyncio.get_running_loop().call_later(seconds, do)
+
+    # -- network and ZooKeeper --------------------------------------------------------------
+
+    def _cut(self, broker: SimBroker) -> bool:
+        for other in self._other_hosts(broker):
+            self._world.network.cut(broker.host, other)
+            self._world.network.cut(other, broker.host)
+        return True
+
+    def _one_way(self, broker: SimBroker) -> bool:
+        self._world.network.cut(broker.host, self._random.choice(self._other_hosts(broker)))
+        return True
+
+    def _slow(self, broker: SimBroker) -> bool:
+        self._world.network.slow_hosts.add(broker.host)
+        return True
+
+    def _heal(self, _: SimBroker | None = None) -> bool:
+        self._world.network.heal()
+        self._reach_zookeeper()
+        return True
+
+    def _other_hosts(self, broker: SimBroker) -> list[str]:
+        return [host_of(each) for each in self._world.brokers if each != broker.id]
+
+    def _zookeeper(self, broker: SimBroker) -> bool:
+        if broker.is_alive:
+            broker.coordination.cut_off = True
+        return broker.is_alive
+
+    def _zk_outage(self, _: SimBroker) -> bool:
+        for each in self._world.brokers.values():
+            if each.is_alive:
+                each.coordination.cut_off = True
+        asyncio.get_running_loop().call_later(self._random.uniform(0.5, 5.0), self._reach_zookeeper)
+        return True
+
+    def _reach_zookeeper(self) -> None:
+        for broker in self._world.brokers.values():
+            if broker.is_alive:
+                broker.coordination.cut_off = False
+
+    def _depose(self, _: SimBroker) -> bool:
+        """What operators do to have another controller elected."""
+        if znodes.CONTROLLER not in self._world.zookeeper.tree:
+            return False
+        self._world.zookeeper.remove(znodes.CONTROLLER)
+        return True
+
+    # -- operators --------------------------------------------------------------------------
+
+    def _move(self, _: SimBroker) -> bool:
+        """Any number of replicas, on any of the brokers that there are."""
+        at = self._some_partition()
+        brokers = list(self._world.brokers)
+        # With page_cache a single replica has nobody to learn from what it lost.
+        least = 1 if self._world.scenario.flush == "fsync" else 3
+        target = self._random.sample(brokers, self._random.randint(least, 3))
+        return self._reassign(at, tuple(target))
+
+    def _cancel_move(self, _: SimBroker) -> bool:
+        return self._reassign(self._some_partition(), None)
+
+    def _reassign(self, at: At, target: tuple[int, ...] | None) -> bool:
+        controller = self._world.controller()
+        if controller is None:
+            return False
+        self._ask(
+            controller,
+            controller.control_plane.alter_reassignments(
+                [ReassignmentRequest(*at, target)],
+                may_change_factor=True,
+                timeout_ms=ADMIN_TIMEOUT_MS,
+            ),
+        )
+        return True
+
+    def _elect_preferred(self, _: SimBroker) -> bool:
+        controller = self._world.controller()
+        if controller is None:
+            return False
+        self._ask(
+            controller,
+            controller.control_plane.elect_leaders(
+                self._world.partitions_in_zookeeper(), unclean=False, timeout_ms=ADMIN_TIMEOUT_MS
+            ),
+        )
+        return True
+
+    def _min_insync(self, broker: SimBroker) -> bool:
+        if not broker.is_alive or not broker.is_serving:
+            return False
+        value = self._random.choice(MIN_INSYNC_REPLICAS)
+        self._ask(
+            broker,
+            broker.control_plane.alter_topic_configs(
+                self._world.topic, lambda configs: {**configs, "min.insync.replicas": value}
+            ),
+        )
+        return True
+
+    def _add_partition(self, _: SimBroker) -> bool:
+        controller = self._world.controller()
+        count = len(self._world.producers) + 1
+        if controller is None or count > PARTITIONS_MAX:
+            return False
+        self._ask(
+            controller,
+            controller.control_plane.create_partitions(
+                [PartitionsSpec(topic=self._world.topic, count=count)]
+            ),
+        )
+        return True
+
+    def _some_partition(self) -> At:
+        return self._random.choice(self._world.partitions_in_zookeeper())
+
+    def _ask(self, broker: SimBroker, work: Coroutine[Any, Any, Any]) -> None:
+        """Whatever comes of it: an operator may be refused, or never hear of it."""
+        asked = broker.as_its_own(work)
+        asked.add_done_callback(lambda done: done.cancelled() or done.exception())

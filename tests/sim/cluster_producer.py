@@ -1,0 +1,124 @@
+"""An idempotent producer of a simulated cluster: one batch in flight, repeated until answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire import produce as produce_codec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .cluster_checks import Anomaly, At
+from .sim_broker import host_of
+from .sim_network import SimLine
+
+if TYPE_CHECKING:
+    from .cluster_world import SimWorld
+
+PRODUCE_VERSION = 9
+CLIENT = "client"
+SEQUENCE_ERRORS = frozenset(
+    {
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.invalid_producer_epoch,
+    }
+)
+
+
+class SimProducer:
+    """Writes one partition, and remembers what it was told."""
+
+    def __init__(self, world: SimWorld, at: At, producer_id: int) -> None:
+        self.at = at
+        self.stopping = False
+        """Write once more, and end."""
+        self.acknowledged: dict[bytes, int] = {}
+        """Value to offset."""
+        self.sent: list[bytes] = []
+        self._world = world
+        self._producer_id = producer_id
+        self._sequence = 0
+        self._count = 0
+        self._asked = -1
+        self._lines: dict[str, SimLine] = {}
+
+    async def run(self) -> None:
+        random = self._world.random
+        while True:
+            is_last = self.stopping
+            values = [
+                b"%d:%d" % (self._producer_id, self._count + n) for n in range(random.randint(1, 3))
+            ]
+            self._count += len(values)
+            self.sent += values
+            await self._write(values)
+            self._sequence += len(values)
+            if is_last:
+                return
+            await asyncio.sleep(random.expovariate(1 / 0.12))
+
+    async def _write(self, values: list[bytes]) -> None:
+        records = [NewRecord(0, None, value) for value in values]
+        while True:
+            batch = encode_batch(
+                records,
+                producer_id=self._producer_id,
+                producer_epoch=0,
+                base_sequence=self._sequence,
+            )
+            try:
+                error, base_offset = await self._attempt(bytes(batch))
+            except (KafkaError, TimeoutError):
+                error, base_offset = ErrorCode.network_exception, -1
+            if error == ErrorCode.none:
+                self._world.checks.acknowledged(self.at, base_offset + len(values))
+                for index, value in enumerate(values):
+                    self.acknowledged[value] = base_offset + index
+                return
+            if error in SEQUENCE_ERRORS:
+                self._suspect(error)
+            await asyncio.sleep(0.1)
+
+    def _suspect(self, error: ErrorCode) -> None:
+        """A leader misses what came before. One that was deposed, and does not know, may."""
+        if self.at.topic in self._world.unclean_topics:
+            # Records were lost, as the topic allows: begin anew, as clients do.
+            self._producer_id += 1000
+            self._sequence = 0
+            return
+        state = self._world.state_in_zookeeper(self.at)
+        if state is not None and state.leader == self._asked:
+            raise Anomaly(f"{self.at}: {error.name}: what was acknowledged before is lost")
+
+    async def _attempt(self, batch: bytes) -> tuple[ErrorCode, int]:
+        world = self._world
+        alive = [broker for broker in world.brokers.values() if broker.is_alive]
+        if not alive:
+            raise KafkaError(ErrorCode.network_exception, "nobody is there")
+        state = world.random.choice(alive).metadata.partition(*self.at)
+        if state is None or state.leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, str(self.at))
+        self._asked = state.leader
+        line = self._lines.get(host_of(state.leader))
+        if line is None or line.is_closed:
+            line = await world.network.open_line(CLIENT, host_of(state.leader))
+            self._lines[host_of(state.leader)] = line
+        body = produce_codec.encode_request(
+            PRODUCE_VERSION,
+            produce_codec.ProduceRequest(
+                None, -1, 3_000, [produce_codec.PartitionRecords(*self.at, memoryview(batch))]
+            ),
+        )
+        try:
+            async with asyncio.timeout(4.0):
+                frame, position = await line.send(
+                    ApiKey.PRODUCE, PRODUCE_VERSION, tuple(map(bytes, body))
+                )
+        except TimeoutError:
+            line.abort("no answer")
+            raise
+        (answer,) = produce_codec.decode_response(PRODUCE_VERSION, frame, position)
+        return ErrorCode(answer.error_code), answer.base_offset

@@ -1,0 +1,63 @@
+"""What a seed plays: how many brokers, which settings, which faults. Everything follows from it.
+
+seed % 8   scenario
+0, 1       three brokers, fsync: the default
+2          four brokers whose replicas move, to any number of others, one included
+3          page_cache: processes die, and now and then one machine loses its power
+4          a topic that allows unclean elections beside one that does not
+5          three brokers whose replicas move, and disks that are full for a while
+6          page_cache, and replicas that move
+7          min.insync.replicas changes and partitions are added while it runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal
+
+SCENARIOS: Final = 8
+
+PROCESS_FAULTS: Final = {"kill": 2, "pause": 2, "shut_down": 1, "roll": 0.4, "clock": 0.7}
+NETWORK_FAULTS: Final = {"cut": 1, "one_way": 1, "slow": 1, "heal": 2.5}
+ZOOKEEPER_FAULTS: Final = {"zookeeper": 1, "zk_outage": 0.8, "depose": 1}
+DISK_FAULTS: Final = {"crash": 1.5, "crash_all": 0.8, "slow_disk": 1}
+MOVES: Final = {"move": 4, "cancel_move": 0.7, "elect_preferred": 0.7}
+"""Faults by how often they are chosen."""
+
+USUAL: Final = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | DISK_FAULTS
+WITH_PAGE_CACHE: Final = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | {"power": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The settings of one play."""
+
+    faults: Mapping[str, float]
+    brokers: int = 3
+    flush: Literal["fsync", "page_cache"] = "fsync"
+    partitions: int = 1
+    min_insync_replicas: int = 2
+    has_unclean_topic: bool = False
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    partitions = 2 if Random(seed).random() < 0.3 else 1
+    match seed % SCENARIOS:
+        case 2:
+            return Scenario(faults=USUAL | MOVES, brokers=4, partitions=partitions)
+        case 3:
+            return Scenario(faults=WITH_PAGE_CACHE, flush="page_cache", partitions=partitions)
+        case 4:
+            return Scenario(faults=USUAL | {"elect_preferred": 1}, has_unclean_topic=True)
+        case 5:
+            return Scenario(faults=USUAL | MOVES | {"full_disk": 1}, partitions=partitions)
+        case 6:
+            return Scenario(faults=WITH_PAGE_CACHE | MOVES, flush="page_cache", brokers=4)
+        case 7:
+            changes = {"min_insync": 1.5, "add_partition": 0.7}
+            return Scenario(faults=USUAL | changes)
+        case _:
+            return Scenario(faults=USUAL, partitions=partitions)
