@@ -59,6 +59,9 @@ CORES = (
     "local_cluster/controller/elections.py",
     "local_cluster/controller/isr_requests.py",
     "local_cluster/controller/reassignments.py",
+    "local_cluster/controller/placement.py",
+    "local_cluster/controller/dynamic_broker_configs.py",
+    "local_cluster/replication/rate_quota.py",
     "local_cluster/replication/in_sync.py",
     "local_cluster/replication/replica_selector.py",
     "local_cluster/replication/truncation.py",
@@ -77,6 +80,8 @@ CORES = (
     "aggregator/link_map.py",
     "aggregator/translation.py",
     "topology/plan.py",
+    "topology/leaving.py",
+    "topology/rebalance/planner.py",
     "topology/loops.py",
     "topology/reconcile.py",
 )

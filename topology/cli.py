@@ -139,6 +139,12 @@ def up(
         float,
         typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for all of it."),
     ] = 120.0,
+    abandon_replicas: Annotated[
+        bool,
+        typer.Option(
+            "--abandon-replicas", help="Stop brokers that leave though they hold replicas."
+        ),
+    ] = False,
 ) -> None:
     """Start a deployment, repair it, or apply an edited file; what runs well is left alone."""
     from topology.deploy import DeployError
@@ -154,6 +160,7 @@ def up(
                 deployment,
                 state,
                 timeout_s=timeout_s,
+                abandon_replicas=abandon_replicas,
                 on_plan=lambda steps: progress.plan(deployment.name, steps),
                 on_status=progress.status,
             )
@@ -241,6 +248,101 @@ def down(
         return
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
+
+
+@app.command()
+def rebalance(
+    cluster: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CLUSTER]", help="Default: the only one there is.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    drain: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--drain",
+            metavar="BROKER_ID",
+            help="Move everything away from this broker, and nothing else; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="Bytes per second that a broker sends, and takes, for this at most.",
+            show_default=False,
+        ),
+    ] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            "--deployment", help="Name of the deployment, or its file; default: the only one."
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Brokers of the cluster, where it is in no deployment.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Spread replicas over the brokers there are, or move them away from one that leaves.
+
+    May be ended at any time: what moves goes on, and the same command goes on with the rest.
+    """
+    from topology.deploy import DeployError
+    from topology.rebalance.command import Rebalance
+    from topology.rebalance.command import rebalance as move_replicas
+    from topology.rebalance.show import RebalanceProgress, print_rebalance
+
+    human = output is Output.human
+    progress = RebalanceProgress(enabled=human)
+    asked = Rebalance(
+        bootstrap=bootstrap or _bootstrap(cluster, deployment, state_dir),
+        drained=frozenset(drain or ()),
+        throttle=throttle,
+        dry_run=dry_run,
+    )
+    try:
+        document = move_replicas(
+            asked,
+            on_plan=print_rebalance if human else lambda document: None,
+            on_progress=progress.show,
+        )
+    except DeployError as error:
+        _fail(str(error), error.details)
+    except KeyboardInterrupt:
+        _fail("interrupted; what moves goes on, and the same command goes on with the rest")
+    if not human:
+        _print_json(document)
+
+
+def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | None) -> str:
+    """Where a cluster of a deployment is reached."""
+    from topology.deploy import DeployError, read_deployment
+
+    try:
+        running = read_deployment(_find(deployment, state_dir))
+    except DeployError as error:
+        _fail(str(error), error.details)
+    names = [each.name for each in running.clusters]
+    name = names[0] if cluster is None and len(names) == 1 else cluster
+    if name not in names:
+        known = ", ".join(names)
+        if name is None:
+            _fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+        _fail(f"{name} is no cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+    return running.cluster(name).bootstrap
 
 
 @app.command()

@@ -26,6 +26,7 @@ from topology.control import (
 )
 from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.journal import StartedProcess, read_processes
+from topology.leaving import LeavingBroker, holding, leaving_brokers, warned
 from topology.plan import Running, Step, plan
 from topology.process import (
     OwnProcess,
@@ -77,6 +78,10 @@ def read_deployment(state: StateDir) -> Deployment:
 
 def plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
     """What `up` would do. Raises DeployError."""
+    return warned(_plan_steps(deployment, state), _held_by_leaving(deployment, state))
+
+
+def _plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
     running = {
         key: Running(digest=each.daemon.digest, label=each.daemon.label, files=each.daemon.files)
         for key, each in _alive(state).items()
@@ -89,13 +94,17 @@ def up(
     state: StateDir,
     *,
     timeout_s: float = UP_TIMEOUT_S,
+    abandon_replicas: bool = False,
     on_plan: Callable[[list[Step]], None] = lambda steps: None,
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
 ) -> Up:
     """Start what is missing, restart what changed, stop what is gone; return when all of it
-    runs. Raises DeployError."""
+    runs. Brokers that leave are stopped only when they hold no replicas, unless these are
+    abandoned. Raises DeployError."""
     _check_owner(deployment, state)
-    steps = plan_steps(deployment, state)
+    if not abandon_replicas:
+        _check_leaving(deployment, state)
+    steps = _plan_steps(deployment, state)
     on_plan(steps)
     _check_ports(deployment, steps, _alive(state))
     try:
@@ -154,6 +163,25 @@ def _check_owner(deployment: Deployment, state: StateDir) -> None:
                 f"{state.path} belongs to deployment {there!r}, not {deployment.name!r}",
                 ["choose another --state-dir"],
             )
+
+
+def _check_leaving(deployment: Deployment, state: StateDir) -> None:
+    """No broker is stopped for good that still holds replicas."""
+    problems = holding(_held_by_leaving(deployment, state))
+    if problems:
+        hint = "or give up what they hold with --abandon-replicas"
+        raise DeployError(
+            "brokers that leave hold replicas; nothing was changed", [*problems, hint]
+        )
+
+
+def _held_by_leaving(deployment: Deployment, state: StateDir) -> dict[LeavingBroker, int | None]:
+    leaving = leaving_brokers(read_deployment(state), deployment) if state.exists() else []
+    if not leaving:
+        return {}
+    from topology.held_replicas import replicas_held
+
+    return replicas_held(leaving)
 
 
 def _check_ports(

@@ -25,11 +25,13 @@ class Site(NamedTuple):
 
 
 def sites_of(brokers: Mapping[int, BrokerEndpoints]) -> tuple[Site, ...]:
-    """Brokers by id; one without a rack is a rack of its host's own."""
-    return tuple(
-        Site(broker.id, broker.rack or f"host {broker.host}", broker.host)
-        for _, broker in sorted(brokers.items())
-    )
+    """Brokers by id."""
+    return tuple(site_of(each.id, each.rack, each.host) for _, each in sorted(brokers.items()))
+
+
+def site_of(broker_id: int, rack: str | None, host: str) -> Site:
+    """A broker without a rack is a rack of its host's own."""
+    return Site(broker_id, rack or f"host {host}", host)
 
 
 class Load(NamedTuple):
@@ -117,4 +119,14 @@ def crowding(site: Site, chosen: Sequence[Site], replication_factor: int) -> Cro
         is_last and bool(chosen) and all(each.host == site.host for each in chosen),
         sum(each.rack == site.rack for each in chosen),
         sum(each.host == site.host for each in chosen),
+    )
+
+
+def spread(held: Sequence[Site]) -> Crowding:
+    """How badly all replicas of a partition go together: pairs in one rack, pairs on one host."""
+    hosts = Counter(site.host for site in held)
+    return Crowding(
+        len(held) > 1 and len(hosts) == 1,
+        sum(count * (count - 1) // 2 for count in Counter(site.rack for site in held).values()),
+        sum(count * (count - 1) // 2 for count in hosts.values()),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -10,17 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
+from tests.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM, HeliographCommand, pids
 from tests.quiet_ports import quiet_ports
 
 pytestmark = pytest.mark.real
-
-COMMAND_TIMEOUT_S = 120.0
-PROGRAM = "from topology.cli import main; main()"
 
 TOPOLOGY = """\
 name: two
@@ -39,43 +35,15 @@ links:
 """
 
 
-class Command:
-    """`heliograph` on one topology file and one state directory."""
-
-    def __init__(self, directory: Path) -> None:
-        self.file = directory / "two.yaml"
-        self.state_dir = directory / "state"
-        self.options = ("-o", "json", "--state-dir", str(self.state_dir))
-
-    def run(self, *arguments: str, code: int = 0) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments, *self.options],
-            cwd=Path(__file__).resolve().parents[2],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr
-        return json.loads(done.stdout)
-
-    def up(self) -> Any:
-        return self.run("up", str(self.file))
-
-
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Command]:
-    command = Command(tmp_path)
+def command(tmp_path: Path) -> Iterator[HeliographCommand]:
+    command = HeliographCommand(tmp_path)
     yield command
     if command.state_dir.exists():
         command.run("down", "--purge")
 
 
-def pids(status: Any) -> dict[str, int]:
-    return {each["key"]: each["pid"] for each in status["daemons"]}
-
-
-def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
+def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> None:
     zookeeper, jfk, nyc = quiet_ports(3)
     command.file.write_text(TOPOLOGY.format(zookeeper, jfk, nyc))
     status = command.up()
@@ -146,7 +114,7 @@ def test_from_yaml_to_running_clusters_and_back(command: Command) -> None:
     assert not command.state_dir.exists()
 
 
-def test_the_foreground_stays_until_it_is_interrupted(command: Command) -> None:
+def test_the_foreground_stays_until_it_is_interrupted(command: HeliographCommand) -> None:
     zookeeper, jfk = quiet_ports(2)
     command.file.write_text(
         f"""\

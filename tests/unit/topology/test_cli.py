@@ -15,7 +15,18 @@ from topology.schema import schema_text
 from topology.state import StateDir, default_state_root
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
-COMMANDS = ("validate", "plan", "up", "status", "gaps", "down", "demo", "sql", "schema")
+COMMANDS = (
+    "validate",
+    "plan",
+    "up",
+    "status",
+    "gaps",
+    "down",
+    "rebalance",
+    "demo",
+    "sql",
+    "schema",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,105 @@
+"""Where a cluster's replicas are, what moves already, and how big they are, as its brokers say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import BrokerAddress, TopicPartition
+from local_cluster.controller.placement import Site, site_of
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from topology.rebalance.planner import PartitionLayout
+
+ASK_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One look at a cluster."""
+
+    sites: tuple[Site, ...]
+    """Live brokers."""
+    partitions: Mapping[TopicPartition, PartitionLayout]
+    """Replicas as they will be when what is under way is done."""
+    replicas: Mapping[TopicPartition, tuple[int, ...]]
+    """Replicas as they are: those that come and those that go as well."""
+    under_way: Mapping[TopicPartition, tuple[int, ...]]
+    """Replicas that are being added, of every partition that moves."""
+
+    @property
+    def broker_ids(self) -> frozenset[int]:
+        return frozenset(site.broker_id for site in self.sites)
+
+
+async def read_layout(client: KafkaClient) -> Layout:
+    """Ask the cluster. Raises KafkaError."""
+    cluster = await client.metadata()
+    moving = await list_moves(client)
+    sizes = await _sizes(client, cluster.brokers)
+    replicas = {
+        TopicPartition(name, index): partition.replicas
+        for name, topic in cluster.topics.items()
+        for index, partition in topic.partitions.items()
+    }
+    partitions = {}
+    for key, ids in replicas.items():
+        removing = moving[key][1] if key in moving else ()
+        target = tuple(replica for replica in ids if replica not in removing)
+        partitions[key] = PartitionLayout(replicas=target, size_bytes=sizes.get(key))
+    return Layout(
+        sites=tuple(
+            site_of(broker.node_id, broker.rack, broker.host)
+            for broker in sorted(cluster.brokers.values())
+        ),
+        partitions=partitions,
+        replicas=replicas,
+        under_way={key: adding for key, (adding, _) in moving.items()},
+    )
+
+
+async def list_moves(
+    client: KafkaClient,
+) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(adding, removing) of every partition that moves. Raises KafkaError."""
+    answer = await client.call_controller(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": ASK_TIMEOUT_MS, "topics": None}
+    )
+    if answer.error_code:
+        raise KafkaError(answer.error_code, answer.error_message or "")
+    return {
+        TopicPartition(topic.name, int(each.partition_index)): (
+            tuple(map(int, each.adding_replicas)),
+            tuple(map(int, each.removing_replicas)),
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+async def _sizes(
+    client: KafkaClient, brokers: Mapping[int, BrokerAddress]
+) -> dict[TopicPartition, int]:
+    """The largest replica of every partition, of brokers that say."""
+    sizes: dict[TopicPartition, int] = {}
+    for node_id in brokers:
+        try:
+            answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, node_id=node_id)
+        except KafkaError:
+            continue  # a size that is not known is told so
+        for key, size_bytes in _told_sizes(answer):
+            sizes[key] = max(size_bytes, sizes.get(key, 0))
+    return sizes
+
+
+def _told_sizes(answer: Any) -> Iterator[tuple[TopicPartition, int]]:
+    for directory in answer.results:
+        if directory.error_code != ErrorCode.none:
+            continue
+        for topic in directory.topics:
+            for each in topic.partitions:
+                if not each.is_future_key:
+                    key = TopicPartition(topic.name, int(each.partition_index))
+                    yield key, int(each.partition_size)

@@ -1,0 +1,76 @@
+"""How a plan of `rebalance` and its progress look on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from topology.rebalance.execution import Progress
+
+UNKNOWN = "-"
+MOVES_MAX = 50
+"""Most moves that are listed; all of them are in `-o json`."""
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class RebalanceProgress:
+    """Lines on standard error, where something changed."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._console = Console(stderr=True, quiet=not enabled, highlight=False)
+        self._last: Progress | None = None
+
+    def show(self, progress: Progress) -> None:
+        if progress != self._last and progress.planned:
+            self._console.print(
+                f"{progress.moved} of {progress.planned} partitions moved, "
+                f"{progress.moving} on their way"
+            )
+        self._last = progress
+
+
+def print_rebalance(document: Mapping[str, Any]) -> None:
+    """The plan: what moves, and what every broker holds before and after."""
+    console = Console(highlight=False)
+    moves = document["moves"]
+    if document["under_way"]:
+        console.print(f"moving already: {', '.join(document['under_way'])}", markup=False)
+    if not moves:
+        console.print("nothing to move")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("partition", "replicas now", "replicas then", "to copy"):
+        table.add_column(column)
+    for move in moves[:MOVES_MAX]:
+        table.add_row(
+            f"{move['topic']}-{move['partition']}",
+            ",".join(map(str, move["from"])),
+            ",".join(map(str, move["to"])),
+            _size(move["bytes"]),
+        )
+    console.print(table)
+    if len(moves) > MOVES_MAX:
+        console.print(f"... and {len(moves) - MOVES_MAX} more")
+    console.print(f"{len(moves)} partitions, {_size(document['bytes'])} to copy")
+    brokers = Table(box=None, pad_edge=False)
+    for column in ("broker", "replicas", "then", "preferred leader of", "then"):
+        brokers.add_column(column)
+    for each in document["brokers"]:
+        names = ("replicas_before", "replicas_after", "preferred_before", "preferred_after")
+        brokers.add_row(str(each["id"]), *(str(each[name]) for name in names))
+    console.print(brokers)
+
+
+def _size(size_bytes: int | None) -> str:
+    """A size for people, what is not known as a dash."""
+    if size_bytes is None:
+        return UNKNOWN
+    size = float(size_bytes)
+    for unit in _UNITS:
+        if size < 1000 or unit == _UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
