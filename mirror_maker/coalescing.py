@@ -44,6 +44,8 @@ class TinyRun(NamedTuple):
     base_timestamps: list[int]
     max_timestamp: int
     payloads: list[memoryview]
+    leader_epoch: int
+    """Of the last of them."""
 
 
 class Coalesced(NamedTuple):
@@ -68,9 +70,10 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
     codec = -1
     next_offset = -1
     run_max_timestamp = -1
+    leader_epoch = -1
     while at + h.HEADER_BYTES <= end and size_bytes < RUN_BYTES_MAX:
         (
-            base_offset, length, _, magic, crc, attributes, last_offset_delta,
+            base_offset, length, epoch, magic, crc, attributes, last_offset_delta,
             base_timestamp, max_timestamp, producer_id, _, _, records_count,
         ) = unpack(fetched, at)  # fmt: skip
         following = at + length + h.LOG_OVERHEAD_BYTES
@@ -88,6 +91,7 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
         ):
             break
         codec = attributes
+        leader_epoch = epoch
         next_offset = base_offset + records_count
         if max_timestamp > run_max_timestamp:
             run_max_timestamp = max_timestamp
@@ -98,7 +102,14 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
         size_bytes += length
         at = following
     return TinyRun(
-        at, codec, base_offsets, records_counts, base_timestamps, run_max_timestamp, payloads
+        at,
+        codec,
+        base_offsets,
+        records_counts,
+        base_timestamps,
+        run_max_timestamp,
+        payloads,
+        leader_epoch,
     )
 
 

@@ -100,7 +100,10 @@ class Fetcher:
         limits = self._context.limits
         answers = await self._source.fetch(
             self._node_id,
-            {at: FetchPosition(position) for at, (_, _, position) in asked.items()},
+            {
+                at: FetchPosition(position, last_fetched_epoch=replicator.last_epoch)
+                for at, (_, replicator, position) in asked.items()
+            },
             wait_ms_max=BLOCKED_WAIT_MS if is_blocked else limits.fetch_wait_ms_max,
             bytes_max=limits.fetch_bytes_max,
             partition_bytes_max=limits.fetch_partition_bytes_max,

@@ -25,6 +25,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
 from .context import LinkContext
+from .divergence import TruncatedError
 from .formats import FlowKey, Gap
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .model import (
@@ -37,7 +38,7 @@ from .model import (
 from .passthrough import CopyPath
 from .replicator import CopyTotals, Outgoing, PartitionReplicator
 from .resuming import check_written, prove, raise_epoch, start_replicator
-from .skipping import OutOfRangeError, RefusedBatchError
+from .skipping import OutOfRangeError, RefusedBatchError, made_anew
 from .trouble import REFUSALS, UNAUTHORIZED, Trouble
 from .troubles import Troubles
 
@@ -123,7 +124,7 @@ class Flow:
 
     def gaps(self) -> list[Gap]:
         """What the journal says was not copied."""
-        return self._context.gap_store.state.gaps(self._key) if self._key is not None else []
+        return self._context.gap_store.state.partition_gaps(*self.source)
 
     def lag(self) -> Lag:
         if self.replicator is None:
@@ -197,7 +198,7 @@ class Flow:
             self.state = FlowState.SOURCE_GONE
             self.reason = f"{self.source.topic} is not there at the source"
         elif source_topic_id != self._key.source_topic_id:
-            self.disturb(self._made_anew())
+            self.disturb(made_anew(self._key))
         elif target_topic_id is not None and target_topic_id != self._key.target_topic_id:
             self.disturb(
                 KafkaError(ErrorCode.unknown_topic_id, f"{self.target.topic} was made anew")
@@ -299,9 +300,6 @@ class Flow:
         self._context.directory.hurry()
         await self._context.clock.sleep(self._back_off.next_ms())
 
-    def _made_anew(self) -> FlowFailedError:
-        return FlowFailedError(f"{self.source.topic} was deleted and made anew", Trouble.RECREATED)
-
     def _retire_replicator(self) -> None:
         self._finished = self.totals()
         self.replicator = None
@@ -327,6 +325,17 @@ class Flow:
         if fetched.error:
             self.reason = f"source: {fetched.error.name.upper()}"
             self._context.directory.hurry()
+            return False
+        if fetched.diverging_epoch is not None and self._key is not None:
+            epoch, end = fetched.diverging_epoch
+            self._stop_after_queue(
+                TruncatedError(
+                    self._key,
+                    f"source offset {position} does not follow what was copied: epoch {epoch} "
+                    f"ends at {end}",
+                    common_end=end,
+                )
+            )
             return False
         self.reason = None
         self.history.observe(fetched.high_watermark, self._context.clock.monotonic_ms())
@@ -354,7 +363,7 @@ class Flow:
                 KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.source} at the source")
             )
         else:
-            self.disturb(self._made_anew())
+            self.disturb(made_anew(self._key))
 
     def _stop_after_queue(self, error: FlowFailedError) -> None:
         """Write what came before the trouble, then fail."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .formats import FlowKey, Gap, GapJournal, encode_gap, gaps_topic_name
+from .formats import Gap, GapJournal, encode_gap, gaps_topic_name
 from .model import FlowFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
@@ -33,14 +33,14 @@ class GapStore:
     async def note(self, gap: Gap) -> Gap:
         """Have a gap written down, unless one is that begins there; the one that holds."""
         await self.catch_up()
-        if self.find(gap.flow, gap.source_from) is None:
+        if self._holding(gap) is None:
             await self._records.append([encode_gap(gap)])
             await self.catch_up()
-        holding = self.find(gap.flow, gap.source_from)
+        holding = self._holding(gap)
         if holding is None:
             raise FlowFailedError(f"{self._records.name} does not keep what is written to it")
         return holding
 
-    def find(self, flow: FlowKey, source_from: int) -> Gap | None:
-        """The gap of a flow that begins there and holds."""
-        return next((g for g in self.state.gaps(flow) if g.source_from == source_from), None)
+    def _holding(self, gap: Gap) -> Gap | None:
+        gaps = self.state.gaps(gap.flow, gap.producer_epoch)
+        return next((each for each in gaps if each.source_from == gap.source_from), None)

@@ -14,6 +14,7 @@ UNACKED_BATCHES_MAX: Final = 5
 """Batches of a producer that a broker remembers per partition (ProducerStateEntry's
 NUM_BATCHES_TO_RETAIN): the window in which a repeated write is recognised."""
 
+PRODUCER_EPOCH_MAX: Final = 0x7FFF
 PRODUCER_REFUSED: Final = frozenset(
     {
         ErrorCode.invalid_producer_epoch,

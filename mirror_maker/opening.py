@@ -11,6 +11,7 @@ from local_cluster.wire.errors import KafkaError
 
 from .context import EARLIEST, LinkContext, read_bounds
 from .formats import FlowKey, Opening
+from .generations import open_generation, replaced_log
 from .model import FlowFailedError
 from .trouble import Trouble
 
@@ -51,12 +52,8 @@ async def _open(
         flow.source_topic, flow.partition, flow.target_topic_id
     )
     if known is not None:
-        raise FlowFailedError(
-            f"source topic {flow.source_topic} was deleted and made anew (topic id "
-            f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
-            "of the old one",
-            Trouble.RECREATED,
-        )
+        await _open_recreated(context, known, flow, target)
+        return
     moved = context.map_store.state.latest_flow(flow.source_topic, flow.partition)
     if moved is not None:
         before = context.map_store.state.target_topic(moved)
@@ -70,9 +67,7 @@ async def _open(
         raise FlowFailedError(
             f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
         )
-    listed = (await context.source.list_offsets({source: EARLIEST}))[source]
-    if listed.error:
-        raise KafkaError(listed.error, str(source))
+    source_offset = await _first_offset(context, source)
     registration = context.map_store.registration
     opening = Opening(
         flow=flow,
@@ -80,10 +75,48 @@ async def _open(
         producer_epoch=registration.producer_epoch,
         nonce=context.map_store.new_nonce(),
         target_topic=target.topic,
-        source_offset=listed.offset,
+        source_offset=source_offset,
         target_offset=target_end,
         opened_at_ms=context.clock.now_ms(),
         worker_id=context.worker_id,
     )
     await context.map_store.append([opening])
     await context.map_store.catch_up()
+
+
+async def _first_offset(context: LinkContext, source: TopicPartition) -> int:
+    listed = (await context.source.list_offsets({source: EARLIEST}))[source]
+    if listed.error:
+        raise KafkaError(listed.error, str(source))
+    return listed.offset
+
+
+async def _open_recreated(
+    context: LinkContext, known: FlowKey, flow: FlowKey, target: TopicPartition
+) -> None:
+    """Go on with a topic that was made anew, if the link's policy says so."""
+    detail = (
+        f"source topic {flow.source_topic} was deleted and made anew (topic id "
+        f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
+        "of the old one"
+    )
+    if context.settings.on.of(Trouble.RECREATED) != "skip":
+        raise FlowFailedError(detail, Trouble.RECREATED)
+    state = context.map_store.state
+    opening, offset_map = state.opening(known), state.offset_map(known)
+    assert opening is not None, "a known flow has an opening"
+    assert offset_map is not None, "a known flow has a map"
+    await context.gap_store.note(
+        replaced_log(
+            context,
+            known,
+            target,
+            producer_epoch=opening.producer_epoch,
+            source_from=offset_map.source_next,
+            target_offset=offset_map.target_next,
+            trouble=Trouble.RECREATED,
+            detail=detail,
+        )
+    )
+    source = TopicPartition(flow.source_topic, flow.partition)
+    await open_generation(context, flow, target, await _first_offset(context, source))

@@ -100,6 +100,8 @@ class Selection(NamedTuple):
     """Batches left out: control, aborted, empty, born elsewhere."""
     refusal: UncopyableBatchError | None
     """Why the walk stopped before the end, at a batch that cannot be copied truthfully."""
+    leader_epoch: int = -1
+    """Of the last batch before `source_next`; -1 where that is not known."""
 
 
 @dataclass(slots=True)
@@ -147,6 +149,7 @@ def select_batches(
     aborted: set[int] = set()
     following = 0
     scanned = 0
+    leader_epoch = -1
     while (header := h.complete_header(fetched, start := following)) is not None:
         following = start + header.size_bytes
         if header.next_offset <= position:
@@ -157,12 +160,13 @@ def select_batches(
             and header.size_bytes <= TINY_BATCH_BYTES_MAX
             and header.base_offset >= position
         ):
-            coalesced, scanned = _coalesced(fetched, start, foreign_ids)
+            coalesced, scanned, run_epoch = _coalesced(fetched, start, foreign_ids)
             if coalesced is not None and not gaps.touches(
                 coalesced.source_first, coalesced.source_next
             ):
                 batches.append(coalesced)
                 position, following = coalesced.source_next, scanned
+                leader_epoch = run_epoch
                 continue
         view = fetched[start:following]
         first = max(position, header.base_offset)
@@ -170,13 +174,13 @@ def select_batches(
         reason = _refusal(header, view)
         if reason is not None and is_gap:
             left_out += 1
-            position = header.next_offset
+            position, leader_epoch = header.next_offset, -1
             continue
         if reason is not None:
             end = _next_sound_offset(fetched, following, first)
             gap = SourceGap(position, end, None) if end is not None else None
             refusal = UncopyableBatchError(header.base_offset, reason, gap)
-            return Selection(batches, position, left_out, refusal)
+            return Selection(batches, position, left_out, refusal, leader_epoch)
         while waiting and waiting[-1][1] <= header.last_offset:
             aborted.add(waiting.pop()[0])
         if header.is_control:
@@ -197,8 +201,9 @@ def select_batches(
         else:
             path = _path(header, first)
             batches.append(SourceBatch(header, view, first, header.next_offset, path))
-        position = header.next_offset
-    return Selection(batches, gaps.behind(position), left_out, None)
+        position, leader_epoch = header.next_offset, header.partition_leader_epoch
+    behind = gaps.behind(position)
+    return Selection(batches, behind, left_out, None, leader_epoch if behind == position else -1)
 
 
 def prepare(batch: SourceBatch) -> PreparedBatch | None:
@@ -258,8 +263,8 @@ def _prepare_records(batch: SourceBatch) -> PreparedBatch | None:
 
 def _coalesced(
     fetched: memoryview, start: int, foreign_ids: Set[int]
-) -> tuple[SourceBatch | None, int]:
-    """(a run of tiny batches from `start` on as one, the position behind the run).
+) -> tuple[SourceBatch | None, int, int]:
+    """(a run of tiny batches from `start` on as one, the position behind it, its leader epoch).
 
     None where the run is too short to be worth it, or cannot be opened.
     """
@@ -267,7 +272,7 @@ def _coalesced(
     count = len(run.payloads)
     made = coalesce(run) if count >= RUN_BATCHES_MIN else None
     if made is None:
-        return None, run.end
+        return None, run.end, -1
     (first, _), (last, last_count) = made.segments[0], made.segments[-1]
     batch = SourceBatch(
         made.header,
@@ -278,7 +283,7 @@ def _coalesced(
         made.segments,
         count,
     )
-    return batch, run.end
+    return batch, run.end, run.leader_epoch
 
 
 def _refusal(header: h.BatchHeader, view: memoryview) -> str | None:

@@ -89,6 +89,7 @@ class PartitionReplicator:
         foreign_ids: Set[int] = frozenset(),
         pending_bytes_max: int,
         coalesces: bool = True,
+        last_epoch: int = -1,
         gaps: GapRanges = NO_GAPS,
         cutting: Cutting | None = None,
     ) -> None:
@@ -106,6 +107,8 @@ class PartitionReplicator:
         """Where MirrorMaker 2's offset syncs are wanted."""
         self.pending_bytes = 0
         """Bytes fetched and not acknowledged."""
+        self.last_epoch = last_epoch
+        """Leader epoch of the source's last batch before the fetch position; -1 if unknown."""
         self._gaps = gaps
         self._cutting = cutting or Cutting()
         self._records_acknowledged = 0
@@ -193,6 +196,8 @@ class PartitionReplicator:
                 self.pending_bytes += len(prepared.data)
                 self._batches_by_path[prepared.path] += prepared.batches_count
         self.fetch_position = selection.source_next
+        if selection.source_next > before:
+            self.last_epoch = selection.leader_epoch
         self._left_out += selection.left_out_count
         if not self.has_pending:
             self.block.advance(self.fetch_position)

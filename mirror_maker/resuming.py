@@ -21,9 +21,11 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .context import READ_COMMITTED, LinkContext, read_bounds
 from .cutting import Cutting
+from .divergence import NEIGHBOURS_MAX, look_back
 from .formats import Block, FlowKey, Opening, extend_map
 from .gap_ranges import GapRanges
-from .model import FlowFailedError, PairingError
+from .generations import open_generation
+from .model import PRODUCER_EPOCH_MAX, FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
 from .opening import find_opening
@@ -36,7 +38,6 @@ TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 SOURCE_END_ATTEMPTS_MAX: Final = 40
 SOURCE_END_WAIT_MS: Final = 250
 """Together 10 s: how long a source leader may take to show what the mirror has read before."""
-PRODUCER_EPOCH_MAX: Final = 0x7FFF
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class Proved:
     """Of the target's tail: written, but not mapped yet."""
     gaps: GapRanges
     """What of the source is not to be copied."""
+    last_epoch: int
+    """Leader epoch of the source's last batch before `source_next`; -1 where it is not known."""
 
 
 async def prove(context: LinkContext, source: TopicPartition, target: TopicPartition) -> Proved:
@@ -64,6 +67,11 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{source} -> {target}")
     flow = FlowKey(source.topic, source.partition, source_topic_id, target_topic_id)
     opening = await find_opening(context, flow, source, target)
+    await context.gap_store.catch_up()
+    replaced = _replaced_from(context, opening)
+    if replaced is not None:
+        await open_generation(context, flow, target, replaced)
+        opening = await find_opening(context, flow, source, target)
     last = context.map_store.state.last_block(flow, opening.producer_epoch)
     base = _base(opening, last)
     try:
@@ -72,10 +80,12 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         await context.gap_store.catch_up()
         gaps = GapRanges(
             (gap.source_from, gap.source_to)
-            for gap in context.gap_store.state.gaps(flow)
+            for gap in context.gap_store.state.gaps(flow, opening.producer_epoch)
             if gap.source_to is not None
         )
-        pairing = await _pair(context, base, tail, source, gaps)
+        pairing, last_epoch = await _pair(context, base, tail, source, gaps)
+        if last is not None and last.runs and not tail.batches:
+            last_epoch = await _look_back(context, flow, target, last, gaps)
     except PairingError as error:
         # Another worker may have raised the epoch after the map was read here.
         await context.map_store.catch_up()
@@ -106,7 +116,27 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         high_watermark=high_watermark,
         paired_batches=len(tail.batches),
         gaps=gaps,
+        last_epoch=last_epoch,
     )
+
+
+def _replaced_from(context: LinkContext, opening: Opening) -> int | None:
+    """From where on the source has another log now than the opening is about."""
+    gaps = context.gap_store.state.gaps(opening.flow, opening.producer_epoch)
+    return next((gap.source_from for gap in gaps if gap.source_to is None), None)
+
+
+async def _look_back(
+    context: LinkContext, flow: FlowKey, target: TopicPartition, last: Block, gaps: GapRanges
+) -> int:
+    places = [
+        (run.source_offset + n, run.target_offset + n)
+        for run in last.runs[-NEIGHBOURS_MAX:]
+        for n in range(max(0, run.records_count - NEIGHBOURS_MAX), run.records_count)
+    ]
+    position = gaps.behind(last.source_next)
+    epoch = await look_back(context, flow, target, places[::-1], position)
+    return epoch if position == last.source_next else -1
 
 
 def start_replicator(
@@ -127,6 +157,7 @@ def start_replicator(
         foreign_ids=context.foreign_ids,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
         coalesces=context.settings.coalesce_batches,
+        last_epoch=proved.last_epoch,
         gaps=proved.gaps,
         cutting=cutting,
     )
@@ -258,8 +289,10 @@ async def _pair(
     tail: TailReader,
     source: TopicPartition,
     gaps: GapRanges,
-) -> Pairing:
+) -> tuple[Pairing, int]:
+    """The tail paired, and the leader epoch of the source's last batch before where it ends."""
     pairing = Pairing(base, tail)
+    leader_epoch = -1
     position = gaps.behind(base.source_next)
     attempts = 0
     while not pairing.is_done:
@@ -294,6 +327,8 @@ async def _pair(
             if not pairing.is_done:
                 pairing.feed(batch)
         pairing.advance(selection.source_next)
+        is_whole = pairing.source_next == selection.source_next
+        leader_epoch = selection.leader_epoch if is_whole else -1
         if selection.refusal is not None and not pairing.is_done:
             raise selection.refusal
         if selection.source_next == position and not pairing.is_done:
@@ -305,4 +340,4 @@ async def _pair(
                 )
             await context.clock.sleep(SOURCE_END_WAIT_MS)
         position = selection.source_next
-    return pairing
+    return pairing, leader_epoch

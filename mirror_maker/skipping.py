@@ -11,6 +11,7 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .context import READ_COMMITTED, LinkContext, read_bounds
+from .divergence import TruncatedError
 from .formats import FlowKey, Gap
 from .model import FlowFailedError, SourceGap
 from .passthrough import PreparedBatch
@@ -59,9 +60,8 @@ async def explain_out_of_range(
         )
     )[source]
     # Asked last: offsets that were told before are those of this topic, or of an older one.
-    topic_id = (await context.source.topic_ids(leader, [source.topic])).get(source.topic)
-    if topic_id != flow.source_topic_id:
-        return FlowFailedError(f"{source.topic} was deleted and made anew", Trouble.RECREATED)
+    if not await is_same_topic(context, flow):
+        return made_anew(flow)
     if fetched.error != ErrorCode.offset_out_of_range:
         raise KafkaError(fetched.error or ErrorCode.offset_out_of_range, f"{source}: {position}")
     if position < first:
@@ -70,16 +70,33 @@ async def explain_out_of_range(
             Trouble.OUT_OF_RANGE,
             SourceGap(position, first, None),
         )
-    return FlowFailedError(
-        f"the source ends at {end}, but was copied up to {position}: its log was cut back",
-        Trouble.TRUNCATED,
+    return TruncatedError(
+        flow, f"the source ends at {end}, but was copied up to {position}: its log was cut back"
     )
+
+
+async def is_same_topic(context: LinkContext, flow: FlowKey) -> bool:
+    """Whether the source's leader still knows the flow's topic by its id. Raises KafkaError."""
+    source = TopicPartition(flow.source_topic, flow.partition)
+    leader = context.directory.source_leader(source)
+    if leader is None:
+        raise KafkaError(ErrorCode.leader_not_available, str(source))
+    found = (await context.source.topic_ids(leader, [source.topic])).get(source.topic)
+    if found is None:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, str(source))
+    return found == flow.source_topic_id
+
+
+def made_anew(flow: FlowKey) -> FlowFailedError:
+    """What to say of a topic that is not the same any more."""
+    return FlowFailedError(f"{flow.source_topic} was deleted and made anew", Trouble.RECREATED)
 
 
 async def note_gap(
     context: LinkContext,
     flow: FlowKey,
     target: TopicPartition,
+    producer_epoch: int,
     target_offset: int,
     error: FlowFailedError,
 ) -> Gap:
@@ -88,6 +105,7 @@ async def note_gap(
     return await context.gap_store.note(
         Gap(
             flow=flow,
+            producer_epoch=producer_epoch,
             nonce=context.map_store.new_nonce(),
             link=context.settings.name,
             target_topic=target.topic,

@@ -12,18 +12,23 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
 from .context import LinkContext
 from .cutting import Cutting
+from .divergence import TruncatedError, find_divergence
 from .formats import FlowKey
+from .generations import replaced_log
 from .model import FlowFailedError, FlowState
 from .replicator import PartitionReplicator
 from .skipping import (
     OutOfRangeError,
     RefusedBatchError,
     explain_out_of_range,
+    is_same_topic,
     learn_batch_limit,
+    made_anew,
     note_gap,
 )
 from .trouble import Trouble
@@ -62,14 +67,22 @@ class Troubles:
         """
         if flow is not None and isinstance(error, OutOfRangeError):
             error = await explain_out_of_range(self._context, flow, error.position)
+        if isinstance(error, TruncatedError) and not await is_same_topic(self._context, error.flow):
+            error = made_anew(error.flow)
         if isinstance(error, RefusedBatchError) and await self._cut_smaller(error):
             return None
-        if (
-            self._context.settings.on.of(error.trouble) == "skip"
-            and error.gap is not None
-            and flow is not None
-            and replicator is not None
-        ):
+        if self._context.settings.on.of(error.trouble) != "skip":
+            return error
+        if error.trouble is Trouble.RECREATED:
+            # The next proof opens the new topic. What was copied of the old one is mapped first.
+            await flush_map()
+            await self._context.clock.sleep(self._back_off.next_ms())
+            return None
+        if isinstance(error, TruncatedError):
+            await flush_map()
+            await self._note_truncation(error, replicator)
+            return None
+        if error.gap is not None and flow is not None and replicator is not None:
             await self._skip(error, error.gap.source_from, flow, replicator, flush_map)
             return None
         return error
@@ -105,8 +118,39 @@ class Troubles:
             return
         await flush_map()
         target_offset = replicator.block.target_next
-        gap = await note_gap(self._context, flow, self._target, target_offset, error)
+        epoch = replicator.producer_epoch
+        gap = await note_gap(self._context, flow, self._target, epoch, target_offset, error)
         logger.warning("%s: skipped (%s): %s", self._name, gap.reason, gap.detail)
+
+    async def _note_truncation(
+        self, error: TruncatedError, replicator: PartitionReplicator | None
+    ) -> None:
+        """Write down from where on the copies are of another log; the next proof opens it."""
+        context = self._context
+        await context.map_store.catch_up()
+        state = context.map_store.state
+        opening = state.opening(error.flow)
+        offset_map = replicator.offset_map if replicator else state.offset_map(error.flow)
+        assert opening is not None, "what is truncated was opened"
+        assert offset_map is not None, "what was opened has a map"
+        source_from = await find_divergence(context, error, self._target, offset_map)
+        if source_from >= offset_map.source_next:
+            raise KafkaError(ErrorCode.offset_not_available, f"nothing differs: {error}")
+        if not await is_same_topic(context, error.flow):
+            raise KafkaError(ErrorCode.unknown_topic_id, f"made anew meanwhile: {error}")
+        gap = await context.gap_store.note(
+            replaced_log(
+                context,
+                error.flow,
+                self._target,
+                producer_epoch=opening.producer_epoch,
+                source_from=source_from,
+                target_offset=offset_map.target_next,
+                trouble=error.trouble,
+                detail=f"{error}; from source offset {source_from} on it is copied anew",
+            )
+        )
+        logger.warning("%s: %s", self._name, gap.detail)
 
     # -- waiting --------------------------------------------------------------------------------
 

@@ -219,7 +219,7 @@ class KafkaClient(ClusterCalls):
                     partition.partition,
                     position.leader_epoch,
                     position.offset,
-                    -1,
+                    position.last_fetched_epoch,
                     -1,
                     partition_bytes_max,
                 )
@@ -244,6 +244,7 @@ class KafkaClient(ClusterCalls):
                 entry.log_start_offset,
                 tuple(entry.aborted_transactions or ()),
                 entry.records if isinstance(entry.records, memoryview) else memoryview(b""),
+                entry.diverging_epoch,
             )
             for entry in partitions
         }

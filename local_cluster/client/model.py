@@ -69,10 +69,12 @@ class ListedOffset(NamedTuple):
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch from; leader epoch -1 asks for no fencing."""
+    """Where to fetch from; leader epoch -1 asks for no fencing, last fetched epoch -1 for no look
+    whether the log still has what was fetched before (KIP-595, from Fetch v12 on)."""
 
     offset: int
     leader_epoch: int = -1
+    last_fetched_epoch: int = -1
 
 
 class FetchedPartition(NamedTuple):
@@ -85,6 +87,8 @@ class FetchedPartition(NamedTuple):
     aborted_transactions: tuple[tuple[int, int], ...]
     """(producer id, first offset) of aborted transactions, with isolation level 1."""
     records: memoryview
+    diverging_epoch: tuple[int, int] | None = None
+    """(epoch, its end offset) where the log no longer has what the position says was fetched."""
 
 
 class ProducedPartition(NamedTuple):

@@ -3,7 +3,8 @@
 Topic: `heliograph-gaps.<link>.internal` on the target, one partition, compacted. Key and value are
 JSON objects; both carry `"version": 1`.
 
-    key    source_topic, partition, source_topic_id, target_topic_id, source_from, nonce
+    key    source_topic, partition, source_topic_id, target_topic_id, producer_epoch,
+           source_from, nonce
     value  link, target_topic, source_to, records_count, reason, detail, target_offset,
            noticed_at_ms, worker_id
 
@@ -12,8 +13,9 @@ copyable records they held, null where nobody can know. `source_to` is null wher
 end of its own: the topic was deleted, or its log cut back, and the copy went on anew. The copies
 of what precedes the gap lie below `target_offset`, those of what follows at or above it. `reason`
 is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `detail` a sentence.
+`producer_epoch` is that of the opening under which it was copied: a gap holds under it alone.
 
-Of several entries of a flow at the same `source_from` the first in log order holds: two workers
+Of several entries of an opening at the same `source_from` the first in log order holds: two workers
 may have met the same gap. The nonce keeps their entries apart, so that compaction cannot replace
 one by the other. Nothing is copied beyond a gap before its entry was written and read back.
 """
@@ -41,6 +43,7 @@ class Gap:
     """Source offsets [source_from, source_to) that were not copied."""
 
     flow: FlowKey
+    producer_epoch: int
     nonce: int
     link: str
     target_topic: str
@@ -79,6 +82,7 @@ def encode_gap_key(gap: Gap) -> bytes:
         "partition": gap.flow.partition,
         "source_topic_id": str(gap.flow.source_topic_id),
         "target_topic_id": str(gap.flow.target_topic_id),
+        "producer_epoch": gap.producer_epoch,
         "source_from": gap.source_from,
         "nonce": gap.nonce,
     }
@@ -97,6 +101,7 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
         )
         return Gap(
             flow=flow,
+            producer_epoch=int(k["producer_epoch"]),
             nonce=int(k["nonce"]),
             link=str(v["link"]),
             target_topic=str(v["target_topic"]),
@@ -144,7 +149,8 @@ class GapJournal:
     """A whole journal topic, replayed: feed every record in log order, ask at any time."""
 
     def __init__(self) -> None:
-        self._entries: dict[FlowKey, dict[bytes, Gap]] = {}
+        self._entries: dict[tuple[str, int], dict[bytes, Gap]] = {}
+        """By source partition, then by key, in log order."""
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
@@ -156,16 +162,25 @@ class GapJournal:
             return
         gap = decode_gap(key, value)
         # A repeated entry keeps its place: the first in log order holds.
-        self._entries.setdefault(gap.flow, {}).setdefault(key, gap)
+        at = gap.flow.source_topic, gap.flow.partition
+        self._entries.setdefault(at, {}).setdefault(key, gap)
 
-    def gaps(self, flow: FlowKey) -> list[Gap]:
-        """The gaps of a flow that hold, ascending."""
-        holding: dict[int, Gap] = {}
-        for gap in self._entries.get(flow, {}).values():
-            holding.setdefault(gap.source_from, gap)
-        return [holding[source_from] for source_from in sorted(holding)]
+    def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:
+        """The gaps of a source partition that hold, in the order of their places on the target."""
+        holding: dict[tuple[FlowKey, int, int], Gap] = {}
+        for gap in self._entries.get((source_topic, partition), {}).values():
+            holding.setdefault((gap.flow, gap.producer_epoch, gap.source_from), gap)
+        return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
+
+    def gaps(self, flow: FlowKey, producer_epoch: int) -> list[Gap]:
+        """The gaps of an opening of a flow that hold."""
+        return [
+            gap
+            for gap in self.partition_gaps(flow.source_topic, flow.partition)
+            if (gap.flow, gap.producer_epoch) == (flow, producer_epoch)
+        ]
 
     def all_gaps(self) -> Iterator[Gap]:
-        """Every gap that holds, by flow as first met, ascending within a flow."""
-        for flow in self._entries:
-            yield from self.gaps(flow)
+        """Every gap that holds, by source partition."""
+        for at in sorted(self._entries):
+            yield from self.partition_gaps(*at)

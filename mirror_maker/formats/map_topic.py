@@ -91,7 +91,7 @@ class MapTopic:
         if target_topic_id is None:
             return self._latest.get((source_topic, partition))
         found = None
-        for flow in (*self._openings, *self._blocks):
+        for flow in (*self._blocks, *self._openings):
             if (flow.source_topic, flow.partition, flow.target_topic_id) == (
                 source_topic,
                 partition,
@@ -135,27 +135,45 @@ class MapTopic:
 
     def build_offset_map(self, flow: FlowKey) -> OffsetMap | None:
         """The map of a flow as an object of the caller's own, None for one never opened."""
-        first = self._first_opening(flow)
+        openings = self._openings_by_epoch(flow)
         blocks = sorted(
             self._blocks.get(flow, {}).values(),
-            key=lambda block: (block.source_start, block.source_next),
+            key=lambda block: (block.producer_epoch, block.source_start, block.source_next),
         )
-        if first is not None:
+        if openings:
+            first = openings[min(openings)]
             offset_map = OffsetMap(first.source_offset, first.target_offset)
         elif blocks:
             offset_map = OffsetMap(blocks[0].source_start, blocks[0].target_start)
         else:
             return None
-        for block in blocks:
-            extend_map(offset_map, block)
+        for epoch in sorted({*openings, *(block.producer_epoch for block in blocks)}):
+            if epoch in openings and openings[epoch].source_offset < offset_map.source_next:
+                # The source's log was cut back, and copied anew from there.
+                offset_map.cut_back(openings[epoch].source_offset)
+            for block in blocks:
+                if block.producer_epoch == epoch:
+                    extend_map(offset_map, block)
         return offset_map
 
-    def _first_opening(self, flow: FlowKey) -> Opening | None:
-        openings = self._openings.get(flow)
-        if not openings:
-            return None
-        epoch = min(opening.producer_epoch for opening in openings)
-        return next(opening for opening in openings if opening.producer_epoch == epoch)
+    def _openings_by_epoch(self, flow: FlowKey) -> dict[int, Opening]:
+        """Per producer epoch the opening that holds."""
+        holding: dict[int, Opening] = {}
+        for opening in self._openings.get(flow, ()):
+            holding.setdefault(opening.producer_epoch, opening)
+        return holding
+
+    def highest_epoch(self, flow: FlowKey) -> int:
+        """Of all openings of this source partition's name into this target topic; -1: none."""
+        return max(
+            (
+                opening.producer_epoch
+                for known, openings in self._openings.items()
+                for opening in openings
+                if known._replace(source_topic_id=flow.source_topic_id) == flow
+            ),
+            default=-1,
+        )
 
 
 def extend_map(offset_map: OffsetMap, block: Block) -> None:

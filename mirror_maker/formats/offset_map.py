@@ -117,6 +117,30 @@ class OffsetMap:
         self._counts.append(0)
         self.source_next = source_next
 
+    def cut_back(self, source_next: int) -> None:
+        """Forget what was copied from `source_next` on: the source has other records there now.
+
+        The copies of the old ones stay on the target and belong to nothing; what is appended next
+        lies behind them.
+        """
+        while self._sources and self._sources[-1] >= source_next:
+            self._sources.pop(), self._targets.pop(), self._counts.pop()
+        if self._sources:
+            self._counts[-1] = min(self._counts[-1], source_next - self._sources[-1])
+        self._holes = [
+            (start, min(end, source_next)) for start, end in self._holes if start < source_next
+        ]
+        self.source_next = min(self.source_next, source_next)
+
+    def next_mapped(self, source_offset: int) -> tuple[int, int] | None:
+        """(source offset, target offset) of the first copied record from an offset on."""
+        index = max(0, bisect_right(self._sources, source_offset) - 1)
+        for at in range(index, len(self._sources)):
+            into = max(0, source_offset - self._sources[at])
+            if into < self._counts[at]:
+                return self._sources[at] + into, self._targets[at] + into
+        return None
+
     def translate(self, source_offset: int) -> Translation:
         """Where a reader of the source that stands at `source_offset` stands on the target."""
         if source_offset > self.source_next:

@@ -25,12 +25,13 @@ A gap is the distance from the end of the run before, or from the block's starts
 Meaning. *Registration*: the producer id that the link writes with on this target; the first in
 log order holds. *Opening*: from `source_offset` on, the flow is copied with (producer id, epoch)
 and sequences from 0, to target offsets from `target_offset` on; per (flow, producer id, epoch) the
-first in log order holds. *Block*: of the source offsets [source_start, source_next) exactly the
-runs were copied, to where they say, and the next record has sequence `next_sequence`. Every block
-is true for ever; blocks of one flow may overlap and then agree. *Terms*: the settings that decide
-which records are copied at all; the first in log order hold, and a link without any copies
-everything. The nonce keeps the records of different writers apart, so that compaction cannot
-replace a record by another writer's.
+first in log order holds. Where a higher epoch opens below what was copied before, the source's log
+was cut back: from there on, the copies of lower epochs are of records that it no longer has.
+*Block*: of the source offsets [source_start, source_next) exactly the runs were copied, to where
+they say, and the next record has sequence `next_sequence`. Every block is true for ever; blocks of
+one epoch may overlap and then agree. *Terms*: the settings that decide which records are copied at
+all; the first in log order hold, and a link without any copies everything. The nonce keeps the
+records of different writers apart, so that compaction cannot replace a record by another writer's.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class SimPartition:
         """(producer id, first offset, last offset)"""
         self.producers: dict[int, ProducerState] = {}
         self.committed = asyncio.Event()
-        self.appended_at_watermark = 0
+        self.leader_epoch = 0
 
     def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
         """(base offset, is it a repetition). Raises KafkaError as a broker answers."""
@@ -80,6 +80,7 @@ class SimPartition:
         assert base_offset >= self.log_end_offset
         stored = bytearray(batch)
         h.patch_base_offset(stored, 0, base_offset)
+        h.patch_leader_epoch(stored, 0, self.leader_epoch)
         header = h.read_header(stored)
         self.batches.append((header, bytes(stored)))
         self.log_end_offset = header.next_offset
@@ -95,6 +96,28 @@ class SimPartition:
             self.high_watermark = offset
             committed, self.committed = self.committed, asyncio.Event()
             committed.set()
+
+    def cut_back(self, offset: int) -> None:
+        """Lose every batch that ends beyond an offset, as an unclean election does."""
+        self.leader_epoch += 1
+        self.batches = [entry for entry in self.batches if entry[0].next_offset <= offset]
+        end = self.batches[-1][0].next_offset if self.batches else self.log_start_offset
+        self.log_end_offset = self.high_watermark = end
+        self.aborted = [entry for entry in self.aborted if entry[2] < end]
+
+    def divergence(self, offset: int, epoch: int) -> tuple[int, int] | None:
+        """(epoch, its end) where a log that ends at `offset` with `epoch` is not this one's
+        beginning (KIP-595)."""
+        known = max(
+            (x.partition_leader_epoch for x, _ in self.batches
+             if x.partition_leader_epoch <= epoch),
+            default=epoch,
+        )  # fmt: skip
+        end = next(
+            (x.base_offset for x, _ in self.batches if x.partition_leader_epoch > known),
+            self.log_end_offset,
+        )
+        return (known, end) if known < epoch or end < offset else None
 
     def read(self, offset: int, bytes_max: int) -> memoryview:
         """Whole batches from the one that contains `offset`, at least one if there is any."""
@@ -349,18 +372,20 @@ class SimClient:
 
             def apply(into: dict[TopicPartition, FetchedPartition] = answer) -> None:
                 for at, position in positions.items():
-                    into[at] = self._read(node_id, at, position.offset, partition_bytes_max)
+                    into[at] = self._read(node_id, at, position, partition_bytes_max)
 
             await self._exchange(node_id, apply, detached=False)
             if loop.time() >= deadline_s or any(
-                entry.error or len(entry.records) for entry in answer.values()
+                entry.error or entry.diverging_epoch or len(entry.records)
+                for entry in answer.values()
             ):
                 return answer
             await asyncio.sleep(0.01)
 
     def _read(
-        self, node_id: int, at: TopicPartition, offset: int, bytes_max: int
+        self, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
     ) -> FetchedPartition:
+        offset = position.offset
         try:
             if at.topic in self._cluster.denied:
                 raise KafkaError(ErrorCode.topic_authorization_failed, str(at))
@@ -370,6 +395,14 @@ class SimClient:
         code = ErrorCode.none
         if not partition.log_start_offset <= offset <= partition.log_end_offset:
             code = ErrorCode.offset_out_of_range
+        diverging = None
+        if position.last_fetched_epoch >= 0 and offset >= partition.log_start_offset:
+            diverging = partition.divergence(offset, position.last_fetched_epoch)
+        if diverging is not None:
+            end = partition.high_watermark
+            return FetchedPartition(
+                ErrorCode.none, end, end, partition.log_start_offset, (), memoryview(b""), diverging
+            )
         records = memoryview(b"") if code else partition.read(offset, bytes_max)
         aborted = tuple(
             (producer_id, first) for producer_id, first, last in partition.aborted if last >= offset

@@ -111,6 +111,12 @@ class SourceWriter:
         for index, record in enumerate(records):
             self.expected.append(Record(base_offset + index, *record))
 
+    def cut_back(self, offset: int) -> None:
+        """The source loses everything from an offset on, and what goes on there is new."""
+        self.partition.cut_back(offset)
+        end = self.partition.log_end_offset
+        self.expected = [record for record in self.expected if record.offset < end]
+
     def write_plain(self, count: int) -> None:
         """One ordinary batch."""
         records = self._records(count)

@@ -15,6 +15,7 @@ from mirror_maker.gap_ranges import NO_GAPS, GapRanges
 FLOW = FlowKey("t", 3, uuid.UUID(int=1), uuid.UUID(int=2))
 GAP = Gap(
     flow=FLOW,
+    producer_epoch=2,
     nonce=7,
     link="a-b",
     target_topic="a.t",
@@ -38,6 +39,7 @@ def test_golden_entry() -> None:
         "partition": 3,
         "source_topic_id": "00000000-0000-0000-0000-000000000001",
         "target_topic_id": "00000000-0000-0000-0000-000000000002",
+        "producer_epoch": 2,
         "source_from": 100,
         "nonce": 7,
     }
@@ -74,14 +76,25 @@ def test_what_is_no_entry_is_refused(key: bytes, value: bytes) -> None:
 def test_the_first_entry_of_a_place_holds() -> None:
     journal = GapJournal()
     other = replace(GAP, nonce=8, source_to=130)
-    later = replace(GAP, source_from=50, source_to=60)
-    for gap in (GAP, other, GAP, later):
+    earlier = replace(GAP, source_from=50, source_to=60, target_offset=45)
+    for gap in (GAP, other, GAP, earlier):
         journal.replay(*encode_gap(gap))
-    assert journal.gaps(FLOW) == [later, GAP]
-    assert list(journal.all_gaps()) == [later, GAP]
+    assert journal.gaps(FLOW, 2) == [earlier, GAP]
+    assert list(journal.all_gaps()) == [earlier, GAP]
     journal.replay(encode_gap_key(GAP), None)
-    assert journal.gaps(FLOW) == [later, other]
-    assert journal.gaps(FLOW._replace(partition=4)) == []
+    assert journal.gaps(FLOW, 2) == [earlier, other]
+    assert journal.gaps(FLOW._replace(partition=4), 2) == []
+
+
+def test_a_gap_holds_for_the_opening_that_met_it() -> None:
+    journal = GapJournal()
+    anew = replace(GAP, producer_epoch=3, target_offset=200)
+    topic_anew = replace(GAP, flow=FLOW._replace(source_topic_id=uuid.UUID(int=9)))
+    for gap in (anew, GAP, topic_anew):
+        journal.replay(*encode_gap(gap))
+    assert journal.gaps(FLOW, 2) == [GAP]
+    assert journal.gaps(FLOW, 3) == [anew]
+    assert journal.partition_gaps("t", 3) == [GAP, topic_anew, anew]
 
 
 def test_ranges() -> None:

@@ -1,0 +1,187 @@
+"""Source logs that are replaced under the mirror: cut back, written over, deleted and made anew."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from local_cluster.records.batch import Record
+from mirror_maker.model import FlowState
+from mirror_maker.trouble import Policies, Trouble
+
+from .mirror_world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
+from .virtual_time import run_virtually
+
+SKIP = Policies(truncated="skip", recreated="skip", out_of_range="skip")
+
+
+def contents(records: list[Record]) -> list[tuple[object, ...]]:
+    return [record[1:] for record in records]
+
+
+async def _settled_world(seed: int, **policies: str) -> tuple[MirrorWorld, SimWorker]:
+    world = MirrorWorld(seed, partitions=1)
+    world.link_settings = {"on": Policies(**{**_AS_DICT, **policies})}  # type: ignore[arg-type]
+    world.write(20)
+    worker = await world.worker("w")
+    await world.settle(worker)
+    return world, worker
+
+
+_AS_DICT = {"truncated": "skip", "recreated": "skip", "out_of_range": "skip"}
+
+
+def _cut_back(world: MirrorWorld, records_left: int) -> int:
+    """Cut the source back so that this many copyable records are lost at least; its new end."""
+    writer = world.writers[0]
+    writer.cut_back(writer.expected[-records_left].offset)
+    return writer.partition.log_end_offset
+
+
+def _write_beyond(world: MirrorWorld, offset: int) -> None:
+    while world.writers[0].partition.log_end_offset <= offset:
+        world.writers[0].write()
+
+
+def _check_generations(world: MirrorWorld, before: list[Record]) -> None:
+    """The target has the copies of the old log, then what the new one has from where they part;
+    the map is that of the new one and exact."""
+    at = world.partitions[0]
+    gap = world.gaps(at)[-1]
+    assert gap.source_to is None
+    anew = [r for r in world.writers[0].expected if r.offset >= gap.source_from]
+    if gap.reason == Trouble.RECREATED:
+        anew = world.writers[0].expected
+    copies = world.copies(at)
+    assert contents(copies) == contents(before) + contents(anew)
+    common = [] if gap.reason == Trouble.RECREATED else [
+        record for record in before if record.offset < gap.source_from
+    ]  # fmt: skip
+    assert common == [r for r in world.writers[0].expected if r in common], "they part there"
+    topic = read_map_topic(world.target)
+    flow = topic.latest_flow(at.topic, at.partition)
+    assert flow is not None
+    offset_map = topic.offset_map(flow)
+    assert offset_map is not None
+    place = {
+        original.offset: copy.offset
+        for original, copy in zip(
+            common + anew, copies[: len(common)] + copies[len(before) :], strict=True
+        )
+    }
+    mapped = {
+        run.source_offset + n: run.target_offset + n
+        for run in offset_map.runs()
+        for n in range(run.records_count)
+    }
+    assert mapped == place
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_source_cut_back_is_copied_anew_from_where_it_differs(seed: int) -> None:
+    """The mirror runs on; whether new records reach its position before it looks is chance."""
+
+    async def scenario() -> None:
+        world, worker = await _settled_world(seed)
+        before = list(world.writers[0].expected)
+        end = _cut_back(world, 8)
+        if seed % 2:
+            _write_beyond(world, before[-1].offset + 5)
+        else:
+            await asyncio.sleep(1)
+            world.write(10)
+        await _until_gap(world, worker)
+        world.write(5)
+        await world.settle(worker)
+        (gap,) = world.gaps(world.partitions[0])
+        assert gap.reason == Trouble.TRUNCATED
+        assert gap.source_from <= before[-1].offset
+        assert gap.source_from >= min(end, before[-8].offset)
+        _check_generations(world, before)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+async def _until_gap(world: MirrorWorld, worker: SimWorker) -> None:
+    async with asyncio.timeout(60):
+        while not world.gaps(world.partitions[0]):
+            await asyncio.sleep(0.05)
+        while worker.flows[0].replicator is None:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_source_that_was_written_over_while_nobody_looked_is_noticed(seed: int) -> None:
+    """After a restart there is no epoch to ask with; the last record that was copied tells."""
+
+    async def scenario() -> None:
+        world, worker = await _settled_world(seed)
+        await worker.stop()
+        before = list(world.writers[0].expected)
+        end = _cut_back(world, 6)
+        # Without holes: where compaction may have taken what was copied, nobody can tell.
+        while end <= before[-1].offset:
+            world.writers[0].write_plain(2)
+            end = world.writers[0].partition.log_end_offset
+        _write_beyond(world, before[-1].offset + 10)
+        second = await world.worker("next")
+        await _until_gap(world, second)
+        await world.settle(second)
+        _check_generations(world, before)
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("policy", ["fail", "pause"])
+def test_a_source_cut_back_stops_the_flow_unless_told_otherwise(policy: str) -> None:
+    async def scenario() -> None:
+        world, worker = await _settled_world(3, truncated=policy)
+        before = list(world.writers[0].expected)
+        _cut_back(world, 6)
+        _write_beyond(world, before[-1].offset + 10)
+        state = FlowState.FAILED if policy == "fail" else FlowState.PAUSED
+        await worker.until_troubled(Trouble.TRUNCATED, state)
+        assert contents(world.copies(world.partitions[0])) == contents(before)
+        assert world.gaps(world.partitions[0]) == []
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["runs on", "restarted"])
+def test_a_topic_made_anew_is_copied_as_a_new_generation(stops: bool) -> None:
+    async def scenario() -> None:
+        world, worker = await _settled_world(8)
+        before = list(world.writers[0].expected)
+        if stops:
+            await worker.stop()
+        world.source.create(TOPIC, 1)
+        world.writers[0] = SourceWriter(world.source.partition(world.partitions[0]), Random(9))
+        _write_beyond(world, 10)
+        if stops:
+            worker = await world.worker("next")
+        await _until_gap(world, worker)
+        world.write(10)
+        await world.settle(worker)
+        (gap,) = world.gaps(world.partitions[0])
+        assert (gap.reason, gap.source_to) == (Trouble.RECREATED, None)
+        assert gap.source_from > before[-1].offset
+        _check_generations(world, before)
+        # And once more, each with an epoch of its own.
+        again = contents(world.copies(world.partitions[0]))
+        world.source.create(TOPIC, 1)
+        world.writers[0] = SourceWriter(world.source.partition(world.partitions[0]), Random(10))
+        _write_beyond(world, 5)
+        while len(world.gaps(world.partitions[0])) < 2:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(10)
+        await world.settle(worker)
+        copies = contents(world.copies(world.partitions[0]))
+        assert copies == again + contents(world.writers[0].expected)
+        await worker.stop()
+
+    run_virtually(scenario())
