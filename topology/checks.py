@@ -25,6 +25,7 @@ from topology.model import (
 from topology.problems import Finding, Location, key_text, nearest_name
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+PORT_MAX = 65535
 ANY_ADDRESSES = frozenset({"0.0.0.0", "::"})
 
 
@@ -43,11 +44,20 @@ def check_rules(parts: Parts) -> list[Finding]:
     """Every breach of a rule between entries."""
     return [
         *_check_names(parts),
+        *_check_zookeepers(parts),
         *_check_clusters(parts),
         *_check_zookeeper_places(parts),
         *_check_ports(parts),
         *_check_links(parts),
     ]
+
+
+def _check_zookeepers(parts: Parts) -> Iterator[Finding]:
+    for index, server in parts.zookeepers.items():
+        last = server.ports[-1]
+        if last > PORT_MAX:
+            expected = f"a port so that the last one of the ensemble, {last}, is at most {PORT_MAX}"
+            yield Finding(("zookeepers", index, "port"), expected)
 
 
 def _check_names(parts: Parts) -> Iterator[Finding]:
@@ -98,8 +108,8 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
             )
         elif isinstance(cluster.brokers, BrokerCount):
             last = cluster.brokers.base_port - 1 + cluster.brokers.count * len(cluster.listeners)
-            if last > 65535:
-                expected = f"a base port so that the last port, {last}, is at most 65535"
+            if last > PORT_MAX:
+                expected = f"a base port so that the last port, {last}, is at most {PORT_MAX}"
                 yield Finding((*here, "brokers", "base_port"), expected)
             yield from _check_log_dirs(cluster.brokers, (*here, "brokers"))
             yield from _check_racks(cluster.brokers, (*here, "brokers"))
@@ -212,7 +222,8 @@ def _same_address(one: str, other: str) -> bool:
 
 def _port_claims(parts: Parts) -> Iterator[tuple[Location, str, int]]:
     for index, server in parts.zookeepers.items():
-        yield ("zookeepers", index, "port"), server.host, server.port
+        for port in server.ports:
+            yield ("zookeepers", index, "port"), server.host, port
     for index, cluster in parts.clusters.items():
         here: Location = ("clusters", index)
         if cluster.effective_kind != "external":

@@ -112,14 +112,32 @@ class Entry(BaseModel):
 
 
 class ZooKeeperProcess(Entry):
-    """One embedded ZooKeeper server, run from the jars that PySpark ships."""
+    """One embedded ZooKeeper server or ensemble, run from the jars that PySpark ships."""
 
     name: Name
     """Name of this server; clusters refer to it."""
     host: Host = "127.0.0.1"
     """Address it binds to."""
     port: Port = 2181
-    """Client port."""
+    """Client port. An ensemble takes nine ports from here on: three for clients, three between its
+    nodes, three for their elections."""
+    nodes: Literal[1, 3] = 1
+    """1 for a single server; 3 for an ensemble that goes on without any one of them."""
+
+    @property
+    def client_ports(self) -> range:
+        """Of the nodes, the first node first."""
+        return range(self.port, self.port + self.nodes)
+
+    @property
+    def ports(self) -> range:
+        """All that it takes."""
+        return self.client_ports if self.nodes == 1 else range(self.port, self.port + 9)
+
+    @property
+    def connect(self) -> str:
+        """Connect string without a chroot."""
+        return ",".join(f"{self.host}:{port}" for port in self.client_ports)
 
 
 class ZooKeeperChroot(Entry):

@@ -30,7 +30,7 @@ from topology.model import (
 )
 from topology.process import python_command
 from topology.state import StateDir
-from topology.zookeeper import EmbeddedZooKeeper
+from topology.zookeeper import EmbeddedZooKeeper, Node
 
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
@@ -102,28 +102,45 @@ def _place(topology: Topology, cluster: Cluster) -> tuple[ZooKeeperProcess | Non
     if isinstance(place, ZooKeeperChroot):
         server = next(each for each in servers if each.name == place.embedded)
         chroot = place.chroot or chroot
-    return server, f"{server.host}:{server.port}{chroot}"
+    return server, f"{server.connect}{chroot}"
 
 
 def _zookeepers(topology: Topology, own: list[Cluster], state: StateDir) -> Iterator[Daemon]:
     used = {server.name: server for each in own if (server := _place(topology, each)[0])}
     for server in used.values():
-        key = _zookeeper_key(server)
+        yield from _zookeeper(server, state)
+
+
+def _zookeeper(server: ZooKeeperProcess, state: StateDir) -> Iterator[Daemon]:
+    """A server by itself, or every node of an ensemble."""
+    inner = server.ports[server.nodes :]
+    ensemble = tuple(
+        Node(peer_port, election_port)
+        for peer_port, election_port in zip(
+            inner[: server.nodes], inner[server.nodes :], strict=True
+        )
+    )
+    for number, (key, port) in enumerate(
+        zip(_zookeeper_keys(server), server.client_ports, strict=True), 1
+    ):
         embedded = EmbeddedZooKeeper(
             directory=state.settings_dir / key,
             data_directory=state.data_dir / key,
-            port=server.port,
+            port=port,
             host=server.host,
+            ensemble=ensemble,
+            number=number,
         )
+        node = ensemble[number - 1] if ensemble else ()
         yield Daemon(
             key=key,
             role="zookeeper",
-            label=f"ZooKeeper {server.name}",
+            label=f"ZooKeeper {server.name}" + (f", node {number}" if ensemble else ""),
             argv=embedded.argv,
             files={str(path): text for path, text in embedded.files.items()},
             directories=(str(embedded.directory), str(embedded.data_directory)),
-            ready_zookeeper=(server.host, server.port),
-            ports=((server.host, server.port),),
+            ready_zookeeper=(server.host, port),
+            ports=tuple((server.host, each) for each in (port, *node)),
         )
 
 
@@ -166,7 +183,7 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
         argv=python_command("local_cluster", "--settings", settings_file),
         files={settings_file: broker_json(settings).decode()},
         ready_file=ready_file,
-        after=(_zookeeper_key(server),) if server is not None else (),
+        after=_zookeeper_keys(server) if server is not None else (),
         waits_for="started",
         ports=tuple((each.host, each.port) for each in listeners),
     )
@@ -273,8 +290,11 @@ def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
     return ((host, port),) if port else ()
 
 
-def _zookeeper_key(server: ZooKeeperProcess) -> str:
-    return f"zookeeper-{server.name}"
+def _zookeeper_keys(server: ZooKeeperProcess) -> tuple[str, ...]:
+    """Of its nodes. No name has a dot, so that no other server's key is one of these."""
+    if server.nodes == 1:
+        return (f"zookeeper-{server.name}",)
+    return tuple(f"zookeeper-{server.name}.{number}" for number in range(1, server.nodes + 1))
 
 
 def _broker_key(cluster: Cluster, broker: PlacedBroker) -> str:

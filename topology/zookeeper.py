@@ -13,9 +13,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
+NODE_MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+"""Of a node of an ensemble."""
+INIT_TICKS: Final = 20
+"""How long a node may take to fetch what its leader has."""
+SYNC_TICKS: Final = 10
+"""How far a node may lag behind before the others go on without it."""
 TICK_MS: Final = 500
 """Sessions are expired in steps of this."""
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
@@ -53,9 +59,16 @@ class ZooKeeperUnavailable(Exception):
     """This machine has no Java, or PySpark's jars are missing."""
 
 
+class Node(NamedTuple):
+    """Where a node of an ensemble talks to the others."""
+
+    peer_port: int
+    election_port: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedZooKeeper:
-    """One server process to be."""
+    """One server process to be: a server by itself, or a node of an ensemble on one host."""
 
     directory: Path
     """Holds its two config files; the caller writes `files` there."""
@@ -65,6 +78,10 @@ class EmbeddedZooKeeper:
     host: str = "127.0.0.1"
     fsync: bool = True
     """False: a crash of the machine may lose what was acknowledged."""
+    ensemble: tuple[Node, ...] = ()
+    """Every node, this one among them; none for a server by itself."""
+    number: int = 1
+    """Which of the nodes this is, from 1 on."""
 
     @property
     def connect(self) -> str:
@@ -81,8 +98,11 @@ class EmbeddedZooKeeper:
 
     @property
     def files(self) -> Mapping[Path, str]:
-        """Content by path, to be written before the command runs."""
-        return {self.config_file: self._config(), self.logging_file: _LOGGING}
+        """Content by path, to be written before the command runs; the directories are there."""
+        files = {self.config_file: self._config(), self.logging_file: _LOGGING}
+        if self.ensemble:
+            files[self.data_directory / "myid"] = f"{self.number}\n"
+        return files
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -101,12 +121,12 @@ class EmbeddedZooKeeper:
             "-Dzookeeper.jmx.log4j.disable=true",
             "-cp",
             os.pathsep.join(str(path) for path in find_jars()),
-            MAIN_CLASS,
+            NODE_MAIN_CLASS if self.ensemble else MAIN_CLASS,
             str(self.config_file),
         )
 
     def _config(self) -> str:
-        settings = {
+        settings: dict[str, object] = {
             "tickTime": TICK_MS,
             "minSessionTimeout": SESSION_TIMEOUT_MS_MIN,
             "maxSessionTimeout": SESSION_TIMEOUT_MS_MAX,
@@ -119,6 +139,12 @@ class EmbeddedZooKeeper:
             "autopurge.snapRetainCount": SNAPSHOTS_KEPT,
             "autopurge.purgeInterval": 1,
         }
+        if self.ensemble:
+            settings |= {"initLimit": INIT_TICKS, "syncLimit": SYNC_TICKS}
+            settings |= {
+                f"server.{number}": f"{self.host}:{node.peer_port}:{node.election_port}"
+                for number, node in enumerate(self.ensemble, 1)
+            }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 

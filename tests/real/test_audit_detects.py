@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("tampered_demo.py")
 FLIGHTS_MAX = 400
 PRODUCED = FLIGHTS_MAX * len(AIRPORTS)
-RUN_SECONDS_MAX = 240
+RUN_SECONDS_MAX = 600.0
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ def test_the_quickstart_is_three_datacenters_and_an_aggregate() -> None:
     ]
     for cluster in topology.clusters:
         assert cluster.topic_defaults.config["retention.ms"] == "-1"
+    aggregate = topology.cluster("nyc")
+    assert len(aggregate.broker_list) == aggregate.topic_defaults.replication_factor == 3
+    assert aggregate.topic_defaults.config["min.insync.replicas"] == "2"
 
 
 def test_one_broker_is_where_clients_look_first_and_set_for_development() -> None:
@@ -205,6 +208,20 @@ links:
                 "t.yaml:5:70: clusters[1].brokers[0].port: `ports`, with a port for each listener:"
                 " A, B",
             ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 2186}]}\n"
+            "zookeepers: [{name: a, port: 2181, nodes: 3}, {name: b, port: 65530, nodes: 3}]\n",
+            [
+                "t.yaml:5:41: clusters[1].brokers[0].port: a port of its own; 2186 is taken by"
+                " zookeepers[0].port",
+                "t.yaml:6:63: zookeepers[1].port: a port so that the last one of the ensemble,"
+                " 65538, is at most 65535",
+            ],
+        ),
+        (
+            "zookeepers: [{name: a, nodes: 2}]\n",
+            ["t.yaml:5:31: zookeepers[0].nodes: one of 1, 3"],
         ),
         (
             "  - {name: jfk, brokers: [{id: 1, port: 9, log_dirs: [/d1, d2, /d1]}]}\n",

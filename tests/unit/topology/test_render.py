@@ -22,6 +22,9 @@ def state(tmp_path: Path) -> StateDir:
     return StateDir(tmp_path / "state")
 
 
+AGGREGATE = "127.0.0.1:19094,127.0.0.1:19095,127.0.0.1:19096"
+
+
 def deployed(text: str, state: StateDir) -> Deployment:
     return render(parse_topology(text), state, topology_file=Path("t.yaml"))
 
@@ -39,26 +42,27 @@ def quickstart(state: StateDir) -> Deployment:
     return render(load_topology(file), state, topology_file=file)
 
 
-def test_the_quickstart_is_seven_processes(state: StateDir) -> None:
+def test_the_quickstart_is_nine_processes(state: StateDir) -> None:
     deployment = quickstart(state)
+    aggregate = ("broker-nyc-1", "broker-nyc-2", "broker-nyc-3")
     assert {each.key: each.after for each in deployment.daemons} == {
         "zookeeper-zookeeper": (),
         "broker-ewr-1": ("zookeeper-zookeeper",),
         "broker-jfk-1": ("zookeeper-zookeeper",),
         "broker-lga-1": ("zookeeper-zookeeper",),
-        "broker-nyc-1": ("zookeeper-zookeeper",),
-        "mirror-nyc": ("broker-nyc-1",),
-        "aggregator-nyc": ("broker-nyc-1",),
+        **dict.fromkeys(aggregate, ("zookeeper-zookeeper",)),
+        "mirror-nyc": aggregate,
+        "aggregator-nyc": aggregate,
     }
     bootstraps = {each.name: each.bootstrap for each in deployment.clusters}
     assert bootstraps["ewr"] == "127.0.0.1:19091"
-    assert bootstraps["nyc"] == "127.0.0.1:19094"
+    assert bootstraps["nyc"] == AGGREGATE
     assert decode_deployment(encode_deployment(deployment)) == deployment
 
 
 def test_the_quickstart_keeps_to_its_documented_ports(state: StateDir) -> None:
     ports = sorted(port for each in quickstart(state).daemons for _, port in each.ports)
-    assert ports == list(range(19090, 19096))
+    assert ports == list(range(19090, 19098))
 
 
 def test_a_broker_reads_its_settings(state: StateDir) -> None:
@@ -75,7 +79,7 @@ def test_a_broker_reads_its_settings(state: StateDir) -> None:
 def test_a_mirror_worker_reads_its_settings(state: StateDir) -> None:
     daemon = quickstart(state).daemon("mirror-nyc")
     settings = mirror_maker.settings.load_settings(settings_file(daemon))
-    assert (settings.target_alias, settings.target_bootstrap) == ("nyc", "127.0.0.1:19094")
+    assert (settings.target_alias, settings.target_bootstrap) == ("nyc", AGGREGATE)
     assert [(each.name, each.source_alias, each.topics) for each in settings.links] == [
         ("ewr-nyc", "ewr", ("flights",)),
         ("jfk-nyc", "jfk", ("flights",)),
@@ -87,7 +91,7 @@ def test_a_mirror_worker_reads_its_settings(state: StateDir) -> None:
 def test_an_aggregator_reads_its_settings(state: StateDir) -> None:
     daemon = quickstart(state).daemon("aggregator-nyc")
     settings = aggregator.settings.load_settings(settings_file(daemon))
-    assert (settings.aggregate, settings.http_port) == ("nyc", 19095)
+    assert (settings.aggregate, settings.http_port) == ("nyc", 19097)
     assert [(each.name, each.datacenter) for each in settings.links] == [
         ("ewr-nyc", "ewr"),
         ("jfk-nyc", "jfk"),
@@ -103,6 +107,33 @@ def test_the_embedded_zookeeper_gets_its_files(state: StateDir) -> None:
     assert "clientPort=19090" in config
     assert f"dataDir={state.data_dir}" in config
     assert daemon.argv[-1] in daemon.files
+
+
+def test_an_ensemble_is_three_nodes_that_know_each_other(state: StateDir) -> None:
+    deployment = deployed(
+        """\
+name: t
+zookeepers: [{name: main, port: 21810, nodes: 3}]
+clusters:
+  - {name: ewr, brokers: [{id: 1, port: 9092}]}
+""",
+        state,
+    )
+    *nodes, broker = deployment.daemons
+    assert [each.key for each in nodes] == [f"zookeeper-main.{n}" for n in (1, 2, 3)]
+    assert broker.after == tuple(each.key for each in nodes)
+    settings = local_cluster.settings.load_settings(settings_file(broker))
+    hosts = "127.0.0.1:21810,127.0.0.1:21811,127.0.0.1:21812"
+    assert settings.zookeeper_connect == f"{hosts}/ewr"
+    ports = [[port for _, port in each.ports] for each in nodes]
+    assert ports == [[21810, 21813, 21816], [21811, 21814, 21817], [21812, 21815, 21818]]
+    for number, node in enumerate(nodes, 1):
+        (config,) = (text for path, text in node.files.items() if path.endswith(".cfg"))
+        assert f"clientPort={21809 + number}\n" in config
+        for other, (_, peer, election) in enumerate(ports, 1):
+            assert f"server.{other}=127.0.0.1:{peer}:{election}\n" in config
+        assert node.files[str(state.data_dir / node.key / "myid")] == f"{number}\n"
+        assert str(state.data_dir / node.key) in node.directories
 
 
 def test_listeners_racks_and_an_outside_zookeeper(state: StateDir) -> None:

@@ -1,0 +1,123 @@
+"""An embedded ensemble of three ZooKeeper nodes: a cluster goes on without any one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic
+from local_cluster.client.reader import read_topic
+from local_cluster.wire.errors import KafkaError
+from tests.quiet_ports import quiet_ports
+from tests.replicas import IdempotentProducer, all_in_sync, bootstrap, eventually, running_cluster
+from topology.readiness import zookeeper_serves
+from topology.zookeeper import EmbeddedZooKeeper, Node
+
+pytestmark = pytest.mark.real
+
+NODES = 3
+
+
+class Ensemble:
+    """Three nodes on ports that they keep."""
+
+    def __init__(self, directory: Path) -> None:
+        ports = quiet_ports(3 * NODES)
+        nodes = tuple(Node(*ports[index : index + 2]) for index in range(NODES, 3 * NODES, 2))
+        self.servers = [
+            EmbeddedZooKeeper(
+                directory=directory / f"node-{number}",
+                data_directory=directory / f"node-{number}" / "data",
+                port=ports[number - 1],
+                fsync=False,
+                ensemble=nodes,
+                number=number,
+            )
+            for number in range(1, NODES + 1)
+        ]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for index, server in enumerate(self.servers):
+            server.data_directory.mkdir(parents=True)
+            for path, text in server.files.items():
+                path.write_text(text)
+            self.start(index)
+
+    @property
+    def connect(self) -> str:
+        return ",".join(server.connect for server in self.servers)
+
+    def start(self, index: int) -> None:
+        self._processes[index] = subprocess.Popen(
+            self.servers[index].argv, stderr=subprocess.DEVNULL
+        )
+
+    def kill(self, index: int) -> None:
+        self._processes[index].kill()
+        self._processes[index].wait()
+
+    def close(self) -> None:
+        for index in self._processes:
+            self.kill(index)
+
+    async def serves(self, index: int) -> bool:
+        server = self.servers[index]
+        return await zookeeper_serves(server.host, server.port)
+
+    async def leads(self, index: int) -> bool:
+        """Whether a node says that it leads the ensemble."""
+        server = self.servers[index]
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            try:
+                writer.write(b"srvr")
+                return b"Mode: leader" in await reader.read()
+            finally:
+                writer.close()
+        return False
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Iterator[Ensemble]:
+    ensemble = Ensemble(tmp_path / "zookeeper")
+    yield ensemble
+    ensemble.close()
+
+
+async def test_a_cluster_goes_on_without_any_one_node(ensemble: Ensemble, tmp_path: Path) -> None:
+    for index in range(NODES):
+        await eventually(lambda index=index: ensemble.serves(index))  # type: ignore[misc]
+    async with (
+        running_cluster(ensemble.connect, tmp_path, brokers=2) as brokers,
+        KafkaClient(bootstrap(brokers), request_timeout_ms=30_000) as client,
+    ):
+        topic = NewTopic(name="t", partitions=1, replication_factor=2)
+        assert (await client.create_topics([topic]))["t"] is None
+        producer = IdempotentProducer(bootstrap(brokers), "t")
+        await producer.advance(10)
+        leading = [index for index in range(NODES) if await ensemble.leads(index)]
+        assert len(leading) == 1
+        # The leader of the ensemble first, then another node, each back before the next goes.
+        for index in (leading[0], (leading[0] + 1) % NODES):
+            ensemble.kill(index)
+            created = NewTopic(name=f"without-{index}", partitions=1, replication_factor=2)
+
+            async def is_created(created: NewTopic = created) -> bool:
+                with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
+                    await client.create_topics([created])
+                    return created.name in (await client.metadata()).topics
+                return False
+
+            await eventually(is_created)
+            await producer.advance(10)
+            ensemble.start(index)
+            await eventually(lambda index=index: ensemble.serves(index))  # type: ignore[misc]
+        # Sessions live on over the change of nodes, or are made anew: all are members, in sync.
+        await eventually(lambda: all_in_sync(client, "t"))
+        await producer.stop()
+        assert [each.value async for each in read_topic(client, "t")] == producer.acknowledged
