@@ -44,6 +44,7 @@ def open_source(link: LinkSettings) -> ClusterReader:
         link.source_bootstrap,
         client_id="heliograph-aggregator",
         request_timeout_ms=int(GROUP_SECONDS_MAX * 1000),
+        security=link.source_security,
     )
 
 
@@ -117,6 +118,7 @@ class AggregatorService:
             self.settings.bootstrap,
             client_id="heliograph-aggregator",
             request_timeout_ms=REQUEST_TIMEOUT_MS,
+            security=self.settings.security,
         )
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
 
 
@@ -29,6 +30,7 @@ class LinkSettings:
     """Alias of the source cluster: what its topics are prefixed with on the aggregate."""
     source_bootstrap: str
     """`host:port,host:port`; asked only when a group of the source is to be translated."""
+    source_security: ClientSecurity = PLAINTEXT
     names: TopicNames = field(default_factory=TopicNames)
     """What its copies are called here."""
 
@@ -46,6 +48,7 @@ class AggregatorSettings:
     aggregate: str
     """Name of the aggregate cluster."""
     bootstrap: str
+    security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...] = ()
     http_host: str = "127.0.0.1"
     http_port: int = 0

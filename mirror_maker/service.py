@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from local_cluster.client.group import GroupFencedError
+from local_cluster.client.security import ClientSecurity
 
 from .context import LinkContext
 from .directory import Directory
@@ -48,9 +49,9 @@ class MirrorService:
         self._clock: Clock = SystemClock()
         self._random = Random()
         self._clients: list[MirrorClient] = []
-        self._sink = self._client(settings.target_bootstrap, "ask")
-        self._sink_data = self._client(settings.target_bootstrap, "produce")
-        self._group = WorkerGroup(settings, self._client(settings.target_bootstrap, "group"))
+        self._sink = self._target_client("ask")
+        self._sink_data = self._target_client("produce")
+        self._group = WorkerGroup(settings, self._target_client("group"))
         self._senders = Senders(self._sink_data, settings.limits)
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSync] = {}
@@ -120,8 +121,15 @@ class MirrorService:
 
     # -- parts ----------------------------------------------------------------------------------
 
-    def _client(self, bootstrap: str, role: str) -> MirrorClient:
-        client = MirrorClient(bootstrap, client_id=self._client_id(role))
+    def _target_client(self, role: str) -> MirrorClient:
+        settings = self._settings
+        return self._client(settings.target_bootstrap, settings.target_security, role)
+
+    def _source_client(self, link: LinkSettings, role: str) -> MirrorClient:
+        return self._client(link.source_bootstrap, link.source_security, f"{link.name}-{role}")
+
+    def _client(self, bootstrap: str, security: ClientSecurity, role: str) -> MirrorClient:
+        client = MirrorClient(bootstrap, client_id=self._client_id(role), security=security)
         self._clients.append(client)
         return client
 
@@ -139,7 +147,7 @@ class MirrorService:
             clock=self._clock,
             random=self._random,
         )
-        source = self._client(link.source_bootstrap, f"{link.name}-ask")
+        source = self._source_client(link, "ask")
         context = LinkContext(
             settings=link,
             limits=settings.limits,
@@ -161,14 +169,14 @@ class MirrorService:
         )
         worker = LinkWorker(
             context,
-            self._client(link.source_bootstrap, f"{link.name}-poll"),
+            self._source_client(link, "poll"),
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,
         )
         if link.translates_groups:
             # Questions about groups may wait for a coordinator; they have connections of their own.
-            groups = self._client(link.source_bootstrap, f"{link.name}-groups")
+            groups = self._source_client(link, "groups")
             mm2_topics = None
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)

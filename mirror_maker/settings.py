@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
+
 from .formats.naming import TopicNames
 from .trouble import Policies
 
@@ -44,6 +46,7 @@ class LinkSettings:
     name: Name
     source_alias: Name
     source_bootstrap: str
+    source_security: ClientSecurity = PLAINTEXT
     topics: tuple[Pattern, ...] = (".*",)
     """Full-match regular expressions; an empty list selects nothing."""
     topics_exclude: tuple[Pattern, ...] = TOPICS_EXCLUDE_DEFAULT
@@ -134,6 +137,7 @@ class MirrorSettings:
     """Unique among the workers of a target, and the same after a restart."""
     target_alias: Name
     target_bootstrap: str
+    target_security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...]
     ready_file: str
     """JSON {"pid", "state", "http_host", "http_port"}, there once the worker takes part."""

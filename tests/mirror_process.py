@@ -18,6 +18,7 @@ from aiohttp import ClientError, ClientSession
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, map_topic_name
@@ -38,6 +39,9 @@ class MirrorProcess:
 
     def log_text(self) -> str:
         return (self.directory / "mirror.log").read_text(errors="replace")
+
+    def settings_text(self) -> str:
+        return (self.directory / "settings.json").read_text()
 
     async def start(self) -> None:
         """Start and wait until it takes part in its group."""
@@ -119,6 +123,7 @@ async def mirror(
     worker_id: str = "w1",
     link: str = "a-b",
     session_timeout_ms: int = 6_000,
+    target_security: ClientSecurity = PLAINTEXT,
     **link_settings: Any,
 ) -> AsyncIterator[MirrorProcess]:
     """A worker with one link from alias `a` to alias `b`, started; killed at the end."""
@@ -128,6 +133,7 @@ async def mirror(
         worker_id=worker_id,
         target_alias="b",
         target_bootstrap=target_bootstrap,
+        target_security=target_security,
         links=(
             LinkSettings(
                 name=link,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from topology.collisions import find_collisions
 from topology.kafka_configs import check_configs
@@ -93,6 +94,9 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
         if cluster.effective_kind == "external":
             yield from _check_external(cluster, here)
             continue
+        if "security" in cluster.model_fields_set:
+            expected = "absent: our own brokers have no security yet, only external clusters do"
+            yield Finding((*here, "security"), expected, at_key=True)
         if not cluster.brokers:
             yield Finding((*here, "brokers"), "a list of brokers or a count", at_key=True)
         yield from _check_listeners(cluster, here)
@@ -142,6 +146,10 @@ def _check_external(cluster: Cluster, here: Location) -> Iterator[Finding]:
     if cluster.kind == "aggregate":
         expected = "kind external where `external` names a Kafka; add `aggregator` if it is one"
         yield Finding((*here, "kind"), expected)
+    try:
+        cluster.security.client(Path())
+    except ValueError as error:
+        yield Finding((*here, "security"), str(error), at_key=True)
     for key in ("zookeeper", "listeners", "brokers", "flush", "topic_defaults", "config"):
         if key in cluster.model_fields_set:
             expected = "absent: nothing is started for an external cluster"

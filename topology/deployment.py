@@ -11,7 +11,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
+
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 FORMAT_VERSION = 1
 """Version of `deployment.json`; another one is refused."""
@@ -75,6 +79,7 @@ class ClusterView:
     kind: Kind
     datacenter: str
     bootstrap: str
+    security: ClientSecurity = PLAINTEXT
     brokers: tuple[BrokerView, ...] = ()
     aggregator: str | None = None
     """Key of the aggregator's daemon, where there is one."""
@@ -152,4 +157,9 @@ def decode_daemon(each: dict[str, Any]) -> Daemon:
 
 
 def _cluster(each: dict[str, Any]) -> ClusterView:
-    return ClusterView(**{**each, "brokers": tuple(BrokerView(**b) for b in each["brokers"])})
+    brokers = tuple(BrokerView(**b) for b in each["brokers"])
+    security = _SECURITY.validate_python(each.get("security", {}))
+    return ClusterView(**{**each, "brokers": brokers, "security": security})
+
+
+_SECURITY: Final = TypeAdapter(ClientSecurity)

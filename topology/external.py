@@ -23,7 +23,7 @@ def external_brokers(deployment: Deployment) -> dict[str, list[dict[str, Any]]]:
 
 
 async def _ask_all(clusters: list[ClusterView]) -> dict[str, list[dict[str, Any]]]:
-    answers = await asyncio.gather(*(_ask(each.bootstrap) for each in clusters))
+    answers = await asyncio.gather(*(_ask(each) for each in clusters))
     return {
         cluster.name: answer
         for cluster, answer in zip(clusters, answers, strict=True)
@@ -31,11 +31,13 @@ async def _ask_all(clusters: list[ClusterView]) -> dict[str, list[dict[str, Any]
     }
 
 
-async def _ask(bootstrap: str) -> list[dict[str, Any]] | None:
+async def _ask(cluster: ClusterView) -> list[dict[str, Any]] | None:
     try:
         async with (
             asyncio.timeout(ANSWER_TIMEOUT_S),
-            KafkaClient(bootstrap, client_id="heliograph-status") as client,
+            KafkaClient(
+                cluster.bootstrap, client_id="heliograph-status", security=cluster.security
+            ) as client,
         ):
             metadata = await client.metadata([])
     except (KafkaError, OSError, TimeoutError):

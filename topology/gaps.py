@@ -27,9 +27,11 @@ def read_gaps(deployment: Deployment) -> list[JsonObject]:
 async def _read_all(deployment: Deployment) -> list[JsonObject]:
     gaps: list[JsonObject] = []
     for link in deployment.links:
-        bootstrap = deployment.cluster(link.target).bootstrap
+        target = deployment.cluster(link.target)
         try:
-            async with KafkaClient(bootstrap, client_id="heliograph-gaps") as client:
+            async with KafkaClient(
+                target.bootstrap, client_id="heliograph-gaps", security=target.security
+            ) as client:
                 journal = await _read(client, gaps_topic_name(link.name))
         except (KafkaError, MapFormatError) as error:
             raise GapsUnreadable(f"link {link.name}, journal on {link.target}: {error}") from error

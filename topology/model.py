@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
@@ -23,6 +24,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from local_cluster.client.security import ClientSecurity, Secret
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
 from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 
@@ -240,6 +242,59 @@ class HttpEndpoint(Entry):
     """Port; 0 picks a free one, which `heliograph status` shows."""
 
 
+class SecretPlace(Entry):
+    """Where a secret is: a file or an environment variable, never the secret itself."""
+
+    file: Annotated[str, Field(min_length=1)] | None = None
+    """File that holds it; a relative path starts where the topology file is."""
+    env: Annotated[str, Field(min_length=1)] | None = None
+    """Environment variable that holds it, of the process that `up` starts."""
+
+
+class Security(Entry):
+    """How to talk to an existing Kafka."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Kafka's name of the protocol."""
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    """SASL mechanism."""
+    username: Annotated[str, Field(min_length=1)] | None = None
+    """Name to log in with."""
+    password: SecretPlace | None = None
+    """Where its password is."""
+    ca_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM of the authorities that brokers' certificates may be signed by; default: the system's."""
+    certificate_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM of this side's certificate, where brokers ask for one."""
+    key_file: Annotated[str, Field(min_length=1)] | None = None
+    """PEM of its private key; default: in `certificate_file`."""
+    key_password: SecretPlace | None = None
+    """Where the password of the key is, if it has one."""
+    check_hostname: bool = True
+    """Whether a broker's certificate must name the host that was dialled."""
+
+    def client(self, directory: Path) -> ClientSecurity:
+        """The same for a client; relative paths start at `directory`. Raises ValueError."""
+
+        def path(name: str | None) -> str | None:
+            return None if name is None else str(directory / name)
+
+        def secret(place: SecretPlace | None) -> Secret | None:
+            return None if place is None else Secret(file=path(place.file), env=place.env)
+
+        return ClientSecurity(
+            protocol=self.protocol,
+            mechanism=self.mechanism,
+            username=self.username,
+            password=secret(self.password),
+            ca_file=path(self.ca_file),
+            certificate_file=path(self.certificate_file),
+            key_file=path(self.key_file),
+            key_password=secret(self.key_password),
+            check_hostname=self.check_hostname,
+        )
+
+
 class Cluster(Entry):
     """A broker cluster of one datacenter, an aggregate, or an existing Kafka."""
 
@@ -252,6 +307,8 @@ class Cluster(Entry):
     that runs already."""
     external: Bootstrap | None = None
     """Bootstrap addresses of an existing Kafka; nothing is started for it."""
+    security: Security = Security()
+    """How to talk to it."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
     listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]

@@ -5,12 +5,13 @@ Each daemon is given a frozen settings object as a JSON file; none reads the top
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aggregator.settings import AggregatorSettings
 from aggregator.settings import LinkSettings as AggregatorLink
 from aggregator.settings import render_settings as aggregator_json
+from local_cluster.client.security import ClientSecurity
 from local_cluster.settings import BrokerSettings
 from local_cluster.settings import Listener as BrokerListener
 from local_cluster.settings import dump_settings as broker_json
@@ -32,21 +33,26 @@ from topology.process import python_command
 from topology.state import StateDir
 from topology.zookeeper import EmbeddedZooKeeper, Node
 
+Securities = Mapping[str, ClientSecurity]
+"""How to talk to each cluster, by its name."""
+
 
 def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deployment:
     """The deployment of a topology in a state directory. Raises ZooKeeperUnavailable."""
+    directory = topology_file.absolute().parent
+    security = {each.name: each.security.client(directory) for each in topology.clusters}
     own = [each for each in topology.clusters if each.effective_kind != "external"]
     daemons = [
         *_zookeepers(topology, own, state),
         *(_broker(topology, each, broker, state) for each in own for broker in each.broker_list),
-        *_mirrors(topology, state),
-        *_aggregators(topology, state),
+        *_mirrors(topology, state, security),
+        *_aggregators(topology, state, security),
     ]
     return Deployment(
         name=topology.name,
         topology_file=str(topology_file.absolute()),
         daemons=tuple(daemons),
-        clusters=tuple(_cluster_view(each) for each in topology.clusters),
+        clusters=tuple(_cluster_view(each, security[each.name]) for each in topology.clusters),
         links=tuple(
             LinkView(
                 name=link.effective_name,
@@ -70,7 +76,7 @@ def bootstrap_of(cluster: Cluster) -> str:
     )
 
 
-def _cluster_view(cluster: Cluster) -> ClusterView:
+def _cluster_view(cluster: Cluster, security: ClientSecurity) -> ClusterView:
     first = cluster.listeners[0]
     brokers = tuple(
         BrokerView(
@@ -86,6 +92,7 @@ def _cluster_view(cluster: Cluster) -> ClusterView:
         kind=cluster.effective_kind,
         datacenter=cluster.effective_datacenter,
         bootstrap=bootstrap_of(cluster),
+        security=security,
         brokers=brokers,
         aggregator=_aggregator_key(cluster) if _has_aggregator(cluster) else None,
     )
@@ -189,7 +196,7 @@ def _broker(topology: Topology, cluster: Cluster, broker: PlacedBroker, state: S
     )
 
 
-def _mirrors(topology: Topology, state: StateDir) -> Iterator[Daemon]:
+def _mirrors(topology: Topology, state: StateDir, security: Securities) -> Iterator[Daemon]:
     """One worker for each cluster that links write into."""
     targets: dict[str, list[Link]] = {}
     for link in topology.links:
@@ -202,7 +209,8 @@ def _mirrors(topology: Topology, state: StateDir) -> Iterator[Daemon]:
             worker_id=f"{topology.name}-{name}",
             target_alias=name,
             target_bootstrap=bootstrap_of(target),
-            links=tuple(_mirror_link(topology, link) for link in links),
+            target_security=security[name],
+            links=tuple(_mirror_link(topology, link, security) for link in links),
             ready_file=ready_file,
             http_host=target.mirror.host,
             http_port=target.mirror.port,
@@ -221,12 +229,13 @@ def _mirrors(topology: Topology, state: StateDir) -> Iterator[Daemon]:
         )
 
 
-def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
+def _mirror_link(topology: Topology, link: Link, security: Securities) -> MirrorLink:
     topics = link.topic_filter
     return MirrorLink(
         name=link.effective_name,
         source_alias=link.source,
         source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+        source_security=security[link.source],
         topics=tuple(topics.include),
         topics_exclude=tuple(topics.exclude),
         replication_factor=link.settings.replication_factor,
@@ -242,7 +251,7 @@ def _mirror_link(topology: Topology, link: Link) -> MirrorLink:
     )
 
 
-def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
+def _aggregators(topology: Topology, state: StateDir, security: Securities) -> Iterator[Daemon]:
     for cluster in topology.clusters:
         if not _has_aggregator(cluster):
             continue
@@ -254,6 +263,7 @@ def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
                 datacenter=topology.cluster(link.source).effective_datacenter,
                 source=link.source,
                 source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+                source_security=security[link.source],
                 names=link.topic_names,
             )
             for link in topology.links
@@ -263,6 +273,7 @@ def _aggregators(topology: Topology, state: StateDir) -> Iterator[Daemon]:
         settings = AggregatorSettings(
             aggregate=cluster.name,
             bootstrap=bootstrap_of(cluster),
+            security=security[cluster.name],
             links=tuple(links),
             http_host=endpoint.host if endpoint is not None else "127.0.0.1",
             http_port=endpoint.port if endpoint is not None else 0,

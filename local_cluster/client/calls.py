@@ -27,6 +27,7 @@ from local_cluster.wire.messages import Fields, get
 
 from .connection import Connection, connect
 from .model import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from .security import PLAINTEXT, ClientSecurity
 
 RETRY_SECONDS_MAX: Final = 20.0
 """How long an admin call follows a moving controller or coordinator."""
@@ -53,12 +54,14 @@ class ClusterCalls:
         *,
         client_id: str = "heliograph",
         request_timeout_ms: int = 30_000,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self._bootstrap = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
         if not self._bootstrap:
             raise ValueError("bootstrap names no address")
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
+        self._security = security
         self._connections: dict[int, Connection] = {}
         self._dialing: dict[int, asyncio.Lock] = {}
         self._brokers: dict[int, BrokerAddress] = {}
@@ -238,7 +241,11 @@ class ClusterCalls:
 
     async def _dial(self, host: str, port: int) -> Connection:
         return await connect(
-            host, port, client_id=self._client_id, timeout_ms=self._request_timeout_ms
+            host,
+            port,
+            client_id=self._client_id,
+            timeout_ms=self._request_timeout_ms,
+            security=self._security,
         )
 
     async def _bounded(self, connection: Connection, sent: Any, timeout_ms: int | None) -> Any:

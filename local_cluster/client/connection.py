@@ -20,6 +20,9 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 
+from .sasl import authenticate
+from .security import PLAINTEXT, ClientSecurity, SecurityError
+
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 IN_FLIGHT_MAX: Final = 1000
 CLIENT_SOFTWARE_NAME: Final = "heliograph"
@@ -202,6 +205,7 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.SYNC_GROUP: 5,
     ApiKey.DESCRIBE_GROUPS: 6,
     ApiKey.LIST_GROUPS: 4,
+    ApiKey.SASL_HANDSHAKE: 1,
     ApiKey.API_VERSIONS: 3,
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 5,
@@ -213,16 +217,21 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.END_TXN: 5,
     ApiKey.WRITE_TXN_MARKERS: 2,
     ApiKey.TXN_OFFSET_COMMIT: 5,
+    ApiKey.DESCRIBE_ACLS: 3,
+    ApiKey.CREATE_ACLS: 3,
+    ApiKey.DELETE_ACLS: 3,
     ApiKey.DESCRIBE_CONFIGS: 4,
     ApiKey.ALTER_CONFIGS: 2,
     ApiKey.DESCRIBE_LOG_DIRS: 5,
     ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.SASL_AUTHENTICATE: 2,
     ApiKey.DELETE_GROUPS: 2,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.ELECT_LEADERS: 2,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 1,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
     ApiKey.OFFSET_DELETE: 0,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
     ApiKey.DESCRIBE_CLUSTER: 2,
     ApiKey.DESCRIBE_PRODUCERS: 0,
     ApiKey.DESCRIBE_TRANSACTIONS: 0,
@@ -232,17 +241,38 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
 """The newest version that this client speaks, where newer ones change the shape of the fields."""
 
 
-async def connect(host: str, port: int, *, client_id: str, timeout_ms: int) -> Connection:
-    """Open a connection and negotiate versions.
+async def connect(
+    host: str,
+    port: int,
+    *,
+    client_id: str,
+    timeout_ms: int,
+    security: ClientSecurity = PLAINTEXT,
+) -> Connection:
+    """Open a connection, negotiate versions, and prove who this is where that is asked for.
 
-    Raises KafkaError(network_exception) where that takes longer than `timeout_ms` or fails.
+    Raises KafkaError: network_exception where that takes longer than `timeout_ms` or fails,
+    sasl_authentication_failed where the name is refused.
     """
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            _, connection = await loop.create_connection(lambda: Connection(client_id), host, port)
+            tls = security.tls_context()
+            _, connection = await loop.create_connection(
+                lambda: Connection(client_id),
+                host,
+                port,
+                ssl=tls,
+                server_hostname=host if tls is not None else None,
+            )
             await connection.negotiate()
+            if security.uses_sasl:
+                await authenticate(connection, security)
+    except SecurityError as error:
+        if connection is not None:
+            connection.abort("not authenticated")
+        raise KafkaError(ErrorCode.sasl_authentication_failed, str(error)) from error
     except (OSError, TimeoutError) as error:
         if connection is not None:
             connection.abort("negotiation took too long")

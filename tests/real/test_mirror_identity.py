@@ -17,6 +17,7 @@ from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from tests.cluster import running_broker
 from tests.mirror_process import MirrorProcess, read_records
+from tests.producing import produce_to
 from tests.real.test_mirror_kill import create
 
 pytestmark = pytest.mark.real
@@ -38,7 +39,6 @@ class BothWays:
     async def produce(self, count: int) -> None:
         """Both sides write, as an idempotent producer does and as an old one does."""
         for name, client in self.clients.items():
-            leader = (await client.metadata(["orders"])).topics["orders"].partitions[0].leader
             for idempotent in (True, False):
                 start = len(self.born[name])
                 values = [f"{name} {n}".encode() for n in range(start, start + count // 2)]
@@ -51,8 +51,7 @@ class BothWays:
                         "producer_epoch": producer_epoch,
                         "base_sequence": 0,
                     }
-                answer = (await client.produce(leader, {AT: encode_batch(records, **producer)}))[AT]
-                assert not answer.error, answer
+                await produce_to(client, AT, encode_batch(records, **producer))
                 self.born[name] += values
 
     async def until_complete(self) -> None:

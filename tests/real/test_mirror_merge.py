@@ -19,6 +19,7 @@ from spark_global.tables import RECORDS_TABLE
 from spark_global.views import Aggregate, load_table
 from tests.cluster import running_broker
 from tests.mirror_process import MirrorProcess, read_map, read_records
+from tests.producing import produce_to
 from tests.real.test_mirror_kill import create
 
 pytestmark = pytest.mark.real
@@ -35,14 +36,12 @@ async def produce(
     """Some batches into every partition of a datacenter's topic."""
     for index in range(PARTITIONS[name]):
         at = TopicPartition("orders", index)
-        leader = (await client.metadata(["orders"])).topics["orders"].partitions[index].leader
         for batch in range(BATCHES):
             records = [
                 NewRecord(1_000, None, f"{name} {index} {start + batch * PER_BATCH + n}".encode())
                 for n in range(PER_BATCH)
             ]
-            answer = (await client.produce(leader, {at: encode_batch(records)}))[at]
-            assert not answer.error, answer
+            await produce_to(client, at, encode_batch(records))
             born[at] = born.get(at, 0) + PER_BATCH
 
 

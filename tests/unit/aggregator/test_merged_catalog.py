@@ -7,13 +7,15 @@ from aggregator.settings import LinkSettings
 from mirror_maker.formats.naming import TopicNames
 
 
-def _link(source: str, datacenter: str | None = None, **more: TopicNames) -> LinkSettings:
+def _link(
+    source: str, datacenter: str | None = None, names: TopicNames | None = None
+) -> LinkSettings:
     return LinkSettings(
         name=f"{source}-nyc",
         datacenter=datacenter or source,
         source=source,
         source_bootstrap="127.0.0.1:1",
-        **more,
+        names=names or TopicNames(),
     )
 
 

@@ -121,8 +121,8 @@ links:
         "t.yaml:2:1: zookeper: unknown key; expected one of clusters, links, name, zookeepers;"
         " did you mean 'zookeepers'?",
         "t.yaml:6:5: clusters[0].broker: unknown key; expected one of aggregator, brokers,"
-        " config, datacenter, external, flush, kind, listeners, mirror, name, topic_defaults,"
-        " zookeeper; did you mean 'brokers'?",
+        " config, datacenter, external, flush, kind, listeners, mirror, name, security,"
+        " topic_defaults, zookeeper; did you mean 'brokers'?",
         "t.yaml:7:29: clusters[0].brokers[0].port: a whole number, not '9092'",
         "t.yaml:7:43: clusters[0].brokers[1].id: a unique broker id; 1 is taken by"
         " clusters[0].brokers[0].id",

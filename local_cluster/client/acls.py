@@ -1,0 +1,182 @@
+"""ACLs of a cluster: listed, made, taken away.
+
+The numbers are Kafka's (ResourceType, PatternType, AclOperation, AclPermissionType).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import KafkaError
+
+from .calls import ClusterCalls
+
+ACLS_PER_REQUEST_MAX: Final = 1_000
+
+
+class ResourceType(IntEnum):
+    """What an ACL is about."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class PatternType(IntEnum):
+    """How an ACL names it."""
+
+    ANY = 1
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What may be done to it."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Permission(IntEnum):
+    """Whether it is allowed."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One binding; the numbers may be newer than the enumerations here."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def __str__(self) -> str:
+        named = (
+            _name(Permission, self.permission),
+            self.principal,
+            f"from {self.host}",
+            _name(Operation, self.operation),
+            _name(ResourceType, self.resource_type),
+            f"{self.resource_name!r}",
+            _name(PatternType, self.pattern_type),
+        )
+        return " ".join(named)
+
+
+def _name(kind: type[IntEnum], value: int) -> str:
+    return kind(value).name if value in {int(known) for known in kind} else str(value)
+
+
+async def describe_acls(client: ClusterCalls, resource_type: int = ResourceType.ANY) -> set[Acl]:
+    """Every ACL about such resources.
+
+    Raises KafkaError: security_disabled where the cluster has no authorizer.
+    """
+    response = await client.call(
+        ApiKey.DESCRIBE_ACLS,
+        {
+            "resource_type_filter": int(resource_type),
+            "resource_name_filter": None,
+            "pattern_type_filter": int(PatternType.ANY),
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": int(Operation.ANY),
+            "permission_type": int(Permission.ANY),
+        },
+    )
+    if response.error_code:
+        raise KafkaError(response.error_code, response.error_message or "DescribeAcls")
+    return {
+        Acl(
+            int(resource.resource_type),
+            resource.resource_name,
+            int(resource.pattern_type),
+            entry.principal,
+            entry.host,
+            int(entry.operation),
+            int(entry.permission_type),
+        )
+        for resource in response.resources
+        for entry in resource.acls
+    }
+
+
+async def create_acls(client: ClusterCalls, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
+    """Make them; per ACL None or why not. One that is there already is made again without harm."""
+    results: dict[Acl, KafkaError | None] = {}
+    for start in range(0, len(acls), ACLS_PER_REQUEST_MAX):
+        chunk = acls[start : start + ACLS_PER_REQUEST_MAX]
+        response = await client.call_controller(
+            ApiKey.CREATE_ACLS,
+            {
+                "creations": [
+                    {
+                        "resource_type": int(acl.resource_type),
+                        "resource_name": acl.resource_name,
+                        "resource_pattern_type": int(acl.pattern_type),
+                        "principal": acl.principal,
+                        "host": acl.host,
+                        "operation": int(acl.operation),
+                        "permission_type": int(acl.permission),
+                    }
+                    for acl in chunk
+                ]
+            },
+        )
+        for acl, entry in zip(chunk, response.results, strict=True):
+            results[acl] = _error(entry)
+    return results
+
+
+async def delete_acls(client: ClusterCalls, acls: Sequence[Acl]) -> dict[Acl, KafkaError | None]:
+    """Take exactly these away; per ACL None or why not."""
+    results: dict[Acl, KafkaError | None] = {}
+    for start in range(0, len(acls), ACLS_PER_REQUEST_MAX):
+        chunk = acls[start : start + ACLS_PER_REQUEST_MAX]
+        response = await client.call_controller(
+            ApiKey.DELETE_ACLS,
+            {
+                "filters": [
+                    {
+                        "resource_type_filter": int(acl.resource_type),
+                        "resource_name_filter": acl.resource_name,
+                        "pattern_type_filter": int(acl.pattern_type),
+                        "principal_filter": acl.principal,
+                        "host_filter": acl.host,
+                        "operation": int(acl.operation),
+                        "permission_type": int(acl.permission),
+                    }
+                    for acl in chunk
+                ]
+            },
+        )
+        for acl, entry in zip(chunk, response.filter_results, strict=True):
+            failed = next((found for found in entry.matching_acls if found.error_code), entry)
+            results[acl] = _error(failed)
+    return results
+
+
+def _error(entry: object) -> KafkaError | None:
+    code = getattr(entry, "error_code", 0)
+    return KafkaError(code, getattr(entry, "error_message", None) or "") if code else None

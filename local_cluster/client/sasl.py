@@ -1,0 +1,57 @@
+"""Proving one's name on a fresh connection: SaslHandshake, then SaslAuthenticate (KIP-43, KIP-152).
+
+Where a broker limits sessions (`connections.max.reauth.ms`, KIP-368), it closes the connection at
+the end of one, and the next connection authenticates anew; a session is not prolonged.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Protocol
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import Fields
+
+from .scram import ScramClient, ScramError
+from .security import ClientSecurity
+
+
+class Caller(Protocol):
+    """A connection that has negotiated its versions."""
+
+    async def call(self, api: ApiKey, fields: Fields, version_max: int | None) -> Any: ...
+
+
+async def authenticate(connection: Caller, security: ClientSecurity) -> None:
+    """Prove the name that `security` gives. Raises KafkaError, SecurityError."""
+    assert security.mechanism is not None
+    assert security.username is not None
+    assert security.password is not None
+    password = security.password.read()
+    answer = await connection.call(
+        ApiKey.SASL_HANDSHAKE, {"mechanism": security.mechanism}, version_max=1
+    )
+    if answer.error_code:
+        offered = ", ".join(answer.mechanisms)
+        raise KafkaError(
+            answer.error_code, f"{security.mechanism} is refused; the broker has {offered}"
+        )
+    if security.mechanism == "PLAIN":
+        await _send(connection, f"\0{security.username}\0{password}".encode())
+        return
+    scram = ScramClient(security.mechanism, security.username, password, secrets.token_urlsafe(24))
+    try:
+        server_first = await _send(connection, scram.first())
+        scram.verify(await _send(connection, scram.final(server_first)))
+    except ScramError as error:
+        raise KafkaError(
+            ErrorCode.sasl_authentication_failed, f"as {security.username}: {error}"
+        ) from error
+
+
+async def _send(connection: Caller, message: bytes) -> bytes:
+    answer = await connection.call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message}, version_max=2)
+    if answer.error_code:
+        raise KafkaError(answer.error_code, answer.error_message or "not authenticated")
+    return bytes(answer.auth_bytes)

@@ -1,0 +1,115 @@
+"""How a client proves who it is and whom it talks to: TLS, and SASL's PLAIN and SCRAM.
+
+Settings name where secrets are, in a file or in an environment variable, and never hold them: so
+they can lie on disk, be compared and be shown. A secret is read at every new connection, so that
+a new password needs no restart.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
+
+SECRET_BYTES_MAX: Final = 64 * 1024
+_STRICT: Final = ConfigDict(extra="forbid")
+
+
+class SecurityError(Exception):
+    """A secret or a certificate cannot be read; the message does not hold it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """Where a secret is: one of the two."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    file: str | None = None
+    """Path of a file that holds it; one line end behind it does not count."""
+    env: str | None = None
+    """Name of an environment variable that holds it."""
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (self.env is None):
+            raise ValueError("either `file` or `env`")
+
+    def read(self) -> str:
+        """The secret itself. Raises SecurityError."""
+        if self.env is not None:
+            value = os.environ.get(self.env)
+            if value is None:
+                raise SecurityError(f"environment variable {self.env} is not set")
+            return value
+        assert self.file is not None
+        try:
+            with Path(self.file).open("rb") as file:
+                content = file.read(SECRET_BYTES_MAX).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SecurityError(f"secret in {self.file}: {error}") from error
+        return content.removesuffix("\n").removesuffix("\r")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSecurity:
+    """How to talk to one cluster; the default is plain text without a name."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    username: str | None = None
+    password: Secret | None = None
+    ca_file: str | None = None
+    """PEM of the authorities that may have signed the brokers' certificates; default: the
+    system's."""
+    certificate_file: str | None = None
+    """PEM of this side's certificate, where brokers ask for one."""
+    key_file: str | None = None
+    """PEM of its private key; default: in `certificate_file` too."""
+    key_password: Secret | None = None
+    check_hostname: bool = True
+    """Whether the certificate must name the host that was dialled."""
+
+    def __post_init__(self) -> None:
+        credential = (self.mechanism, self.username, self.password)
+        if self.uses_sasl and None in credential:
+            raise ValueError(f"{self.protocol} needs `mechanism`, `username` and `password`")
+        if not self.uses_sasl and credential != (None, None, None):
+            raise ValueError(f"{self.protocol} has no use for a name and a password")
+        files = (self.ca_file, self.certificate_file, self.key_file, self.key_password)
+        if not self.uses_tls and files != (None, None, None, None):
+            raise ValueError(f"{self.protocol} has no use for certificates and keys")
+        if self.certificate_file is None and (self.key_file or self.key_password):
+            raise ValueError("a key needs its `certificate_file`")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """The context of a new connection; None for plain text. Raises SecurityError."""
+        if not self.uses_tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.check_hostname = self.check_hostname
+            if self.certificate_file is not None:
+                password = self.key_password.read() if self.key_password else ""
+                # A function, or OpenSSL would ask the terminal for the password of a locked key.
+                context.load_cert_chain(self.certificate_file, self.key_file, lambda: password)
+        except (OSError, ValueError) as error:
+            raise SecurityError(f"certificates and keys: {error}") from error
+        return context
+
+
+PLAINTEXT: Final = ClientSecurity()

@@ -1,0 +1,154 @@
+"""A real Apache Kafka that asks who comes: SASL over TLS on one port, ACLs on what may be done.
+
+Its second port is plain text, where everybody is `User:ANONYMOUS`, a super user: for the tests.
+The certificate is made with the JDK's keytool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+
+from local_cluster.client.acls import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    create_acls,
+)
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.scram import HASHES, salted_password
+from local_cluster.client.security import ClientSecurity, Secret
+from local_cluster.wire.api import ApiKey
+from tests.kafka_from_maven import KafkaProcess
+from tests.quiet_ports import quiet_ports
+
+STORE_PASSWORD: Final = "of-the-store"
+PASSWORD: Final = "of-the-user, with=signs"
+ITERATIONS: Final = 4096
+_SCRAM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_LOGIN: Final = "org.apache.kafka.common.security"
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+@dataclass
+class SecureKafka:
+    """The broker, its certificate, and where its users' password lies."""
+
+    kafka: KafkaProcess
+    secure_port: int
+    ca_file: Path
+    password_file: Path
+
+    @property
+    def plain_bootstrap(self) -> str:
+        return self.kafka.bootstrap
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.secure_port}"
+
+    def security(self, username: str, mechanism: Mechanism = "SCRAM-SHA-512") -> ClientSecurity:
+        return ClientSecurity(
+            protocol="SASL_SSL",
+            mechanism=mechanism,
+            username=username,
+            password=Secret(file=str(self.password_file)),
+            ca_file=str(self.ca_file),
+        )
+
+    async def add_user(self, admin: KafkaClient, name: str) -> None:
+        """A user of both SCRAM mechanisms; PLAIN knows only `plain-user`."""
+        for mechanism, hash_name in HASHES.items():
+            salt = os.urandom(16)
+            credential = {
+                "name": name,
+                "mechanism": _SCRAM_NUMBERS[mechanism],
+                "iterations": ITERATIONS,
+                "salt": salt,
+                "salted_password": salted_password(hash_name, PASSWORD, salt, ITERATIONS),
+            }
+            answer = await admin.call_controller(
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+                {"deletions": [], "upsertions": [credential]},
+            )
+            assert not any(result.error_code for result in answer.results), answer
+
+    async def allow(
+        self,
+        admin: KafkaClient,
+        user: str,
+        resource: ResourceType,
+        name: str,
+        operations: Sequence[Operation],
+        pattern: PatternType = PatternType.LITERAL,
+    ) -> None:
+        acls = [
+            Acl(resource, name, pattern, f"User:{user}", "*", operation, Permission.ALLOW)
+            for operation in operations
+        ]
+        refused = {acl: error for acl, error in (await create_acls(admin, acls)).items() if error}
+        assert not refused, refused
+
+
+@contextlib.asynccontextmanager
+async def running_secure_kafka(directory: Path) -> AsyncIterator[SecureKafka]:
+    """A Kafka on free ports, killed at the end; skips the test where it cannot be had."""
+    if shutil.which("keytool") is None:
+        pytest.skip("no keytool on this machine")
+    directory.mkdir(parents=True, exist_ok=True)
+    ca_file = await asyncio.to_thread(_make_certificate, directory)
+    password_file = directory / "password"
+    password_file.write_text(PASSWORD + "\n")
+    port, controller_port, secure_port = quiet_ports(3)
+    plain = f'{_LOGIN}.plain.PlainLoginModule required user_plain-user="{PASSWORD}";'
+    scram = f"{_LOGIN}.scram.ScramLoginModule required;"
+    config = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure_port},"
+        f"CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{secure_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        "SECURE:SASL_SSL",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.name.secure.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.secure.plain.sasl.jaas.config": plain,
+        "listener.name.secure.scram-sha-256.sasl.jaas.config": scram,
+        "listener.name.secure.scram-sha-512.sasl.jaas.config": scram,
+        "ssl.keystore.location": str(directory / "store.p12"),
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.password": STORE_PASSWORD,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    kafka = KafkaProcess(directory, port, controller_port, config)
+    try:
+        await kafka.start()
+        yield SecureKafka(kafka, secure_port, ca_file, password_file)
+    finally:
+        await kafka.kill()
+
+
+def _make_certificate(directory: Path) -> Path:
+    """A key for 127.0.0.1 in store.p12, and its certificate as PEM; the path of that."""
+    store = ["-keystore", str(directory / "store.p12"), "-storetype", "PKCS12"]
+    store += ["-storepass", STORE_PASSWORD, "-alias", "broker"]
+    pem = directory / "ca.pem"
+    for command in (
+        ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=broker",
+         "-ext", "SAN=IP:127.0.0.1", "-validity", "30", *store],
+        ["-exportcert", "-rfc", "-file", str(pem), *store],
+    ):  # fmt: skip
+        made = subprocess.run(["keytool", *command], capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stdout + made.stderr
+    return pem

@@ -1,0 +1,74 @@
+"""How an existing Kafka is talked to: from the file to the daemons, with no secret on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.settings import parse_settings
+from local_cluster.client.security import ClientSecurity, Secret
+from mirror_maker.settings import load_settings
+from topology.deployment import decode_deployment, encode_deployment
+from topology.load import parse_topology
+from topology.problems import InvalidTopology
+from topology.render import render
+from topology.state import StateDir
+
+TOPOLOGY = """\
+name: secured
+clusters:
+  - name: far
+    external: "far:9093"
+    security:
+      protocol: SASL_SSL
+      mechanism: SCRAM-SHA-512
+      username: mirror
+      password: {file: secrets/far}
+      ca_file: /etc/ca.pem
+  - name: near
+    external: "near:9093"
+    aggregator: {}
+    security: {protocol: SSL, check_hostname: false}
+links:
+  - {source: far, target: near, topics: [t]}
+"""
+
+
+def test_every_daemon_is_told_where_secrets_are(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    file = tmp_path / "conf" / "t.yaml"
+    deployment = render(parse_topology(TOPOLOGY), state, topology_file=file)
+    far = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="SCRAM-SHA-512",
+        username="mirror",
+        password=Secret(file=str(tmp_path / "conf" / "secrets" / "far")),
+        ca_file="/etc/ca.pem",
+    )
+    near = ClientSecurity(protocol="SSL", check_hostname=False)
+    (mirror_text,) = deployment.daemon("mirror-near").files.values()
+    settings = tmp_path / "mirror.json"
+    settings.write_text(mirror_text)
+    mirror = load_settings(settings)
+    assert (mirror.target_security, mirror.links[0].source_security) == (near, far)
+    (aggregator_text,) = deployment.daemon("aggregator-near").files.values()
+    aggregator = parse_settings(aggregator_text)
+    assert (aggregator.security, aggregator.links[0].source_security) == (near, far)
+    again = decode_deployment(encode_deployment(deployment))
+    assert [each.security for each in again.clusters] == [far, near]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("      username: mirror\n", ""), "needs `mechanism`, `username` and `password`"),
+        (("{file: secrets/far}", "far-secret"), "clusters[0].security.password: a mapping"),
+        (("{file: secrets/far}", "{}"), "either `file` or `env`"),
+        (('external: "near:9093"', "brokers: {count: 1, base_port: 9092}"), "security: absent"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: tuple[str, str], problem: str) -> None:
+    with pytest.raises(InvalidTopology) as caught:
+        parse_topology(TOPOLOGY.replace(*change), file="t.yaml")
+    assert any(problem in line for line in caught.value.lines()), caught.value.lines()
