@@ -19,7 +19,7 @@ from tests.quiet_ports import quiet_port
 from topology.kafka_configs import broker_config
 from topology.load import load_topology
 
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
 
 ONE_BROKER = Path(__file__).parent.parent / "configs" / "one-broker.yaml"

@@ -24,8 +24,6 @@ from tests.nemesis.replicas import check_replicas
 from tests.nemesis.workloads.table import WORKLOADS
 from tests.nemesis.workloads.workload import Workload
 
-PROGRESS: Final = 10
-"""Operations that count as going on again."""
 PROGRESS_SECONDS_MAX: Final = 120.0
 WARM_UP_SECONDS_MAX: Final = 120.0
 
@@ -83,7 +81,7 @@ class Life:
     async def _progress(self, seconds_max: float, when: str) -> None:
         """Wait until every workload has gone on, and note how long each took."""
         start = time.monotonic()
-        wanted = {each.name: each.progress + PROGRESS for each in self._workloads}
+        wanted = {each.name: each.progress + each.progress_wanted for each in self._workloads}
         waiting = {each.name: each for each in self._workloads}
         while waiting and time.monotonic() < start + seconds_max:
             for name, workload in tuple(waiting.items()):
@@ -163,5 +161,9 @@ async def live(
             home.mkdir()
             workloads.append(WORKLOADS[name](cluster, home, seed + number))
         life = Life(cluster, workloads, say)
-        await life.play(steps)
+        try:
+            await life.play(steps)
+        finally:
+            for workload in workloads:
+                await workload.close()
         return [life.outcome(workload, label, seed) for workload in workloads]

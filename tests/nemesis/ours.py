@@ -73,6 +73,8 @@ async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterato
                 **DEVELOPMENT_CONFIG,
                 **THREE_BROKERS,
                 "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
+                # So that something is compacted within a life.
+                "log.cleaner.backoff.ms": "500",
             },
         )  # fmt: skip
         environment = clock.environment(home) if options.clock_node == node else {}

@@ -40,7 +40,8 @@ class Workload(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    needs_java: ClassVar[bool] = False
+    progress_wanted: ClassVar[int] = 10
+    """Operations that count as going on again."""
 
     def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
         self.cluster = cluster
@@ -65,6 +66,9 @@ class Workload(ABC):
     @abstractmethod
     async def stop(self) -> None:
         """End them, and wait for what is in flight. Raises what ended one of them early."""
+
+    async def close(self) -> None:  # noqa: B027 - most have nothing else
+        """End what else the workload has started; also after a failure."""
 
     @abstractmethod
     async def check(self) -> Findings:

@@ -1,0 +1,60 @@
+"""librdkafka's producers as people set them: batches, codecs, several in flight; a last reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from local_cluster.client.model import NewTopic
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.set_full import check_set
+from tests.nemesis.workloads.numbered import NumberedProducer
+from tests.nemesis.workloads.set_full import PARTITIONS, read_numbers
+from tests.nemesis.workloads.workload import Workload, end_all, spread_topic
+
+TOPIC: Final = "librdkafka"
+PRODUCERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "plain": {"linger.ms": 0},
+    "lz4": {"linger.ms": 50, "compression.type": "lz4"},
+    "zstd": {"linger.ms": 100, "compression.type": "zstd", "batch.num.messages": 20},
+}
+RECORDS_PER_SECOND: Final = 60
+PADDING_BYTES: Final = 500
+
+
+class Librdkafka(Workload):
+    """See `checkers/set_full.py`."""
+
+    name: ClassVar = "librdkafka"
+    title: ClassVar = "librdkafka's producers: batches, codecs, many in flight"
+
+    @property
+    def topics(self) -> Sequence[NewTopic]:
+        return [spread_topic(TOPIC, PARTITIONS)]
+
+    async def start(self) -> None:
+        self._producers = [
+            NumberedProducer(
+                self.cluster.bootstrap,
+                name,
+                TOPIC,
+                PARTITIONS,
+                per_second=RECORDS_PER_SECOND,
+                config=config,
+                padding=PADDING_BYTES,
+                on_acknowledged=self._count,
+            )
+            for name, config in PRODUCERS.items()
+        ]
+        for producer in self._producers:
+            producer.start()
+
+    async def stop(self) -> None:
+        await end_all(self._producers)
+
+    async def check(self) -> Findings:
+        writes = [write for producer in self._producers for write in producer.writes]
+        return check_set(writes, await read_numbers(self.cluster.bootstrap, TOPIC))
+
+    def _count(self) -> None:
+        self.progress += 1
