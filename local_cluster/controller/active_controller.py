@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from local_cluster.controller import fsm, znodes
+from local_cluster.controller.admin_znodes import AdminZnodes
 from local_cluster.controller.cluster_reader import ClusterReader
 from local_cluster.controller.cluster_state import (
     ClearMark,
@@ -105,6 +106,7 @@ class ActiveController:
         self._writer = StateWriter(coordination, term)
         self._eraser = TopicEraser(coordination, term)
         self._admin = TopicAdmin(coordination, settings, term, self, new_uuid)
+        self._admin_znodes = AdminZnodes(coordination, term, self, self._admin)
         self._published: ClusterImage | None = None
         self._known_topics: frozenset[str] = frozenset()
         """Names whose znode is watched."""
@@ -206,9 +208,12 @@ class ActiveController:
         """Begin or cancel moves of replicas. Raises KafkaError for all of them."""
         async with self._lock:
             with self._as_kafka_errors():
-                return await self._admin.alter_reassignments(
+                results = await self._admin.alter_reassignments(
                     requests, may_change_factor=may_change_factor
                 )
+                for topic in {request.topic for request in requests}:
+                    self._admin_znodes.moves_changed(topic)
+                return results
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition], unclean: bool
@@ -297,7 +302,8 @@ class ActiveController:
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
         await self.apply(loaded)
-        await self._see_preferred_election()
+        await self._admin_znodes.see_preferred_election()
+        await self._admin_znodes.see_reassignments()
         self.is_loaded = True
 
     async def _catch_up(self) -> None:
@@ -318,7 +324,9 @@ class ActiveController:
             self._publish_image(again=True)
         await self._see_reports()
         if znodes.PREFERRED_ELECTION in paths:
-            await self._see_preferred_election()
+            await self._admin_znodes.see_preferred_election()
+        if znodes.REASSIGN_PARTITIONS in paths:
+            await self._admin_znodes.see_reassignments()
         if znodes.DELETE_TOPICS in paths:
             await self.apply(fsm.DeletionsMarked(await self._reader.marked()))
         for broker_id in {broker_id for broker_id, _ in deleted}:
@@ -391,20 +399,6 @@ class ActiveController:
                 log.error("an ISR change notification is unreadable: %s", error)
         await self.apply(await self._read_states(changed))
 
-    async def _see_preferred_election(self) -> None:
-        """What kafka-preferred-replica-election of old tools asks for."""
-        znode = await self._coordination.read(znodes.PREFERRED_ELECTION, watch=True)
-        if znode is None:
-            return
-        try:
-            wanted = znodes.decode_partitions(znode.payload)
-        except (ValueError, KeyError, TypeError) as error:
-            log.error("%s is unreadable: %s", znodes.PREFERRED_ELECTION, error)
-            wanted = set()
-        await self.apply(fsm.ElectionsWanted(tuple(sorted(wanted))))
-        with contextlib.suppress(CommitConflict):
-            await self.term.commit(self._coordination, (Delete(znodes.PREFERRED_ELECTION),))
-
     async def _read_states(self, keys: Iterable[TopicPartition]) -> fsm.StatesRead:
         known = {
             (name, partition): self.state.topics[name].partitions[partition]
@@ -466,6 +460,7 @@ class ActiveController:
             log.error("moved replicas of %s are not noted: %s", effect.topic, seen)
             return []
         log.info("replicas of %s were moved: %s", effect.topic, dict(effect.replicas))
+        self._admin_znodes.moves_changed(effect.topic)
         return [fsm.TopicsSeen({effect.topic: seen})]
 
     def _publish_image(self, *, again: bool) -> None:

@@ -34,6 +34,7 @@ ISR_CHANGE_NOTIFICATION: Final = "/isr_change_notification"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX: Final = "/log_dir_event_notification/log_dir_event_"
 PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 
 PERSISTENT_PATHS: Final = (
@@ -283,8 +284,28 @@ def decode_partitions(payload: bytes) -> set[tuple[str, int]]:
     """What an ISR change notification or a preferred replica election names."""
     return {
         (_string(entry, "topic"), _integer(entry, "partition"))
-        for entry in _decode(payload)["partitions"]
+        for entry in _entries(payload, "partitions")
     }
+
+
+def decode_reassignments(payload: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
+    """What a tool asks to move: replicas by (topic, partition)."""
+    return {
+        (_string(entry, "topic"), _integer(entry, "partition")): _integers(entry, "replicas")
+        for entry in _entries(payload, "partitions")
+    }
+
+
+def encode_reassignments(replicas: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
+    return _encode(
+        {
+            "version": 1,
+            "partitions": [
+                {"topic": topic, "partition": partition, "replicas": list(ids)}
+                for (topic, partition), ids in sorted(replicas.items())
+            ],
+        }
+    )
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -353,6 +374,23 @@ def _decode(payload: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ValueError(f"znode payload is not a JSON object: {payload[:100]!r}")
     return body
+
+
+def _entries(payload: bytes, key: str) -> list[dict[str, Any]]:
+    entries = _decode(payload).get(key)
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise ValueError(f"znode payload has no list of objects {key!r}")
+    return entries
+
+
+def _integers(body: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    values = body.get(key)
+    if not isinstance(values, list):
+        raise ValueError(f"znode payload has no list {key!r}")
+    try:
+        return tuple(int(value) for value in values)
+    except TypeError as error:
+        raise ValueError(f"znode payload has no list of integers {key!r}") from error
 
 
 def _integer(body: Mapping[str, Any], key: str) -> int:

@@ -1,0 +1,140 @@
+"""Moves and elections that old tools ask for by writing a znode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from local_cluster.controller import znodes
+from local_cluster.controller.isr_requests import IsrProposal
+from local_cluster.controller.reassignments import ReassignmentRequest
+
+from .fake_zookeeper import FakeZooKeeper
+from .test_control_plane import Member, dead_broker, eventually
+
+REASSIGN, ELECT = znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION
+MALFORMED = (
+    b"",
+    b"{",
+    b"[]",
+    b'{"version":1}',
+    b'{"version":1,"partitions":["t"]}',
+    b'{"version":1,"partitions":[{"topic":"a"}]}',
+    b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":7}]}',
+    b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[[]]}]}',
+)
+
+
+def asked(*partitions: tuple[str, int, list[int]]) -> bytes:
+    entries = [{"topic": t, "partition": p, "replicas": ids} for t, p, ids in partitions]
+    return json.dumps({"version": 1, "partitions": entries}).encode()
+
+
+@pytest.fixture
+def server() -> FakeZooKeeper:
+    return FakeZooKeeper()
+
+
+@pytest.fixture
+async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
+    """Broker 1 leads topic a with two partitions; broker 2 is registered, and does nothing."""
+    member = Member(server)
+    await member.plane.start()
+    await member.create("a", 2)
+    dead_broker(server, 2)
+    await eventually(lambda: 2 in member.cache.brokers)
+    yield member
+    await member.plane.stop()
+
+
+def replicas(member: Member, index: int) -> tuple[int, ...]:
+    return member.cache.topics["a"].partitions[index].replicas
+
+
+async def catch_up(member: Member, index: int, *isr: int) -> None:
+    """Broker 1 proposes who is in sync now, and the controller writes it."""
+    topic = member.cache.topics["a"]
+    state = topic.partitions[index]
+    epochs = {each: member.cache.brokers[each].broker_epoch for each in isr}
+    proposal = IsrProposal(
+        topic.topic_id, index, state.leader_epoch, tuple(epochs.items()), state.zk_version
+    )
+    (result,) = await member.plane.alter_partitions(1, member.cache.broker_epoch, [proposal])
+    assert result.state is not None
+
+
+async def test_replicas_move_and_entries_go_one_by_one(
+    member: Member, server: FakeZooKeeper
+) -> None:
+    server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 1, [2, 1])))
+    await eventually(lambda: (replicas(member, 0), replicas(member, 1)) == ((1, 2), (2, 1)))
+    assert REASSIGN in server.tree
+    await catch_up(member, 0, 1, 2)
+    await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 1, [2, 1])))
+    await catch_up(member, 1, 1, 2)
+    await eventually(lambda: REASSIGN not in server.tree)
+    assert member.plane.reassignments() == {}
+
+
+def asked_again(*partitions: tuple[str, int, list[int]]) -> bytes:
+    return znodes.encode_reassignments({(t, p): ids for t, p, ids in partitions})
+
+
+async def test_what_cannot_be_moved_is_taken_out(member: Member, server: FakeZooKeeper) -> None:
+    server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 9, [1]), ("b", 0, [1]), ("a", 1, [7])))
+    await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 0, [1, 2])))
+    assert member.plane.reassignments().keys() == {("a", 0)}
+
+
+async def test_what_is_so_already_is_done(member: Member, server: FakeZooKeeper) -> None:
+    server.write(REASSIGN, asked(("a", 0, [1])))
+    await eventually(lambda: REASSIGN not in server.tree)
+
+
+async def test_a_move_that_is_cancelled_is_not_begun_again(
+    member: Member, server: FakeZooKeeper
+) -> None:
+    server.write(REASSIGN, asked(("a", 0, [1, 2])))
+    await eventually(lambda: replicas(member, 0) == (1, 2))
+    cancel = ReassignmentRequest("a", 0, None)
+    await member.plane.alter_reassignments([cancel], may_change_factor=True, timeout_ms=10_000)
+    await eventually(lambda: REASSIGN not in server.tree)
+    assert replicas(member, 0) == (1,)
+
+
+async def test_the_next_controller_goes_on(member: Member, server: FakeZooKeeper) -> None:
+    server.write(REASSIGN, asked(("a", 0, [1, 2]), ("b", 0, [1])))
+    await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 0, [1, 2])))
+    third = Member(server, 3)
+    await third.plane.start()
+    await member.plane.stop()
+    await eventually(lambda: third.plane.is_controller)
+    assert REASSIGN in server.tree
+    assert third.plane.reassignments().keys() == {("a", 0)}
+    await third.plane.stop()
+
+
+@pytest.mark.parametrize("payload", MALFORMED)
+@pytest.mark.parametrize("path", [REASSIGN, ELECT])
+async def test_what_nobody_can_read_is_deleted(
+    member: Member, server: FakeZooKeeper, path: str, payload: bytes
+) -> None:
+    server.write(path, payload)
+    await eventually(lambda: path not in server.tree)
+    assert member.plane.is_controller
+    # The next one is heard.
+    server.write(REASSIGN, asked(("a", 0, [1, 2])))
+    await eventually(lambda: replicas(member, 0) == (1, 2))
+
+
+async def test_preferred_leaders_are_elected(member: Member, server: FakeZooKeeper) -> None:
+    server.write(REASSIGN, asked(("a", 0, [2, 1])))
+    await eventually(lambda: replicas(member, 0) == (2, 1))
+    await catch_up(member, 0, 1, 2)
+    await eventually(lambda: REASSIGN not in server.tree)
+    assert member.leader("a")[0] == 1
+    server.write(ELECT, b'{"version":1,"partitions":[{"topic":"a","partition":0}]}')
+    await eventually(lambda: ELECT not in server.tree)
+    assert member.leader("a")[0] == 2
