@@ -11,14 +11,12 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .cluster_checks import Anomaly, At
-from .sim_broker import host_of
-from .sim_network import SimLine
+from .cluster_client import SimClient
 
 if TYPE_CHECKING:
     from .cluster_world import SimWorld
 
 PRODUCE_VERSION = 9
-CLIENT = "client"
 SEQUENCE_ERRORS = frozenset(
     {
         ErrorCode.out_of_order_sequence_number,
@@ -42,8 +40,7 @@ class SimProducer:
         self._producer_id = producer_id
         self._sequence = 0
         self._count = 0
-        self._asked = -1
-        self._lines: dict[str, SimLine] = {}
+        self._client = SimClient(world)
 
     async def run(self) -> None:
         random = self._world.random
@@ -90,35 +87,18 @@ class SimProducer:
             self._sequence = 0
             return
         state = self._world.state_in_zookeeper(self.at)
-        if state is not None and state.leader == self._asked:
+        if state is not None and state.leader == self._client.asked:
             raise Anomaly(f"{self.at}: {error.name}: what was acknowledged before is lost")
 
     async def _attempt(self, batch: bytes) -> tuple[ErrorCode, int]:
-        world = self._world
-        alive = [broker for broker in world.brokers.values() if broker.is_alive]
-        if not alive:
-            raise KafkaError(ErrorCode.network_exception, "nobody is there")
-        state = world.random.choice(alive).metadata.partition(*self.at)
-        if state is None or state.leader < 0:
-            raise KafkaError(ErrorCode.leader_not_available, str(self.at))
-        self._asked = state.leader
-        line = self._lines.get(host_of(state.leader))
-        if line is None or line.is_closed:
-            line = await world.network.open_line(CLIENT, host_of(state.leader))
-            self._lines[host_of(state.leader)] = line
         body = produce_codec.encode_request(
             PRODUCE_VERSION,
             produce_codec.ProduceRequest(
                 None, -1, 3_000, [produce_codec.PartitionRecords(*self.at, memoryview(batch))]
             ),
         )
-        try:
-            async with asyncio.timeout(4.0):
-                frame, position = await line.send(
-                    ApiKey.PRODUCE, PRODUCE_VERSION, tuple(map(bytes, body))
-                )
-        except TimeoutError:
-            line.abort("no answer")
-            raise
+        frame, position = await self._client.ask_leader(
+            self.at, ApiKey.PRODUCE, PRODUCE_VERSION, *map(bytes, body)
+        )
         (answer,) = produce_codec.decode_response(PRODUCE_VERSION, frame, position)
         return ErrorCode(answer.error_code), answer.base_offset

@@ -1,13 +1,16 @@
 """What a seed plays: how many brokers, which settings, which faults. Everything follows from it.
 
-seed % 8   scenario
-0, 1       three brokers, fsync: the default
-2          four brokers whose replicas move, to any number of others, one included
-3          page_cache: processes die, and now and then one machine loses its power
-4          a topic that allows unclean elections beside one that does not
-5          three brokers whose replicas move, and disks that are full for a while
-6          page_cache, and replicas that move
-7          min.insync.replicas changes and partitions are added while it runs
+    seed % 8   scenario
+    0, 1       three brokers, fsync: the default
+    2          four brokers whose replicas move, to any number of others, one included; a consumer
+               group, whose coordinator goes from broker to broker
+    3          page_cache: processes die, and now and then one machine loses its power
+    4          a topic that allows unclean elections beside one that does not
+    5          three brokers whose replicas move, and disks that are full for a while
+    6          page_cache, and replicas that move
+    7          min.insync.replicas changes and partitions are added while it runs
+
+Topics have three replicas until they are moved, and most have one partition.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ class Scenario:
     partitions: int = 1
     min_insync_replicas: int = 2
     has_unclean_topic: bool = False
+    has_group: bool = False
+    """Whether somebody commits positions; the offsets topic moves as the other one does."""
 
 
 def scenario_of(seed: int) -> Scenario:
@@ -47,7 +52,7 @@ def scenario_of(seed: int) -> Scenario:
     partitions = 2 if Random(seed).random() < 0.3 else 1
     match seed % SCENARIOS:
         case 2:
-            return Scenario(faults=USUAL | MOVES, brokers=4, partitions=partitions)
+            return Scenario(faults=USUAL | MOVES, brokers=4, has_group=True)
         case 3:
             return Scenario(faults=WITH_PAGE_CACHE, flush="page_cache", partitions=partitions)
         case 4:

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from random import Random
 
 from local_cluster.controller import znodes
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model import OFFSETS_TOPIC, PartitionState
 from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .cluster_checks import Anomaly, At, ClusterChecks, state_of
+from .cluster_group import SimGroup
 from .cluster_nemesis import Nemesis
 from .cluster_producer import SimProducer
 from .cluster_scenarios import Scenario
@@ -73,8 +74,12 @@ class SimWorld:
         }
         self.checks = ClusterChecks(self)
         self.nemesis = Nemesis(self)
+        self.partitions: list[At] = []
+        """Those that are known to the clients."""
         self.producers: list[SimProducer] = []
-        self._producing: list[asyncio.Task[None]] = []
+        self.groups = [SimGroup(self, At(TOPIC, 0))] if scenario.has_group else []
+        self._working: list[asyncio.Task[None]] = []
+        """Of the clients."""
         self.is_healed = False
 
     async def run(self, seconds: float) -> None:
@@ -96,6 +101,7 @@ class SimWorld:
         )
         await self._create_topics()
         loop.before_jump = self.checks.look
+        self._working += [asyncio.ensure_future(group.run()) for group in self.groups]
         self._produce()
         nemesis = asyncio.ensure_future(self.nemesis.trouble(seconds))
         end = loop.time() + seconds
@@ -110,8 +116,10 @@ class SimWorld:
         self.nemesis.heal()
         for producer in self.producers:
             producer.stopping = True
+        for group in self.groups:
+            group.stopping = True
         try:
-            await asyncio.wait_for(asyncio.gather(*self._producing), HEAL_SECONDS_MAX)
+            await asyncio.wait_for(asyncio.gather(*self._working), HEAL_SECONDS_MAX)
         except TimeoutError:
             raise Anomaly(f"no progress: {self.checks.what_is_missing()}") from None
         await self._until_none(self.checks.what_is_missing)
@@ -133,6 +141,8 @@ class SimWorld:
         await self._create_topic(TOPIC, self.scenario.partitions, least)
         for name in self.unclean_topics:
             await self._create_topic(name, 1, {"unclean.leader.election.enable": "true"})
+        if self.groups:
+            await self._create_topic(OFFSETS_TOPIC, 1, least | {"cleanup.policy": "compact"})
 
     async def _create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         spec = TopicSpec(
@@ -156,16 +166,17 @@ class SimWorld:
     def _produce(self) -> None:
         """A producer for every partition that has none yet."""
         known = {producer.at for producer in self.producers}
-        for at in self.partitions_in_zookeeper():
-            if at not in known:
+        self.partitions = self.partitions_in_zookeeper()
+        for at in self.partitions:
+            if at not in known and at.topic != OFFSETS_TOPIC:
                 producer = SimProducer(self, at, 1000 * (len(self.producers) + 1))
                 self.producers.append(producer)
-                self._producing.append(asyncio.ensure_future(producer.run()))
+                self._working.append(asyncio.ensure_future(producer.run()))
 
     def partitions_in_zookeeper(self) -> list[At]:
         """By the znodes of the topics."""
         found = []
-        for name in (TOPIC, *self.unclean_topics):
+        for name in (TOPIC, *self.unclean_topics, *([OFFSETS_TOPIC] if self.groups else [])):
             znode = self.zookeeper.tree.get(znodes.topic_path(name))
             if znode is not None:
                 found += [At(name, each) for each in znodes.decode_topic(znode.payload).replicas]

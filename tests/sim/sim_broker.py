@@ -21,6 +21,7 @@ from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import CoordinationUnavailable
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
@@ -248,6 +249,8 @@ class SimBroker(SimProcess):
             report=self.replicas.report,
         )
         self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
+        self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
+        self.replicas.on_leadership(self.groups.on_leadership)
         self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
         self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
@@ -255,6 +258,7 @@ class SimBroker(SimProcess):
 
     async def _join(self) -> None:
         self.isr_changes.start()
+        await self.groups.start()
         try:
             await self.control_plane.start()
         except (CoordinationUnavailable, KafkaError):
@@ -332,6 +336,7 @@ class SimBroker(SimProcess):
         await self.isr_changes.stop()
         await self.fetchers.stop()
         await self.control_plane.stop()
+        await self.groups.stop()
         try:
             self.directory.close(high_watermarks=self._high_watermarks())
         except LogDirectoryError:

@@ -14,6 +14,8 @@ from typing import Any, TypeVarTuple, Unpack
 
 from .virtual_time import VirtualTimeLoop
 
+WORKER_SECONDS = 0.001
+"""What work in a thread takes."""
 Arguments = TypeVarTuple("Arguments")
 
 
@@ -86,6 +88,8 @@ def _is_held(handle: Any) -> bool:
 class ProcessLoop(VirtualTimeLoop):
     """A loop in virtual time that runs nothing of processes that are stopped."""
 
+    may_use_threads = False
+
     def __init__(self) -> None:
         super().__init__()
         self.set_task_factory(_task_of_home)
@@ -111,6 +115,23 @@ class ProcessLoop(VirtualTimeLoop):
         heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]
         handle._scheduled = True  # type: ignore[attr-defined]
         return handle
+
+    def run_in_executor(
+        self, executor: Any, work: Callable[[Unpack[Arguments]], Any], *args: *Arguments
+    ) -> asyncio.Future[Any]:
+        """No threads here: it is done after a moment, at once."""
+        future = self.create_future()
+
+        def do() -> None:
+            if future.done():
+                return
+            try:
+                future.set_result(work(*args))
+            except Exception as error:  # noqa: BLE001 - whoever waits is told
+                future.set_exception(error)
+
+        self.call_later(WORKER_SECONDS, do)
+        return future
 
     def run_held(self, handles: list[asyncio.Handle]) -> None:
         """These were due before."""
