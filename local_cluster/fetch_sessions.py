@@ -199,6 +199,12 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def close(self) -> None:
+        """End every session."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
     def open(
         self,
         session_id: int,

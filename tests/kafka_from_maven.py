@@ -44,20 +44,26 @@ def kafka_jars() -> Path:
         if any(Path(named).glob("kafka_2.13-*.jar")):
             return Path(named)
         pytest.skip(f"{JARS_VARIABLE} names a directory without Kafka's jars")
+    return fetched_jars(POM)
+
+
+def fetched_jars(pom: Path, *properties: str) -> Path:
+    """The directory of what a POM lists, with "-Dname=value"s; skips where mvn cannot fetch it."""
     # A changed list of jars is another directory.
-    listed = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    jars = Path(platformdirs.user_cache_dir("heliograph")) / f"kafka-{listed}"
+    listed = hashlib.sha256(b"".join((pom.read_bytes(), *map(str.encode, properties))))
+    jars = Path(platformdirs.user_cache_dir("heliograph")) / f"kafka-{listed.hexdigest()[:12]}"
     if jars.is_dir():
         return jars
-    if shutil.which("mvn") is None:
-        pytest.skip(f"no mvn to fetch Kafka with, and {JARS_VARIABLE} is not set")
+    if shutil.which("mvn") is None or shutil.which("java") is None:
+        pytest.skip(f"no mvn and java to fetch {pom.parent.name} with")
     partial = jars.with_name(f"{jars.name}.{os.getpid()}")
     fetched = subprocess.run(
         [
             "mvn",
             "-q",
             "-f",
-            str(POM),
+            str(pom),
+            *properties,
             "dependency:copy-dependencies",
             f"-DoutputDirectory={partial}",
         ],

@@ -7,7 +7,10 @@ nothing. An OFFSET_OUT_OF_RANGE says where the log begins, so that a follower th
 can begin anew (Kafka's asks ListOffsets).
 
 The answer comes at once where there are records, a diverging epoch, an error or a higher log start
-(records were deleted); else it waits for an append, at most `max_wait_ms`. Sessions are not used.
+(records were deleted); else it waits for an append, at most `max_wait_ms`. Within a session
+(follower_sessions.py) a request looks at what it names and at what moved since the one before;
+what is at rest costs nothing. A position that cannot be noted is refused with the reason, as
+Kafka does, so that the follower names it again: it would else be at rest and never in sync.
 Limits are those of the request. Throttled replicas that are not in sync get no records while the
 leader's quota is exceeded (KIP-73); that they are there does not end the waiting.
 """
@@ -15,9 +18,11 @@ leader's quota is exceeded (KIP-73); that they are there does not end the waitin
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from local_cluster.controller.model import TopicState
-from local_cluster.log.partition_log import LogSlice
+from local_cluster.fetch_sessions import FetchContext, Key, key_of
+from local_cluster.fetch_watches import Watches
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -42,24 +47,61 @@ def replica_fetch(
             for entry in request.partitions
         ]
         return codec.encode_response(context.api_version, refused)
-    attempt = _ReplicaFetch(broker, context.api_version, request)
+    try:
+        session = broker.follower_sessions.open(
+            request,
+            uses_topic_ids=context.api_version >= codec.TOPIC_IDS_SINCE,
+            now_ms=broker.clock.monotonic_ms(),
+        )
+    except KafkaError as error:
+        return codec.encode_response(context.api_version, (), error_code=error.code)
+    attempt = _ReplicaFetch(broker, context.api_version, request, session)
     attempt.note_positions()
     if attempt.read() or request.wait_ms_max <= 0:
         return attempt.answer()
     return attempt.wait()
 
 
+class _BothWatched:
+    """A follower has news when its leader's log grows, and when its high watermark moves."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self._partition.watch(wake)
+        self._partition.watch_appends(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self._partition.unwatch(wake)
+
+
 class _ReplicaFetch:
     """One request: positions are noted once, records read until there are some."""
 
-    def __init__(self, broker: BrokerServices, version: int, request: codec.FetchRequest) -> None:
+    def __init__(
+        self,
+        broker: BrokerServices,
+        version: int,
+        request: codec.FetchRequest,
+        context: FetchContext,
+    ) -> None:
         self._broker = broker
         self._version = version
         self._request = request
-        self._results: list[codec.PartitionFetched] = []
+        self._context = context
+        self._session = context.session
+        self._entries = {key_of(entry): entry for entry in context.partitions}
+        self._todo = dict.fromkeys(self._entries)
+        self._refused: dict[Key, KafkaError] = {}
+        self._results: dict[Key, codec.PartitionFetched] = {}
+        self._bytes_found = 0
+        self._is_urgent = not self._entries and context.session is None
+        self._own_watches: Watches[Key] | None = None
+        self._more = asyncio.Event()
 
     def note_positions(self) -> None:
-        """Tell each partition what the follower has. What is wrong comes out in `read`."""
+        """Tell each partition that is named what the follower has."""
         for entry in self._request.partitions:
             try:
                 partition = self._partition(entry)
@@ -73,70 +115,104 @@ class _ReplicaFetch:
                         end_offset=entry.fetch_offset,
                         log_start_offset=entry.log_start_offset,
                     )
-            except KafkaError:
-                continue
+            except KafkaError as error:
+                self._refused[key_of(entry)] = error
 
     def read(self) -> bool:
-        """Read every partition; whether the answer need not wait any longer."""
-        results: list[codec.PartitionFetched] = []
-        bytes_left = self._request.bytes_max
-        bytes_found = 0
-        urgent = not self._request.partitions
-        for entry in self._request.partitions:
-            try:
-                result = self._read(self._partition(entry), entry, bytes_left, bytes_found == 0)
-                urgent = (
-                    urgent
-                    or bool(result.error_code)
-                    or result.diverging_epoch is not None
-                    or result.log_start_offset > entry.log_start_offset
-                )
-            except KafkaError as error:
-                result = codec.PartitionFetched(
-                    entry.topic, entry.partition, error.code, topic_id=entry.topic_id
-                )
-                urgent = True
-            if isinstance(result.records, LogSlice):
-                bytes_found += result.records.size_bytes
-                bytes_left -= result.records.size_bytes
-            results.append(result)
-        self._results = results
-        return urgent or bytes_found >= max(self._request.bytes_min, 1)
+        """Read what is to be looked at; whether the answer need not wait any longer."""
+        todo, self._todo = self._todo, {}
+        for key in todo:
+            before = self._results.get(key)
+            if before is not None:
+                self._bytes_found -= codec.records_size_bytes(before.records)
+            result = self._results[key] = self._look(key, self._entries[key])
+            self._bytes_found += codec.records_size_bytes(result.records)
+        return self._is_urgent or self._bytes_found >= max(self._request.bytes_min, 1)
+
+    def _look(self, key: Key, entry: codec.FetchPartition) -> codec.PartitionFetched:
+        try:
+            if key in self._refused:
+                raise self._refused[key]
+            partition = self._partition(entry)
+            result = self._read(partition, entry)
+        except KafkaError as error:
+            self._is_urgent = True
+            return codec.PartitionFetched(
+                entry.topic, entry.partition, error.code, topic_id=entry.topic_id
+            )
+        if (
+            result.error_code
+            or result.diverging_epoch is not None
+            or result.log_start_offset > entry.log_start_offset
+        ):
+            self._is_urgent = True
+        elif self._session is not None and entry.fetch_offset == partition.log.log_end_offset:
+            self._session.watches.add(key, _BothWatched(partition))
+            self._session.settle(key)
+        return result
 
     def answer(self) -> Reply:
-        """Encode the last `read`."""
+        """Encode what the last reads found, as far as it is news."""
+        results = list(self._results.values())
+        error_code, session_id, told = self._context.answer(
+            results, self._broker.clock.monotonic_ms()
+        )
         throttle = self._broker.replicas.throttle.leader
-        for entry, result in zip(self._request.partitions, self._results, strict=True):
-            topic = self._topic(entry)
+        for result in told:
+            size_bytes = codec.records_size_bytes(result.records)
+            topic = self._topic(result) if size_bytes else None
             if topic is not None:
-                size_bytes = codec.records_size_bytes(result.records)
-                throttle.record(topic.name, entry.partition, size_bytes)
-        return codec.encode_response(self._version, self._results)
+                throttle.record(topic.name, result.partition, size_bytes)
+        return codec.encode_response(
+            self._version, told, error_code=error_code, session_id=session_id
+        )
 
     async def wait(self) -> Reply:
         """Read again whenever a partition moves, until there is something or time is up."""
-        loop = asyncio.get_running_loop()
-        moved = asyncio.Event()
-        watched = [
-            partition for entry in self._request.partitions if (partition := self._held(entry))
-        ]
-        for partition in watched:
-            partition.watch_appends(moved.set)
-        deadline = loop.time() + self._request.wait_ms_max / 1000
+        self._watch()
         try:
-            while True:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        await moved.wait()
-                except TimeoutError:
-                    self.read()
-                    return self.answer()
-                moved.clear()
-                if self.read():
-                    return self.answer()
+            async with asyncio.timeout(self._request.wait_ms_max / 1000):
+                while True:
+                    await self._more.wait()
+                    self._more.clear()
+                    if self.read():
+                        return self.answer()
+        except TimeoutError:
+            self.read()
+            return self.answer()
         finally:
-            for partition in watched:
-                partition.unwatch(moved.set)
+            self._unwatch()
+
+    def _watch(self) -> None:
+        if self._session is not None:
+            self._session.on_moved = self._moved
+            return
+        self._own_watches = Watches(self._moved)
+        for key, entry in self._entries.items():
+            partition = self._held(entry)
+            if partition is not None:
+                self._own_watches.add(key, _BothWatched(partition))
+
+    def _unwatch(self) -> None:
+        if self._own_watches is not None:
+            self._own_watches.close()
+        elif self._session is not None and self._session.on_moved == self._moved:
+            self._session.on_moved = None
+
+    def _moved(self, key: Key) -> None:
+        """A high watermark alone is told with the next answer; it is not worth one of its own."""
+        entry = self._entries.get(key)
+        if entry is None:
+            assert self._session is not None, "without a session all is looked at from the start"
+            entry = self._entries[key] = self._session.partitions[key].asked
+        self._todo[key] = None
+        partition = self._held(entry)
+        if partition is None or partition.log.log_end_offset > entry.fetch_offset:
+            self._more.set()
+            return
+        watches = self._own_watches if self._session is None else self._session.watches
+        if watches is not None:
+            watches.add(key, _BothWatched(partition))
 
     def _held(self, entry: codec.FetchPartition) -> Partition | None:
         try:
@@ -144,7 +220,7 @@ class _ReplicaFetch:
         except KafkaError:
             return None
 
-    def _topic(self, entry: codec.FetchPartition) -> TopicState | None:
+    def _topic(self, entry: codec.FetchPartition | codec.PartitionFetched) -> TopicState | None:
         return self._broker.metadata.topic_by_id(entry.topic_id) if entry.topic_id else None
 
     def _partition(self, entry: codec.FetchPartition) -> Partition:
@@ -163,9 +239,7 @@ class _ReplicaFetch:
             partition.topic, partition.partition
         )
 
-    def _read(
-        self, partition: Partition, entry: codec.FetchPartition, bytes_left: int, first: bool
-    ) -> codec.PartitionFetched:
+    def _read(self, partition: Partition, entry: codec.FetchPartition) -> codec.PartitionFetched:
         log = partition.log
         result = codec.PartitionFetched(
             entry.topic,
@@ -181,6 +255,8 @@ class _ReplicaFetch:
             return result._replace(diverging_epoch=(diverging.epoch, diverging.end_offset))
         if not log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
             return result._replace(error_code=ErrorCode.offset_out_of_range)
+        first = self._bytes_found == 0
+        bytes_left = self._request.bytes_max - self._bytes_found
         if (bytes_left <= 0 and not first) or self._is_held_back(partition):
             return result
         records = partition.read(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from local_cluster.controller.control_plane import ControlPlane
     from local_cluster.controller.metadata_cache import MetadataCache
     from local_cluster.fetch_sessions import FetchSessions
+    from local_cluster.follower_sessions import FollowerSessions
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
     from local_cluster.log.directories import LogDirectories
@@ -56,6 +57,9 @@ class BrokerServices(Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def follower_sessions(self) -> FollowerSessions: ...
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
         """Have the offsets of these partitions on the disk. Raises LogDirectoryError."""

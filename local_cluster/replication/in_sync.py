@@ -125,6 +125,16 @@ class InSyncReplicas:
         progress.fetched_ms = now_ms
         progress.fetched_at_leader_end = leader_end_offset
 
+    def left_behind(self, end_before: int, now_ms: int) -> None:
+        """The leader's log grows beyond `end_before`: who had all until now was caught up now.
+
+        A follower that is at rest says nothing meanwhile (it fetches within a session), so the
+        time of its last word is not when it fell behind.
+        """
+        for progress in self.followers.values():
+            if progress.end_offset == end_before:
+                progress.caught_up_ms = max(progress.caught_up_ms, now_ms)
+
     # -- what follows from it ---------------------------------------------------------------
 
     def min_in_sync(self, configured: int) -> int:

@@ -331,10 +331,11 @@ class Partition:
         """
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
+        end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
             buffer, headers, leader_epoch=self.leader_epoch, now_ms=self._now_ms()
         )
-        self._appended()
+        self._appended(end_before)
         return result
 
     def append_marker(
@@ -347,6 +348,7 @@ class Partition:
         """
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
+        end_before = self.log.log_end_offset
         result = self.log.append_marker(
             marker,
             producer_id=producer_id,
@@ -354,7 +356,7 @@ class Partition:
             leader_epoch=self.leader_epoch,
             now_ms=self._now_ms(),
         )
-        self._appended()
+        self._appended(end_before)
         return result
 
     def committed(self, next_offset: int) -> asyncio.Future[None]:
@@ -487,8 +489,10 @@ class Partition:
             return self.log.log_end_offset
         return self.log.flushed_end_offset
 
-    def _appended(self) -> None:
+    def _appended(self, end_before: int) -> None:
         if self._append_watchers:
+            if self.in_sync is not None and self._peers is not None:
+                self.in_sync.left_behind(end_before, self._peers.monotonic_ms())
             self._wake_followers()
         if self._flusher is None:
             self._advance()

@@ -174,6 +174,13 @@ class ReplicaSet:
             self._stop_topic(topic)
         for name in changes.topics:
             self._follow_topic(self._cache.topics[name])
+        if changes.brokers:
+            # A follower at rest was perhaps heard of before its registration was, or its broker
+            # died and holds no commit back any more.
+            for partition in self:
+                if partition.in_sync is not None:
+                    self._isr_may_change(partition)
+                    break
 
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""

@@ -26,6 +26,7 @@ from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
+from local_cluster.follower_sessions import FollowerSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.log.config import LogConfig
@@ -111,8 +112,9 @@ class Broker:
         self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
+        self.follower_sessions = FollowerSessions(_new_session_id)
         self.fetch_sessions = FetchSessions(
-            lambda: random.randint(1, (1 << 31) - 1),
+            _new_session_id,
             slots_max=settings.config_int(
                 "max.incremental.fetch.session.cache.slots", SLOTS_MAX_DEFAULT
             ),
@@ -277,6 +279,10 @@ class Broker:
         partial = path.with_name(path.name + ".partial")
         partial.write_text(json.dumps(content))
         partial.replace(path)
+
+
+def _new_session_id() -> int:
+    return random.randint(1, (1 << 31) - 1)
 
 
 def _bind(host: str, port: int) -> socket.socket:

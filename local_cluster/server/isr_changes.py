@@ -74,7 +74,8 @@ class IsrChanges:
                 refused = True
             if refused:
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)
-                self._wanted.set()
+            # Another follower may have caught up while these were decided; it is at rest since.
+            self._wanted.set()
 
     def _collect(self) -> list[Partition]:
         """Partitions with a proposal that is to be made, or made again."""

@@ -3,6 +3,8 @@
 Each task asks for all its partitions in one Fetch, which the leader answers when there is
 something; it appends what came, waits until that is durable, and asks again. What a follower asks
 at is therefore what it has on the disk (`flush: fsync`), and that is how the leader learns it.
+Within a fetch session (follower_session.py) a request names only what is asked for otherwise than
+before, so that a round costs what moves, not what is followed.
 
 A partition that fails waits for itself only; a broker that cannot be reached is tried again after
 replica.fetch.backoff.ms. When partitions are added while an answer is waited for, the connection
@@ -13,14 +15,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from local_cluster.clock import Clock
 from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.log.tickets import Deletion
 from local_cluster.network import Line, OpenLine, open_line
 from local_cluster.replication.follower import Append, Retry, StartAnew, Truncate, Wait
+from local_cluster.replication.follower_session import FollowerSession
 from local_cluster.replication.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ReplicationThrottle
@@ -43,6 +47,8 @@ GATHER_MS: Final = 2
 """How long partitions that are followed one after another are gathered before the next fetch."""
 
 _log = logging.getLogger(__name__)
+
+_Entry = TypeVar("_Entry", codec.FetchPartition, codec.ForgottenPartition)
 
 _ENDS_OF_EPOCH: Final = frozenset(
     {
@@ -119,8 +125,12 @@ class _Source:
         self._owner = owner
         self._broker_id = broker_id
         self._config = owner.settings
+        self._session = FollowerSession()
+        self._followed: dict[Partition, None] = {}
+        self._unsure: dict[Partition, None] = {}
+        """What the session may not know as it is now; the others are at rest."""
         self._not_before: dict[Partition, float] = {}
-        """Loop time of the next attempt, by partition."""
+        """Loop time of the next attempt, of those that failed or are held back."""
         self._stalled: set[Partition] = set()
         """Fenced: the controller says something new first."""
         self._changed = asyncio.Event()
@@ -129,13 +139,18 @@ class _Source:
         self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
 
     def add(self, partition: Partition) -> None:
-        self._not_before[partition] = 0.0
+        self._followed[partition] = None
+        self._unsure[partition] = None
+        self._not_before.pop(partition, None)
         self._stalled.discard(partition)
         self._changed.set()
 
     def remove(self, partition: Partition) -> None:
+        self._followed.pop(partition, None)
+        self._unsure.pop(partition, None)
         self._not_before.pop(partition, None)
         self._stalled.discard(partition)
+        self._session.drop(partition)
 
     # -- the task ---------------------------------------------------------------------------
 
@@ -147,14 +162,12 @@ class _Source:
                     await asyncio.sleep(GATHER_MS / 1000)
                     self._changed.clear()
                 now = loop.time()
-                self._hold_back(now)
-                due = {
-                    partition: position_of(partition)
-                    for partition, not_before in self._not_before.items()
-                    if not_before <= now and partition not in self._stalled
-                }
-                if due:
-                    await self._round(due)
+                self._hold_back()
+                for partition in [p for p, at in self._not_before.items() if at <= now]:
+                    del self._not_before[partition]
+                    self._unsure[partition] = None
+                if len(self._followed) > len(self._not_before) + len(self._stalled):
+                    await self._round()
                 else:
                     await self._pause(self._next_attempt(now))
         except Exception:
@@ -165,15 +178,27 @@ class _Source:
             if self._line is not None:
                 self._line.abort("fetching ended")
 
-    def _hold_back(self, now: float) -> None:
+    def _hold_back(self) -> None:
         """What is throttled and not in sync is not asked for while the quota is exceeded."""
         if not self._owner.throttle.quota.is_exceeded(self._owner.clock.monotonic_ms()):
             return
-        for partition, not_before in self._not_before.items():
-            if not_before <= now and self._owner.is_held_back(partition):
+        for partition in self._followed:
+            if self._is_askable(partition) and self._owner.is_held_back(partition):
                 self._later(partition)
 
-    async def _round(self, due: Mapping[Partition, Position]) -> None:
+    def _is_askable(self, partition: Partition) -> bool:
+        return (
+            partition in self._followed
+            and partition not in self._not_before
+            and partition not in self._stalled
+        )
+
+    async def _round(self) -> None:
+        if self._line is not None and self._line.is_closed:
+            self._drop_line("closed by the leader")
+        self._session.registered_as(self._owner.metadata.broker_epoch)
+        looked_at = self._followed if self._session.is_full else self._unsure
+        due = [partition for partition in looked_at if self._is_askable(partition)]
         # A replica that led a moment ago may have more in its log than on its disk, and what it
         # asks at tells its leader how far it counts.
         if await self._wait_durable(due):
@@ -182,8 +207,9 @@ class _Source:
         if damaged:
             await self._throw_away(damaged)
             return
+        self._unsure.clear()
         try:
-            answers = await self._fetch(due)
+            answers = await self._fetch({partition: position_of(partition) for partition in due})
         except (KafkaError, PeerError) as error:
             if not self._failing:
                 _log.warning("broker %d cannot be fetched from: %s", self._broker_id, error)
@@ -196,18 +222,22 @@ class _Source:
         if self._failing:
             _log.info("broker %d is fetched from again", self._broker_id)
         self._failing = False
-        asked = {(p.topic_id, p.partition): p for p in due}
+        answered = []
         cuts = []
         for answer in answers:
-            partition = asked.get((answer.topic_id, answer.partition))  # type: ignore[arg-type]
+            found = self._session.find(answer.topic_id, answer.partition)
             # The controller may have given it another leader meanwhile.
-            if partition is not None and self._is_current(partition, due[partition]):
-                cut = self._take(partition, due[partition], answer)
-                if cut is not None:
-                    cuts.append((partition, cut))
+            if found is None or not self._is_current(*found):
+                continue
+            partition, position = found
+            answered.append(partition)
+            self._unsure[partition] = None
+            cut = self._take(partition, position, answer)
+            if cut is not None:
+                cuts.append((partition, cut))
         for partition, cut in cuts:
             await self._owner.after_cut(partition, cut)
-        await self._wait_durable(due)
+        await self._wait_durable(answered)
 
     async def _wait_durable(self, partitions: Iterable[Partition]) -> bool:
         """Wait until all that was appended is on the disk; whether that took any waiting."""
@@ -223,18 +253,22 @@ class _Source:
     ) -> list[codec.PartitionFetched] | None:
         """The answers, None where new partitions came first. Raises KafkaError or PeerError."""
         line = await self._open()
+        asked, forgotten = self._session.name(due)
         request = codec.FetchRequest(
             self._config.broker_id,
             self._config.config_int("replica.fetch.wait.max.ms", WAIT_MS_MAX),
             1,
             self._config.config_int("replica.fetch.response.max.bytes", RESPONSE_BYTES_MAX),
             0,
-            0,
-            -1,
-            self._asked(due),
-            (),
+            self._session.id,
+            self._session.epoch,
+            self._asked(asked),
+            _by_topic(
+                codec.ForgottenPartition("", partition, topic_id)
+                for topic_id, partition in forgotten
+            ),
             "",
-            self._owner.metadata.broker_epoch,
+            self._session.broker_epoch,
         )
         body = codec.encode_request(FETCH_VERSION, request)
         answer = asyncio.ensure_future(line.send(ApiKey.FETCH, FETCH_VERSION, (body,)))
@@ -254,27 +288,27 @@ class _Source:
         finally:
             changed.cancel()
             answer.cancel()
-        error_code, _, answers = codec.decode_response(FETCH_VERSION, frame, position)
+        error_code, session_id, answers = codec.decode_response(FETCH_VERSION, frame, position)
         if error_code:
             raise KafkaError(ErrorCode(error_code), "the fetch was refused")
+        self._session.answered(session_id)
         return answers
 
     def _asked(self, due: Mapping[Partition, Position]) -> list[codec.FetchPartition]:
         bytes_max = self._config.config_int("replica.fetch.max.bytes", PARTITION_BYTES_MAX)
-        ordered = sorted(due, key=lambda partition: partition.topic)
-        return [
+        return _by_topic(
             codec.FetchPartition(
                 "",
                 partition.partition,
-                due[partition].leader_epoch,
-                due[partition].fetch_offset,
-                due[partition].last_fetched_epoch,
-                due[partition].log_start_offset,
+                position.leader_epoch,
+                position.fetch_offset,
+                position.last_fetched_epoch,
+                position.log_start_offset,
                 bytes_max,
                 partition.topic_id,
             )
-            for partition in ordered
-        ]
+            for partition, position in due.items()
+        )
 
     def _take(
         self, partition: Partition, asked: Position, answer: codec.PartitionFetched
@@ -293,7 +327,7 @@ class _Source:
             case Append() | Truncate() | StartAnew():
                 pass
             case Wait():
-                self._stalled.add(partition)
+                self._stall(partition)
             case Retry(code):
                 level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
                 _log.log(level, "%s is not answered: %s", partition.log, code.name)
@@ -302,7 +336,7 @@ class _Source:
 
     def _is_current(self, partition: Partition, asked: Position) -> bool:
         return (
-            partition in self._not_before
+            self._is_askable(partition)
             and not partition.is_leader
             and partition.leader_epoch == asked.leader_epoch
         )
@@ -316,7 +350,7 @@ class _Source:
                 deletion = log.truncate_fully(log.log_start_offset, self._owner.clock.now_ms())
             except KafkaError as error:
                 _log.error("%s stays as it is: %s", log, error)
-                self._stalled.add(partition)
+                self._stall(partition)
                 continue
             partition.cut_high_watermark()
             await self._owner.after_cut(partition, deletion)
@@ -334,21 +368,28 @@ class _Source:
         return self._line
 
     def _drop_line(self, reason: str) -> None:
+        # An answer that does not come may have been the only one with that news.
+        self._session.begin_anew()
         line, self._line = self._line, None
         if line is not None:
             line.abort(reason)
 
     def _later(self, partition: Partition) -> None:
-        if partition in self._not_before:
+        if partition in self._followed:
             self._not_before[partition] = asyncio.get_running_loop().time() + self._backoff()
+            self._session.drop(partition)
+
+    def _stall(self, partition: Partition) -> None:
+        if partition in self._followed:
+            self._stalled.add(partition)
+            self._session.drop(partition)
 
     def _backoff(self) -> float:
         return self._config.config_int("replica.fetch.backoff.ms", BACKOFF_MS) / 1000
 
     def _next_attempt(self, now: float) -> float | None:
         """Seconds until a partition is due; None where none will be by itself."""
-        later = [at for p, at in self._not_before.items() if p not in self._stalled]
-        return max(min(later) - now, 0.001) if later else None
+        return max(min(self._not_before.values()) - now, 0.001) if self._not_before else None
 
     async def _pause(self, seconds: float | None) -> None:
         try:
@@ -356,3 +397,8 @@ class _Source:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def _by_topic(entries: Iterable[_Entry]) -> list[_Entry]:
+    """Those of one topic adjacent, as requests have them."""
+    return sorted(entries, key=lambda entry: entry.topic_id or uuid.UUID(int=0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
+from local_cluster.controller.zk_shell import SESSION_FILE
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.replica_selector import RACK_AWARE
 from local_cluster.wire import fetch as codec
@@ -17,6 +20,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import records_size_bytes
 from tests.cluster import BrokerProcess
+from tests.real.test_control_plane import end_session
 from tests.replicas import (
     all_in_sync,
     bootstrap,
@@ -134,6 +138,39 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
             offsets = [record.offset async for record in read_topic(other, "t")]
         assert offsets[-1] == 49
         assert offsets[0] >= 40, "what was deleted stays deleted on every replica"
+
+
+async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=4)])
+        leader = await leader_of(brokers, client, "t")
+        answer = (await client.produce(leader.settings.broker_id, {AT: batch(b"v")}))[AT]
+        assert answer.error == ErrorCode.none
+        follower = next(broker for broker in brokers if broker is not leader)
+        node_id = follower.settings.broker_id
+        saved = json.loads((follower.log_dir / SESSION_FILE).read_bytes())
+        session = saved["session_id"], bytes.fromhex(saved["password"])
+        # Its process and its connections outlive its registration.
+        follower.pause()
+        try:
+            await asyncio.to_thread(end_session, follower.settings.zookeeper_connect, session)
+            async with KafkaClient(leader.bootstrap) as alone:
+
+                async def is_gone() -> bool:
+                    cluster = await alone.metadata(["t"])
+                    partitions = cluster.topics["t"].partitions.values()
+                    return all(node_id not in p.isr for p in partitions)
+
+                await eventually(is_gone)
+        finally:
+            follower.resume()
+        # Nobody writes: its leaders hear of it only because it names all that it follows.
+        await eventually(lambda: all_in_sync(client, "t"))
 
 
 async def test_a_consumer_reads_from_the_replica_in_its_rack(

@@ -21,6 +21,7 @@ from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import CoordinationUnavailable
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.follower_sessions import FollowerSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
@@ -252,6 +253,7 @@ class SimBroker(SimProcess):
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
         self.replicas.on_leadership(self.groups.on_leadership)
         self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
+        self.follower_sessions = FollowerSessions(lambda: self._random.randint(1, 1 << 30))
         self.log_directories.open(
             config=LogConfig.of({}, self.settings.config), flushes=self.flusher is not None
         )

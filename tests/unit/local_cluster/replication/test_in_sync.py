@@ -156,6 +156,17 @@ class TestLeaving:
         assert decide(made, end=30, now=1_500) is None
         assert decide(made, end=30, now=1_501) == (1, 3)
 
+    def test_who_was_at_rest_falls_behind_when_the_leader_appends(self) -> None:
+        made = leading()
+        for replica in (2, 3):
+            fetch(made, replica, 10, leader_end=10)
+        made.left_behind(10, LAG_MS * 9)
+        assert decide(made, end=11, now=LAG_MS * 10) is None
+        fetch(made, 3, 11, leader_end=11, now=LAG_MS * 9)
+        # Only who had everything is excused.
+        made.left_behind(11, LAG_MS * 10)
+        assert decide(made, end=12, now=LAG_MS * 10 + 1) == (1, 3)
+
     def test_the_leader_stays_alone(self) -> None:
         made = leading()
         assert decide(made, end=5, now=LAG_MS + 1) == (1,)

@@ -1,0 +1,94 @@
+"""A follower's side of its fetch session with one leader (KIP-227): what has to be named. Pure.
+
+The first request names everything that is followed; the later ones name what is new or is to be
+fetched from somewhere else than was said last, and what is to be forgotten. The leader answers
+what it has news of. After any trouble, and when this broker registered anew, all is named again:
+the leader counts a replica only in the run of the broker that it heard it from (KIP-903), so
+what is at rest would else never be in sync again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from local_cluster.controller.model import NO_EPOCH
+from local_cluster.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, NO_SESSION
+
+from .following import Position
+from .partition import Partition
+
+Key = tuple[uuid.UUID, int]
+"""Topic id and partition."""
+
+
+class FollowerSession:
+    """Of this broker with one other."""
+
+    def __init__(self) -> None:
+        self.id = NO_SESSION
+        self.epoch = INITIAL_EPOCH
+        """Of the next request."""
+        self.broker_epoch = NO_EPOCH
+        """The registration that it was begun in."""
+        self._named: dict[Key, tuple[Partition, Position]] = {}
+        """What the leader knows."""
+        self._forgotten: dict[Key, None] = {}
+        """What it knows and is to forget."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request names everything."""
+        return self.epoch == INITIAL_EPOCH
+
+    def begin_anew(self) -> None:
+        """Name everything next time; the id goes along, so that the leader ends that session."""
+        self.epoch = INITIAL_EPOCH
+        self._named.clear()
+        self._forgotten.clear()
+
+    def registered_as(self, broker_epoch: int) -> None:
+        """The present registration of this broker: another one is another session."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.begin_anew()
+
+    def drop(self, partition: Partition) -> None:
+        """Fetch it no more, or name it again before it is fetched."""
+        key = _key(partition)
+        known = self._named.get(key)
+        if known is not None and known[0] is partition:
+            del self._named[key]
+            self._forgotten[key] = None
+
+    def name(
+        self, wanted: Mapping[Partition, Position]
+    ) -> tuple[dict[Partition, Position], list[Key]]:
+        """(what of the wanted partitions to name, what to forget) in the next request."""
+        asked = {}
+        for partition, position in wanted.items():
+            key = _key(partition)
+            if self._named.get(key) != (partition, position):
+                asked[partition] = position
+                self._named[key] = (partition, position)
+                self._forgotten.pop(key, None)
+        forgotten = list(self._forgotten)
+        self._forgotten.clear()
+        return asked, forgotten
+
+    def answered(self, session_id: int) -> None:
+        """An answer came; without a session the next request is a full one as well."""
+        if session_id == NO_SESSION:
+            self.id = NO_SESSION
+            self.epoch = INITIAL_EPOCH
+            return
+        self.id = session_id
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+
+    def find(self, topic_id: uuid.UUID | None, index: int) -> tuple[Partition, Position] | None:
+        """Who an answer is for, and what it was asked at; None where that is no longer wanted."""
+        return None if topic_id is None else self._named.get((topic_id, index))
+
+
+def _key(partition: Partition) -> Key:
+    return (partition.topic_id, partition.partition)

@@ -1,0 +1,232 @@
+"""Fetches of a follower over partitions that are the test's: what is looked at, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from local_cluster.follower_sessions import FollowerSessions
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.replica_fetch import replica_fetch
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.wire import fetch as codec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+VERSION = 17
+TOPIC_ID = uuid.UUID(int=1)
+FOLLOWER = 2
+LONG_MS = 600_000
+SESSION = 7
+
+
+class FakePartition:
+    """A partition of one-byte records; `looks` counts how often it is looked at."""
+
+    def __init__(self, index: int) -> None:
+        self.topic, self.partition, self.topic_id = "t", index, TOPIC_ID
+        self.log = SimpleNamespace(log_start_offset=0, log_end_offset=0)
+        self.high_watermark = 0
+        self.looks = 0
+        self.noted: list[int] = []
+        self.is_assigned = True
+        self.watchers: set[Callable[[], None]] = set()
+        self.append_watchers: set[Callable[[], None]] = set()
+
+    def require_leader(self, epoch: int) -> None:
+        return
+
+    def has_in_sync(self, replica: int) -> bool:
+        return True
+
+    def find_divergence(self, offset: int, epoch: int) -> None:
+        return
+
+    def follower_fetched(self, replica: int, *, end_offset: int, **_: int) -> None:
+        if not self.is_assigned:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition)
+        self.noted.append(end_offset)
+
+    def read(self, offset: int, **_: Any) -> memoryview | None:
+        self.looks += 1
+        return memoryview(b"r" * (self.log.log_end_offset - offset)) or None
+
+    def append(self, count: int = 1) -> None:
+        self.log.log_end_offset += count
+        for wake in tuple(self.append_watchers):
+            wake()
+
+    def commit(self) -> None:
+        self.high_watermark = self.log.log_end_offset
+        for wake in tuple(self.watchers):
+            wake()
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self.watchers.add(wake)
+
+    def watch_appends(self, wake: Callable[[], None]) -> None:
+        self.append_watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self.watchers.discard(wake)
+        self.append_watchers.discard(wake)
+
+
+class FakeBroker:
+    def __init__(self, partitions_count: int) -> None:
+        self.partitions = [FakePartition(index) for index in range(partitions_count)]
+        self.settings = SimpleNamespace(inter_broker_listener="l")
+        self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
+        self.follower_sessions = FollowerSessions(lambda: SESSION)
+        self.metadata = SimpleNamespace(topic_by_id=lambda _: SimpleNamespace(name="t"))
+        leader = SimpleNamespace(holds_back=lambda *_: False, record=lambda *_: None)
+        self.throttle = SimpleNamespace(leader=leader)
+        self.replicas = self
+
+    def authorize(self, *arguments: object) -> bool:
+        return True
+
+    def get_leader(self, topic: str, index: int) -> FakePartition:
+        return self.partitions[index]
+
+    @property
+    def looks(self) -> int:
+        """Since the last time."""
+        count = sum(partition.looks for partition in self.partitions)
+        for partition in self.partitions:
+            partition.looks = 0
+        return count
+
+    def fetch(
+        self,
+        *asked: tuple[int, int],
+        epoch: int,
+        forgotten: Sequence[int] = (),
+        wait_ms: int = LONG_MS,
+        follower: int = FOLLOWER,
+    ) -> Any:
+        """Ask for (partition, offset) pairs within the session: an answer, or one to come."""
+        request = codec.FetchRequest(
+            follower,
+            wait_ms,
+            1,
+            1_000_000,
+            0,
+            SESSION,
+            epoch,
+            [codec.FetchPartition("", i, -1, at, -1, 0, 1_000, TOPIC_ID) for i, at in asked],
+            [codec.ForgottenPartition("", i, TOPIC_ID) for i in forgotten],
+            "",
+            11,
+        )
+        context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
+        reply = replica_fetch(cast(BrokerServices, self), context, request)
+        return asyncio.ensure_future(reply) if inspect.iscoroutine(reply) else reply
+
+    def begin(self) -> None:
+        """A session that has named every partition at offset 0, and has looked at them again."""
+        at_rest = [(index, 0) for index in range(len(self.partitions))]
+        assert told(self.fetch(*at_rest, epoch=0, wait_ms=0)) == dict.fromkeys(
+            range(len(self.partitions)), (0, 0, 0)
+        )
+        assert told(self.fetch(epoch=1, wait_ms=0)) == {}
+        assert self.looks == 2 * len(self.partitions)
+
+
+def told(parts: Any) -> dict[int, tuple[int, int, int]]:
+    """(error, bytes, high watermark) by partition."""
+    body = memoryview(b"".join(bytes(part) for part in parts))
+    error, session_id, answers = codec.decode_response(VERSION, body, 0)
+    assert (error, session_id) == (0, SESSION)
+    return {
+        answer.partition: (
+            answer.error_code,
+            codec.records_size_bytes(answer.records),
+            answer.high_watermark,
+        )
+        for answer in answers
+    }
+
+
+async def soon(reply: Any) -> dict[int, tuple[int, int, int]]:
+    assert isinstance(reply, asyncio.Task)
+    async with asyncio.timeout(10):
+        return told(await reply)
+
+
+async def test_a_round_costs_what_moved_however_many_are_at_rest() -> None:
+    for count in (10, 2_000):
+        broker = FakeBroker(count)
+        broker.begin()
+        for round_ in range(1, 6):
+            waiting = broker.fetch(*([(3, round_ - 1)] if round_ > 1 else []), epoch=round_ + 1)
+            await asyncio.sleep(0)
+            broker.partitions[3].append()
+            assert await soon(waiting) == {3: (0, 1, 0)}
+        # Named and read to its end, then read again when it grew.
+        assert broker.looks == 9
+        assert broker.partitions[3].noted == [0, 1, 2, 3, 4]
+        assert broker.partitions[4].noted == [0]
+
+
+async def test_an_append_between_two_requests_is_not_missed() -> None:
+    broker = FakeBroker(5)
+    broker.begin()
+    broker.partitions[1].append(2)
+    assert told(broker.fetch(epoch=2)) == {1: (0, 2, 0)}
+    # What was told is told again, until the follower asks for what comes after it.
+    assert told(broker.fetch(epoch=3)) == {1: (0, 2, 0)}
+    assert told(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}
+
+
+async def test_a_high_watermark_comes_with_the_next_answer() -> None:
+    broker = FakeBroker(5)
+    broker.begin()
+    broker.partitions[1].append()
+    assert told(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
+    waiting = broker.fetch((1, 1), epoch=3)
+    await asyncio.sleep(0)
+    broker.partitions[1].commit()
+    await asyncio.sleep(0)
+    assert not waiting.done(), "nobody waits for the high watermark of a follower"
+    broker.partitions[1].append()
+    assert await soon(waiting) == {1: (0, 1, 1)}
+    broker.partitions[2].commit()
+    assert told(broker.fetch((1, 2), epoch=4, wait_ms=0)) == {}, "it is the same as before"
+    broker.partitions[1].commit()
+    assert told(broker.fetch(epoch=5, wait_ms=0)) == {1: (0, 0, 2)}
+    waiting = broker.fetch(epoch=6)
+    await asyncio.sleep(0)
+    broker.partitions[1].append()
+    assert await soon(waiting) == {1: (0, 1, 2)}, "it is still watched"
+
+
+async def test_a_position_that_cannot_be_noted_is_refused() -> None:
+    broker = FakeBroker(2)
+    broker.begin()
+    broker.partitions[0].is_assigned = False
+    refused = told(broker.fetch((0, 0), epoch=2))
+    assert refused == {0: (ErrorCode.unknown_topic_or_partition, 0, -1)}
+    broker.partitions[0].is_assigned = True
+    assert told(broker.fetch(epoch=3, forgotten=[0], wait_ms=0)) == {}
+    assert told(broker.fetch((0, 0), epoch=4, wait_ms=0)) == {0: (0, 0, 0)}
+    assert broker.partitions[0].noted == [0, 0]
+
+
+async def test_a_follower_has_one_session_and_others_have_their_own() -> None:
+    broker = FakeBroker(2)
+    broker.begin()
+    other = broker.fetch((0, 0), epoch=0, wait_ms=0, follower=3)
+    assert told(other) == {0: (0, 0, 0)}
+    broker.partitions[1].append()
+    assert told(broker.fetch(epoch=2)) == {1: (0, 1, 0)}
+    # Begun anew: what the former one watched is watched no more.
+    assert told(broker.fetch((0, 0), epoch=0, wait_ms=0)) == {0: (0, 0, 0)}
+    assert not broker.partitions[1].watchers
+    assert not broker.partitions[1].append_watchers
+    body = memoryview(b"".join(bytes(part) for part in broker.fetch(epoch=3)))
+    assert codec.decode_response(VERSION, body, 0)[0] == ErrorCode.invalid_fetch_session_epoch
