@@ -50,14 +50,20 @@ async def _run(settings: BrokerSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _set, stop)
     broker = Broker(settings)
+    starting = asyncio.create_task(broker.start())
+    ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
     try:
-        await broker.start()
+        # It may wait for ZooKeeper for long; told to stop, it stops waiting.
+        await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
         # Full collections would look at every log over and over, with the loop standing still.
         gc.collect()
         gc.freeze()
-        ends: list[asyncio.Future[Any]] = [stop, broker.fatal]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
         await broker.stop()
     if broker.fatal.done():
         _log.critical("stopped: %r", broker.fatal.result())

@@ -84,11 +84,18 @@ class ClusterMember:
     async def start(self) -> None:
         """Register and take part in the election; on return one is over.
 
-        Raises CoordinationUnavailable, or KafkaError(duplicate_broker_registration).
+        A connection that breaks meanwhile is waited for. Raises CoordinationUnavailable where
+        there is none to begin with, or KafkaError(duplicate_broker_registration).
         """
         self._coordination.subscribe(self._path_changed, self._session_changed)
         await self._coordination.start()
-        await self._settle()
+        while True:
+            try:
+                await self._settle()
+                break
+            except CoordinationUnavailable as error:
+                log.warning("ZooKeeper went away while this broker joined: %s", error)
+                await asyncio.sleep(RETRY_DELAY_MS / 1000)
         self._follow_task = asyncio.create_task(self._follow(), name="cluster membership")
 
     async def stop(self) -> None:

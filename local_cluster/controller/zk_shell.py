@@ -10,6 +10,7 @@ lock of the log directory, so that the former owner is known to be dead.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import logging
@@ -92,7 +93,14 @@ class KazooCoordination:
         self._loop = asyncio.get_running_loop()
         self._session_id = await self._loop.run_in_executor(None, self._connect)
         self._client.add_listener(self._session_changed)
-        await self._await(self._client.ensure_path_async("/"))
+        while True:
+            try:
+                await self._await(self._client.ensure_path_async("/"))
+                return
+            except CoordinationUnavailable as error:
+                # It was there a moment ago, and the client connects again by itself.
+                log.warning("the chroot of %s is not made yet: %s", self._hosts, error)
+                await asyncio.sleep(RECONNECT_DELAY_MS_MAX / 1000)
 
     async def stop(self) -> None:
         self._stopping = True
@@ -209,7 +217,9 @@ class KazooCoordination:
         self._client.stop()
         self._client.close()
         if self._session_file is not None:
-            self._session_file.unlink(missing_ok=True)
+            # What stays on a disk that failed names a session that is over by now.
+            with contextlib.suppress(OSError):
+                self._session_file.unlink(missing_ok=True)
 
     def _read_session(self) -> tuple[int, bytes] | None:
         if self._session_file is None:
@@ -219,7 +229,7 @@ class KazooCoordination:
             return int(saved["session_id"]), bytes.fromhex(saved["password"])
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             log.warning("%s is unreadable and ignored", self._session_file)
             return None
 

@@ -38,7 +38,9 @@ from .ports import LeadingReplica
 LOAD_ATTEMPTS_MAX: Final = 10
 LOAD_WAIT_SECONDS_MAX: Final = 30.0
 RELOAD_WAIT_SECONDS: Final = 0.1
-"""Before the state is read back after a failed append, so that a sick disk is not hammered."""
+"""Before the state is read back after a failed append; twice as long after each that follows with
+nothing committed in between, so that a full or sick disk is not hammered."""
+RELOAD_WAIT_SECONDS_MAX: Final = 5.0
 WAITING_REQUESTS_MAX: Final = 100_000
 """Requests per partition that may wait for their answer at one time."""
 
@@ -66,6 +68,12 @@ _REFUSALS: Final = {
 }
 
 
+def reload_wait_seconds(failures_in_a_row: int) -> float:
+    """How long to wait before the state is read back, after so many failures before this one."""
+    doublings = min(failures_in_a_row, 16)  # the longest wait is reached long before
+    return float(min(RELOAD_WAIT_SECONDS * 2**doublings, RELOAD_WAIT_SECONDS_MAX))
+
+
 class PartitionRuntime(Generic[S]):
     """Runs one shard on one led partition, from `start` to `close`."""
 
@@ -91,6 +99,7 @@ class PartitionRuntime(Generic[S]):
         self._following: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._failures_in_a_row = 0
 
     def start(self) -> None:
         """Begin to load."""
@@ -181,6 +190,8 @@ class PartitionRuntime(Generic[S]):
 
     def _finish(self, outcome: Outcome) -> None:
         """Everything up to this outcome is committed."""
+        if outcome.records:
+            self._failures_in_a_row = 0
         for ticket, answer in outcome.answers:
             # A ticket is gone when its request was failed before; its peer may be gone as well.
             future = self._waiting.pop(ticket, None)
@@ -196,12 +207,13 @@ class PartitionRuntime(Generic[S]):
         """Forget the state, which may be ahead of the log, and read it back."""
         if self.state is not RuntimeState.ACTIVE:
             return
-        _log.warning("%s is loaded again: %s", self.name, reason)
+        wait_seconds = reload_wait_seconds(self._failures_in_a_row)
+        # A request that is too large for the log says nothing about the disk.
+        self._failures_in_a_row += code is ErrorCode.not_coordinator
+        _log.warning("%s is loaded again in %.1f s: %s", self.name, wait_seconds, reason)
         self.state = RuntimeState.LOADING
         self._forget(code)
-        self._loading = asyncio.create_task(
-            self._load(RELOAD_WAIT_SECONDS), name=f"reload {self.name}"
-        )
+        self._loading = asyncio.create_task(self._load(wait_seconds), name=f"reload {self.name}")
 
     def _forget(self, code: ErrorCode) -> None:
         """Nobody may act on this state any more."""

@@ -92,6 +92,44 @@ async def test_partitions_are_spread_over_directories_and_found_again(
                     assert found == [b"%d" % index]
 
 
+async def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    async with running_broker(zookeeper, tmp_path, log_dirs=("one", "two")) as broker:
+        async with KafkaClient(broker.bootstrap) as client:
+            await client.create_topics([NewTopic(name="t", partitions=2)])
+            for index in range(2):
+                at = TopicPartition("t", index)
+                batch = encode_batch([NewRecord(0, b"k", b"%d" % index)])
+                assert (await client.produce(1, {at: batch}))[at].error is ErrorCode.none
+            ((_, lost),) = (await described(client))["one"][1]
+        await broker.kill()
+        # The first directory, where the ZooKeeper session is kept, too.
+        one, away = tmp_path / "broker-1" / "one", tmp_path / "away"
+        one.rename(away)
+        one.write_text("no directory")
+        await broker.start()
+        async with KafkaClient(broker.bootstrap) as client:
+
+            async def has_no_leader() -> bool:
+                return bool((await partition_of(client, "t", lost)).leader == -1)
+
+            await eventually(has_no_leader)
+            assert (await described(client))["one"] == (ErrorCode.kafka_storage_error, set())
+            found = [each.value async for each in read_topic(client, "t", partition=1 - lost)]
+            assert found == [b"%d" % (1 - lost)]
+            await client.create_topics([NewTopic(name="new", partitions=2)])
+            assert len((await described(client))["two"][1]) == 3
+        await broker.stop()
+        one.unlink()
+        away.rename(one)
+        await broker.start()
+        async with KafkaClient(broker.bootstrap) as client:
+            await eventually(lambda: all_in_sync(client, "t"))
+            found = [each.value async for each in read_topic(client, "t", partition=lost)]
+            assert found == [b"%d" % lost]
+
+
 async def fill_until(broker: BrokerProcess, client: KafkaClient, at: TopicPartition) -> int:
     """Write to a partition until a disk of a broker fails; how many batches were acknowledged."""
     acknowledged = 0

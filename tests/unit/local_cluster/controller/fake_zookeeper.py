@@ -120,6 +120,9 @@ class FakeCoordination:
         """Commits for which it is true happen, but their answer is lost."""
         self.before_commit: Callable[[Sequence[ZkOp]], None] = lambda ops: None
         self.cut_off = False
+        self.calls = 0
+        self.break_at_call: int | None = None
+        """The connection breaks at this call, and is there again for the next."""
 
     def subscribe(
         self,
@@ -173,5 +176,8 @@ class FakeCoordination:
         return versions
 
     def _check(self) -> None:
+        self.calls += 1
+        if self.calls == self.break_at_call:
+            raise CoordinationUnavailable("broken")
         if self.cut_off:
             raise CoordinationUnavailable("cut off")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller import znodes
+from local_cluster.controller import cluster_member, znodes
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import (
     CheckVersion,
@@ -124,6 +124,25 @@ class TestJoining:
         assert member.cache.broker_epoch == server.tree[znodes.broker_id_path(1)].created_zxid
         payload = server.tree[znodes.CLUSTER_ID].payload
         assert member.cache.cluster_id == znodes.decode_cluster_id(payload)
+
+    async def test_a_connection_that_breaks_while_joining_is_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cluster_member, "RETRY_DELAY_MS", 1)
+        for call in itertools.count(1):
+            server = FakeZooKeeper()
+            member = Member(server)
+            member.coordination.break_at_call = call
+            await member.plane.start()
+            calls = member.coordination.calls
+            registered = server.tree[znodes.broker_id_path(1)]
+            assert member.cache.broker_epoch == registered.created_zxid
+            await eventually(lambda: member.plane.is_controller)  # noqa: B023 - this turn's
+            await eventually(lambda: 1 in member.cache.brokers)  # noqa: B023
+            await member.plane.stop()
+            if calls < call:
+                assert call > 20, "joining takes many calls, and each was broken once"
+                return
 
     async def test_stopping_leaves_nothing_behind(self, server: FakeZooKeeper) -> None:
         member = Member(server)

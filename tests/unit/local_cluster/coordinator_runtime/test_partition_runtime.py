@@ -13,7 +13,11 @@ import pytest
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import batches, commit_queue, partition_runtime
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
+from local_cluster.coordinator_runtime.partition_runtime import (
+    PartitionRuntime,
+    RuntimeState,
+    reload_wait_seconds,
+)
 from local_cluster.groups.requests import (
     CommitRequest,
     FetchedOffset,
@@ -158,6 +162,43 @@ async def test_a_failed_append_is_undone(error: Exception, monkeypatch: pytest.M
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 1
     runtime.close()
+
+
+async def test_a_disk_that_stays_full_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def no_wait(failures_in_a_row: int) -> float:
+        asked.append(failures_in_a_row)
+        return 0.0
+
+    monkeypatch.setattr(partition_runtime, "reload_wait_seconds", no_wait)
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+
+    async def fail(error: Exception) -> None:
+        replica.append_error = error
+        with pytest.raises(KafkaError):
+            await commit(runtime, 2)
+        await until_loaded(runtime)
+        await fetch(runtime)  # reading proves nothing about the disk
+        replica.append_error = None
+
+    full = KafkaError(ErrorCode.kafka_storage_error, "full")
+    for _ in range(3):
+        await fail(full)
+    await fail(KafkaError(ErrorCode.record_list_too_large, "not the disk's fault"))
+    await fail(full)
+    await commit(runtime, 3)
+    await fail(full)
+    assert asked == [0, 1, 2, 3, 3, 0]
+    runtime.close()
+
+
+def test_reloads_wait_longer_and_longer_up_to_a_bound() -> None:
+    waits = [reload_wait_seconds(count) for count in range(100)]
+    assert waits[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert waits == sorted(waits)
+    assert waits[-1] == partition_runtime.RELOAD_WAIT_SECONDS_MAX
 
 
 async def test_when_the_commit_fails_the_state_is_read_back(
