@@ -4,6 +4,7 @@
                 a wall clock that jumps
     machine     power loss of one, of all at once; a slow disk; a full disk
     network     one broker cut off, one link in one direction, a slow host
+    both        a leader cut off until it is alone in sync, and killed then
     ZooKeeper   out of reach for one broker, or for all; the controller's znode removed
     operators   replicas moved, moves cancelled, preferred leaders elected, min.insync.replicas
                 changed, partitions added
@@ -34,6 +35,10 @@ PAUSE_SECONDS = 1.2
 CLOCK_JUMPS_MS = (-7_200_000, -60_000, 0, 3_600_000, 86_400_000)
 MIN_INSYNC_REPLICAS = ("1", "2", "3")
 PARTITIONS_MAX = 3
+ALONE_SECONDS = 4.0
+"""Longer than followers may lag."""
+GONE_SECONDS = 4.0
+"""Longer than a session lasts."""
 ADMIN_TIMEOUT_MS = 10_000
 
 
@@ -263,6 +268,22 @@ class Nemesis:
         if znodes.CONTROLLER not in self._world.zookeeper.tree:
             return False
         self._world.zookeeper.remove(znodes.CONTROLLER)
+        return True
+
+    def _orphan(self, _: SimBroker) -> bool:
+        """A leader of the topic that allows unclean elections is alone in sync, and then gone."""
+        state = self._world.state_in_zookeeper(self._world.unclean_partition)
+        leader = None if state is None else self._world.brokers.get(state.leader)
+        if leader is None or not leader.is_alive:
+            return False
+        self._cut(leader)
+
+        def end() -> None:
+            self._world.network.heal()
+            leader.kill()
+            self._later(GONE_SECONDS, leader, leader.start)
+
+        self._later(ALONE_SECONDS, leader, end)
         return True
 
     # -- operators --------------------------------------------------------------------------

@@ -56,7 +56,9 @@ def scenario_of(seed: int) -> Scenario:
         case 3:
             return Scenario(faults=WITH_PAGE_CACHE, flush="page_cache", partitions=partitions)
         case 4:
-            return Scenario(faults=USUAL | {"elect_preferred": 1}, has_unclean_topic=True)
+            return Scenario(
+                faults=USUAL | {"elect_preferred": 1, "orphan": 5}, has_unclean_topic=True
+            )
         case 5:
             return Scenario(faults=USUAL | MOVES | {"full_disk": 1}, partitions=partitions)
         case 6:

@@ -46,6 +46,7 @@ class SimWorld:
     """A cluster, its clients, its faults and its judges."""
 
     topic = TOPIC
+    unclean_partition = At(UNCLEAN_TOPIC, 0)
 
     def __init__(
         self,
