@@ -103,6 +103,8 @@ async def test_topics_are_described(broker: BrokerProcess) -> None:
     told = await tool(broker, "TopicCommand", "--describe", "--topic", "t")
     assert "PartitionCount: 2" in told
     assert "retention.ms=77" in told
+    await tool(broker, "TopicCommand", "--alter", "--topic", "t", "--partitions", "5")
+    assert "PartitionCount: 5" in await tool(broker, "TopicCommand", "--describe", "--topic", "t")
 
 
 async def test_client_compatibility_test(broker: BrokerProcess) -> None:
