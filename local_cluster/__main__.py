@@ -14,8 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from local_cluster.controller.coordination import CoordinationUnavailable
 from local_cluster.server.broker import Broker
 from local_cluster.settings import BrokerSettings, load_settings
+from local_cluster.wire.errors import KafkaError
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
@@ -56,7 +58,11 @@ async def _run(settings: BrokerSettings) -> int:
         # It may wait for ZooKeeper for long; told to stop, it stops waiting.
         await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            starting.result()
+            try:
+                starting.result()
+            except (OSError, KafkaError, CoordinationUnavailable) as error:
+                _log.critical("the broker cannot start: %s", error)
+                return EXIT_FAILED
         # Full collections would look at every log over and over, with the loop standing still.
         gc.collect()
         gc.freeze()

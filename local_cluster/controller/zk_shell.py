@@ -104,7 +104,8 @@ class KazooCoordination:
 
     async def stop(self) -> None:
         self._stopping = True
-        assert self._loop is not None, "stop() before start()"
+        if self._loop is None:
+            return  # never started
         await self._loop.run_in_executor(None, self._close)
 
     async def read(self, path: str, *, watch: bool = False) -> Znode | None:

@@ -62,6 +62,8 @@ class LogDirectory:
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
         self.was_clean = False
+        self._is_open = False
+        """Only then is it ours to write: a clean stop would replace the checkpoints of others."""
 
     def open(
         self,
@@ -83,6 +85,7 @@ class LogDirectory:
             self._lock = self._files.lock(f"{self.path}/.lock")
             self._owner.claim(cluster_id)
             self._open_logs(config or LogConfig(), flushes)
+            self._is_open = True
         except BlockingIOError as error:
             raise DirectoryNotOursError(f"{self.path} is in use by another process") from error
         except LogDirectoryError:
@@ -232,13 +235,16 @@ class LogDirectory:
     ) -> None:
         """Close every log. With `clean` the next start trusts what it finds. Blocks.
 
+        Nothing is written where it is not open: it may be somebody else's.
+
         A log that cannot be closed is noted and makes the stop an unclean one. Raises
         LogDirectoryError; the directory is given back all the same.
         """
         try:
-            if clean:
+            if clean and self._is_open:
                 self._close_logs(high_watermarks)
         finally:
+            self._is_open = False
             self._logs.clear()
             if self._lock is not None:
                 self._lock.close()

@@ -331,3 +331,15 @@ def test_an_older_checkpoint_is_not_written_over_a_newer_one(tmp_path: Path) -> 
     assert path.read_text() == "of the newer one"
     newer.run()
     assert path.read_text() != "of the newer one"
+
+
+def test_a_directory_of_somebody_else_is_not_written_by_a_stop(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    append(made(directory), batch(3))
+    directory.close(high_watermarks={("t", 0): 3})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    stranger = LogDirectory(tmp_path, OsFiles(), broker_id=2, clock=StandingClock())
+    with pytest.raises(LogDirectoryError):
+        stranger.open(cluster_id="c")
+    stranger.close()
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
