@@ -199,13 +199,14 @@ class _Source:
         self._session.registered_as(self._owner.metadata.broker_epoch)
         looked_at = self._followed if self._session.is_full else self._unsure
         due = [partition for partition in looked_at if self._is_askable(partition)]
-        # A replica that led a moment ago may have more in its log than on its disk, and what it
-        # asks at tells its leader how far it counts.
-        if await self._wait_durable(due):
-            return
+        # Before any waiting for the disk: a damaged log is never flushed.
         damaged = [p for p in due if p.log.corruption is not None]
         if damaged:
             await self._throw_away(damaged)
+            return
+        # A replica that led a moment ago may have more in its log than on its disk, and what it
+        # asks at tells its leader how far it counts.
+        if await self._wait_durable(due):
             return
         self._unsure.clear()
         try:

@@ -101,7 +101,8 @@ def _run_mix(arguments: argparse.Namespace) -> None:
     possible = [
         name for name in arguments.faults if _why_not(arguments.system, FAULTS[name]) is None
     ]
-    steps = mix(possible, arguments.seconds or 600.0, arguments.seed)
+    alone = [name for name in possible if FAULTS[name].hold_seconds == 0.0]
+    steps = mix(possible, arguments.seconds or 600.0, arguments.seed, alone=alone)
     print(f"seed {arguments.seed}: {len(steps)} steps")
     for number, step in enumerate(steps, 1):
         print(f"  {number}. {step}, then {step.calm_seconds:.1f} s of calm")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from local_cluster.wire.errors import KafkaError
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster, ClusterOptions
 from tests.nemesis.faults.fault import KAFKA, Fault
@@ -59,9 +59,7 @@ class Life:
         await self._progress(WARM_UP_SECONDS_MAX, "warm-up")
         for step in steps:
             await self._step(step)
-        for workload in self._workloads:
-            with contextlib.suppress(TimeoutError):
-                await self._cluster.until_in_sync([topic.name for topic in workload.topics])
+        await asyncio.gather(*(self._until_in_sync(each) for each in self._workloads))
         await asyncio.gather(*(self._guarded(each, each.stop) for each in self._workloads))
         for workload in self._workloads:
             await self._guarded(workload, partial(self._check, workload))
@@ -69,7 +67,15 @@ class Life:
     async def _step(self, step: Step) -> None:
         faults = [FAULTS[name] for name in step.faults]
         self._say(f"fault: {step}")
-        await asyncio.gather(*(fault.inject(self._cluster) for fault in faults))
+        injected = await asyncio.gather(
+            *(fault.inject(self._cluster) for fault in faults), return_exceptions=True
+        )
+        for fault, result in zip(faults, injected, strict=True):
+            if isinstance(result, BaseException):
+                # In a pair one may be in the other's way: nobody leads, nobody stops.
+                if len(faults) == 1 or not isinstance(result, (KafkaError, TimeoutError)):
+                    raise result
+                self._say(f"{fault.name} was not injected: {result}")
         await asyncio.sleep(step.hold_seconds)
         for fault in faults:
             if fault.mend is not None:
@@ -94,6 +100,14 @@ class Life:
         self._stuck |= set(waiting)
         took = time.monotonic() - start
         self._say(f"{when}: {'all go on' if not waiting else sorted(waiting)} after {took:.1f} s")
+
+    async def _until_in_sync(self, workload: Workload) -> None:
+        """A replica that does not come back is a workload that does not go on."""
+        try:
+            await self._cluster.until_in_sync([topic.name for topic in workload.topics])
+        except TimeoutError as error:
+            self._stuck.add(workload.name)
+            self._say(f"{workload.name}: {error}")
 
     async def _guarded(self, workload: Workload, do: Callable[[], object]) -> None:
         try:

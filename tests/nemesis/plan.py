@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 CALM_SECONDS: Final = 4.0
@@ -25,15 +25,22 @@ class Step(NamedTuple):
         return f"{' + '.join(self.faults)} for {self.hold_seconds:.1f} s"
 
 
-def mix(faults: Sequence[str], seconds: float, seed: int) -> list[Step]:
-    """Steps that take about so many seconds; the same for the same arguments."""
+def mix(
+    faults: Sequence[str], seconds: float, seed: int, *, alone: Collection[str] = ()
+) -> list[Step]:
+    """Steps that take about so many seconds; the same for the same arguments.
+
+    Faults that are `alone` are never paired: they do and undo several things by themselves.
+    """
     randomly = random.Random(seed)
     steps: list[Step] = []
     left = seconds
     while left > 0:
-        count = 2 if len(faults) > 1 and randomly.random() < PAIR_SHARE else 1
+        first = randomly.choice(sorted(faults))
+        others = sorted(set(faults) - {first} - set(alone))
+        is_pair = randomly.random() < PAIR_SHARE and first not in alone and others
         step = Step(
-            tuple(randomly.sample(sorted(faults), count)),
+            (first, randomly.choice(others)) if is_pair else (first,),
             hold_seconds=round(randomly.uniform(0.5, 15.0), 1),
             calm_seconds=round(randomly.uniform(0.0, 2 * CALM_SECONDS), 1),
         )

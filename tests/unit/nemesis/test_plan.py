@@ -20,5 +20,13 @@ def test_a_plan_fills_its_time_with_all_faults_and_some_pairs() -> None:
     assert {len(set(step.faults)) for step in steps} == {1, 2}
 
 
+def test_some_faults_are_never_paired() -> None:
+    steps = mix(FAULTS, 3_000.0, 7, alone=["a"])
+    pairs = [set(step.faults) for step in steps if len(step.faults) == 2]
+    assert pairs
+    assert all(pair == {"b", "c"} for pair in pairs)
+    assert ("a",) in {step.faults for step in steps}
+
+
 def test_one_fault_is_never_paired() -> None:
     assert {step.faults for step in mix(["a"], 300.0, 1)} == {("a",)}
