@@ -23,10 +23,17 @@ class Directory:
         self.asked = asyncio.Event()
         """Set when somebody cannot wait for the next round of discovery."""
         self._changed = asyncio.Event()
+        self._found_first: frozenset[TopicPartition] = frozenset()
 
     def update(self, source: Topics, target: Topics) -> None:
         """Take over a round of discovery and wake those who wait for one."""
         self.source, self.target = source, target
+        if not self.is_loaded:
+            self._found_first = frozenset(
+                TopicPartition(name, partition)
+                for name, topic in source.items()
+                for partition in topic.partitions
+            )
         self.is_loaded = True
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
@@ -38,6 +45,10 @@ class Directory:
     async def next_round(self) -> None:
         """Wait until discovery has brought something newer than what is here now."""
         await self._changed.wait()
+
+    def was_found_first(self, source: TopicPartition) -> bool:
+        """Whether the first round of discovery found this source partition."""
+        return source in self._found_first
 
     def source_leader(self, at: TopicPartition) -> int | None:
         return _leader(self.source, at)

@@ -30,6 +30,7 @@ class SyncState(StrEnum):
     """The target has the exact translation."""
     CLAMPED = "clamped"
     """The group is ahead of what is copied; the target has the end of the copy."""
+    INEXACT = "inexact"
     PENDING = "pending"
     """No translation is known: that part of the map was lost."""
     ACTIVE = "active"
@@ -79,6 +80,8 @@ def translate_positions(
         target_offset, state = answer.target_offset, SyncState.SYNCED
         if flow.is_shared:
             target_offset, state = None, SyncState.MIXED
+        elif answer.state is TranslationState.INEXACT:
+            state = SyncState.INEXACT
         elif answer.state is TranslationState.PENDING:
             if position.offset > flow.offset_map.source_next:
                 target_offset, state = flow.offset_map.target_next, SyncState.CLAMPED

@@ -13,6 +13,7 @@ from .context import EARLIEST, LinkContext, read_bounds
 from .formats import FlowKey, Opening
 from .generations import open_generation, replaced_log
 from .model import FlowFailedError
+from .starting import find_start
 from .trouble import Trouble
 
 
@@ -67,7 +68,7 @@ async def _open(
         raise FlowFailedError(
             f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
         )
-    source_offset = await _first_offset(context, source)
+    start = await find_start(context, source, target, target_end)
     registration = context.map_store.registration
     opening = Opening(
         flow=flow,
@@ -75,10 +76,11 @@ async def _open(
         producer_epoch=registration.producer_epoch,
         nonce=context.map_store.new_nonce(),
         target_topic=target.topic,
-        source_offset=source_offset,
+        source_offset=start.source_offset,
         target_offset=target_end,
         opened_at_ms=context.clock.now_ms(),
         worker_id=context.worker_id,
+        has_older_copies=start.has_older_copies,
     )
     await context.map_store.append([opening])
     await context.map_store.catch_up()

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 from .formats.naming import TopicNames
+from .start import check_start
 from .trouble import Policies
 
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
@@ -57,6 +58,8 @@ class LinkSettings:
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition has records that no map explains. Where the copy
     shares its name with others (`names`), such records are no surprise."""
+    start: Annotated[str, AfterValidator(check_start)] = "earliest"
+    """Where a partition begins that was never copied; see `start.py`. Decided once for each."""
     on: Policies = field(default_factory=Policies)
     """What to do about each trouble of a partition."""
     names: TopicNames = field(default_factory=TopicNames)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -27,6 +28,7 @@ from pydantic import (
 from local_cluster.client.security import ClientSecurity, Secret
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
 from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
+from mirror_maker.start import check_start
 
 BROKERS_MAX = 100
 """Most brokers one `count` may ask for on one host."""
@@ -50,6 +52,22 @@ def _check_connect(value: str) -> str:
     if value != "embedded" and not _CONNECT.match(value):
         raise ValueError("'embedded' or a connect string such as zk1:2181,zk2:2181/chroot")
     return value
+
+
+def _start_text(value: Any) -> Any:
+    """YAML reads an unquoted time as one; without a zone it is UTC's, as YAML has it."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    return value
+
+
+def _check_start(value: str) -> str:
+    try:
+        return check_start(value)
+    except ValueError:
+        raise ValueError(
+            "earliest, latest, mm2, mm2:TOPIC or a time such as 2026-01-01T00:00:00Z"
+        ) from None
 
 
 def _check_bootstrap(value: str) -> str:
@@ -426,6 +444,9 @@ Merge = Annotated[
 class LinkTuning(Entry):
     """How a link copies."""
 
+    start: Annotated[str, BeforeValidator(_start_text), AfterValidator(_check_start)] = "earliest"
+    """Where a partition begins that was never copied: earliest, latest, a time such as
+    2026-01-01T00:00:00Z, or mm2 (where a MirrorMaker 2 stopped; mm2:TOPIC names its offsets)."""
     replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
     """Replicas of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"

@@ -238,6 +238,7 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         source_security=security[link.source],
         topics=tuple(topics.include),
         topics_exclude=tuple(topics.exclude),
+        start=link.settings.start,
         replication_factor=link.settings.replication_factor,
         on_unmapped_target=link.settings.on_unmapped_target,
         on=Policies(**link.on.model_dump()),

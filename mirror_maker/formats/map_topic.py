@@ -142,7 +142,11 @@ class MapTopic:
         )
         if openings:
             first = openings[min(openings)]
-            offset_map = OffsetMap(first.source_offset, first.target_offset)
+            offset_map = OffsetMap(
+                first.source_offset,
+                first.target_offset,
+                has_older_copies=first.has_older_copies,
+            )
         elif blocks:
             offset_map = OffsetMap(blocks[0].source_start, blocks[0].target_start)
         else:

@@ -10,7 +10,8 @@ Guarantees:
 - *Monotonic*: runs ascend on both sides, so translation keeps the order.
 - *Exact*: `translate(o)` is the smallest target offset, from the flow's first on, such that every
   copied record before `o` lies below it and every one from `o` on lies at or above it.
-- *Honest*: past the mirrored end, and where a part of the map was lost, the answer is `pending`.
+- *Honest*: past the mirrored end, and where a part of the map was lost, the answer is `pending`;
+  where others copied before the flow was taken over from them, it is `inexact` and has no offset.
 
 Pure: no I/O, no clock.
 """
@@ -47,6 +48,8 @@ class TranslationState(StrEnum):
 
     EXACT = "exact"
     PENDING = "pending"
+    INEXACT = "inexact"
+    """Copied by others, who kept no exact map."""
 
 
 class Translation(NamedTuple):
@@ -57,15 +60,20 @@ class Translation(NamedTuple):
 
 
 _PENDING = Translation(TranslationState.PENDING, None)
+_INEXACT = Translation(TranslationState.INEXACT, None)
 
 
 class OffsetMap:
     """The map of one flow; it grows at its end and nowhere else."""
 
-    __slots__ = ("_counts", "_holes", "_sources", "_targets", "source_next", "source_start",
-                 "target_start")  # fmt: skip
+    __slots__ = ("_counts", "_holes", "_sources", "_targets", "has_older_copies", "source_next",
+                 "source_start", "target_start")  # fmt: skip
 
-    def __init__(self, source_start: int, target_start: int) -> None:
+    def __init__(
+        self, source_start: int, target_start: int, *, has_older_copies: bool = False
+    ) -> None:
+        self.has_older_copies = has_older_copies
+        """Whether others copied what lies before `source_start`."""
         self.source_start = source_start
         """Source offset from which the flow copies."""
         self.target_start = target_start
@@ -147,6 +155,8 @@ class OffsetMap:
             return _PENDING
         if self._in_hole(source_offset):
             return _PENDING
+        if source_offset < self.source_start and self.has_older_copies:
+            return _INEXACT
         index = bisect_right(self._sources, source_offset) - 1
         if index >= 0:
             into = min(source_offset - self._sources[index], self._counts[index])

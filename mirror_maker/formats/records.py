@@ -10,7 +10,8 @@ cluster has no topic ids.
                          producer_epoch int16, registered_at_ms int64, worker_id string
     opening       key    version, 2, flow, producer_id int64, producer_epoch int16, nonce int64
                   value  version, target_topic string, source_offset int64, target_offset int64,
-                         opened_at_ms int64, worker_id string
+                         opened_at_ms int64, worker_id string; then 1 as a byte where others
+                         (MirrorMaker 2) copied what lies before source_offset, else nothing
     block         key    version, 3, flow, producer_id int64, producer_epoch int16,
                          source_start int64, nonce int64
                   value  version, target_topic string, target_start int64, source_next varint
@@ -100,6 +101,8 @@ class Opening:
     target_offset: int
     opened_at_ms: int
     worker_id: str
+    has_older_copies: bool = False
+    """Whether others copied what lies before; where to, this map does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +168,8 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
             out += _INT64.pack(record.target_offset)
             out += _INT64.pack(record.opened_at_ms)
             _put_string(out, record.worker_id)
+            if record.has_older_copies:
+                out.append(1)
         case Block():
             _put_block(out, record)
         case Terms():
@@ -286,6 +291,7 @@ def _get_opening(key: DecodedKey, flow: FlowKey, cursor: _Cursor) -> Opening:
         target_offset=cursor.int64(),
         opened_at_ms=cursor.int64(),
         worker_id=cursor.string(),
+        has_older_copies=cursor.flag_at_end(),
     )
 
 
@@ -392,6 +398,14 @@ class _Cursor:
             return self.take(self.varint()).decode()
         except UnicodeDecodeError as error:
             raise MapFormatError("string is not UTF-8") from error
+
+    def flag_at_end(self) -> bool:
+        """Whether a last byte 1 follows."""
+        if self._position == len(self._bytes):
+            return False
+        if self.byte() != 1:
+            raise MapFormatError("a flag that is not 1")
+        return True
 
     def finish(self) -> None:
         if self._position != len(self._bytes):

@@ -97,6 +97,19 @@ class SimPartition:
             committed, self.committed = self.committed, asyncio.Event()
             committed.set()
 
+    def first_offset_of(self, timestamp_ms: int) -> int:
+        """Of the first committed record of that time or later, -1 where there is none."""
+        return next(
+            (
+                record.offset
+                for header, batch in self.batches
+                if header.next_offset <= self.high_watermark
+                for record in decode_batch(batch, 0, header)
+                if record.timestamp_ms >= timestamp_ms
+            ),
+            -1,
+        )
+
     def cut_back(self, offset: int) -> None:
         """Lose every batch that ends beyond an offset, as an unclean election does."""
         self.leader_epoch += 1
@@ -348,7 +361,11 @@ class SimClient:
                     answer[at] = ListedOffset(error, -1, -1, -1)
                     continue
                 partition = self._cluster.partition(at)
-                offset = partition.high_watermark if timestamp == -1 else partition.log_start_offset
+                offset = partition.log_start_offset
+                if timestamp == -1:
+                    offset = partition.high_watermark
+                elif timestamp >= 0:
+                    offset = partition.first_offset_of(timestamp)
                 answer[at] = ListedOffset(ErrorCode.none, offset, -1, 0)
 
         await self._exchange(0, apply, detached=False)

@@ -77,6 +77,8 @@ class SourceWriter:
     """Copyable records with their source offsets, in order."""
     serial: int = 0
     producer_id: int = 1
+    shift_ms: int = 0
+    """Added to the times of records."""
     codecs: tuple[int, ...] = (0, 0, 1, 3)
     """One of them for each batch."""
 
@@ -94,7 +96,7 @@ class SourceWriter:
             self.serial += 1
             records.append(
                 NewRecord(
-                    1_000 + self.random.randint(0, 500),
+                    1_000 + self.shift_ms + self.random.randint(0, 500),
                     None if self.random.random() < 0.2 else b"k%d" % self.serial,
                     None if self.random.random() < 0.1 else b"v%d" % self.serial,
                     (("n", b"%d" % self.serial),) if self.random.random() < 0.3 else (),

@@ -16,6 +16,7 @@ from mirror_maker.formats import (
     Registration,
     Run,
     Terms,
+    Translation,
     TranslationState,
     decode_record,
     encode_record,
@@ -228,3 +229,17 @@ def test_the_first_terms_hold() -> None:
     for terms in (TERMS, Terms(nonce=8, terms=())):
         topic.replay(*encode_record(terms))
     assert topic.terms == {"origin": "local"}
+
+
+def test_an_opening_behind_older_copies() -> None:
+    taken_over = replace(OPENING, has_older_copies=True)
+    key, value = encode_record(taken_over)
+    assert value == encode_record(OPENING)[1] + b"\1"
+    assert decode_record(key, value) == taken_over
+    topic = MapTopic()
+    topic.replay(key, value)
+    offset_map = topic.offset_map(OPENING.flow)
+    assert offset_map is not None
+    before = offset_map.translate(OPENING.source_offset - 1)
+    assert before == Translation(TranslationState.INEXACT, None)
+    assert offset_map.translate(OPENING.source_offset).target_offset == OPENING.target_offset

@@ -1,0 +1,48 @@
+"""Where a flow without an opening begins: asked of both clusters, once. Shell over `start`."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import KafkaError
+
+from .context import EARLIEST, LATEST, LinkContext
+from .start import StartKind, parse_start
+
+FIRST_MOMENTS_MS: Final = 60_000
+"""How long after its registration a link counts as new: its workers start within this."""
+
+
+class StartingPoint(NamedTuple):
+    """What an opening says of the source."""
+
+    source_offset: int
+    has_older_copies: bool = False
+    """Whether MirrorMaker 2 copied what lies before."""
+
+
+async def find_start(
+    context: LinkContext, source: TopicPartition, target: TopicPartition, target_end: int
+) -> StartingPoint:
+    """Where the link's setting has this partition begin. Raises KafkaError, FlowFailedError."""
+    start = parse_start(context.settings.start)
+    if start.kind is StartKind.LATEST and _was_there_first(context, source):
+        return StartingPoint(await _listed(context, source, LATEST))
+    if start.kind is StartKind.TIMESTAMP:
+        offset = await _listed(context, source, start.timestamp_ms)
+        return StartingPoint(offset if offset >= 0 else await _listed(context, source, LATEST))
+    return StartingPoint(await _listed(context, source, EARLIEST))
+
+
+def _was_there_first(context: LinkContext, source: TopicPartition) -> bool:
+    """Whether the partition was there when the link began, and not only found later."""
+    age_ms = context.clock.now_ms() - context.map_store.registration.registered_at_ms
+    return age_ms <= FIRST_MOMENTS_MS and context.directory.was_found_first(source)
+
+
+async def _listed(context: LinkContext, source: TopicPartition, timestamp: int) -> int:
+    listed = (await context.source.list_offsets({source: timestamp}))[source]
+    if listed.error:
+        raise KafkaError(listed.error, str(source))
+    return listed.offset
