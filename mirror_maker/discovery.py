@@ -9,6 +9,7 @@ from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
 
 from .policy import TopicFilter
+from .settings import LinkSettings
 
 COPIED_CONFIGS: Final = (
     "cleanup.policy",
@@ -29,6 +30,16 @@ TopicConfigs = Mapping[str, tuple[str | None, bool]]
 
 CopyName = Callable[[str], str]
 """What the copy of a source topic is called on the target."""
+
+
+def link_topics(settings: LinkSettings, target_alias: str) -> TopicFilter:
+    """Which topics of its source a link copies."""
+    return TopicFilter(
+        settings.topics,
+        settings.topics_exclude,
+        target_alias,
+        heartbeats=settings.mm2_topics != "off",
+    )
 
 
 def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[str, TopicMetadata]:

@@ -18,14 +18,20 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
 from .context import LinkContext
-from .discovery import colliding_topics, grown_topics, missing_topics, new_topic, select_topics
+from .discovery import (
+    colliding_topics,
+    grown_topics,
+    link_topics,
+    missing_topics,
+    new_topic,
+    select_topics,
+)
 from .fetcher import Fetcher
 from .flow import Flow
 from .formats import Block
 from .identity import Confirmer
 from .model import FlowState, LinkFailedError, LinkState
 from .offset_map import OpenBlock
-from .policy import TopicFilter
 from .ports import DataSource
 
 _DISCOVERY: Final = -1
@@ -59,12 +65,7 @@ class LinkWorker:
         self.collisions: dict[str, list[str]] = {}
         """Target topics that two source topics would be copied into, so that neither is."""
         self._polls = polls
-        self._filter = TopicFilter(
-            context.settings.topics,
-            context.settings.topics_exclude,
-            target_alias,
-            heartbeats=context.settings.mm2_topics != "off",
-        )
+        self._filter = link_topics(context.settings, target_alias)
         self._offer = offer
         self._on_known_changed = on_known_changed
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
@@ -79,6 +80,11 @@ class LinkWorker:
     @property
     def name(self) -> str:
         return self.context.settings.name
+
+    @property
+    def is_first_worker(self) -> bool:
+        """Whether this worker, among those of the link, does what one of them must do."""
+        return not self.known or min(self.known) in self.flows
 
     @property
     def reason(self) -> str | None:

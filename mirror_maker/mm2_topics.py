@@ -80,7 +80,7 @@ class Mm2Topics:
         now_ms = self._link.context.clock.monotonic_ms()
         due_ms = self._link.context.limits.heartbeat_topic_ms
         if self._last_heartbeat_ms is None or now_ms - self._last_heartbeat_ms >= due_ms:
-            if self._is_first_worker():
+            if self._link.is_first_worker:
                 await self._write_heartbeats()
             self._last_heartbeat_ms = now_ms
 
@@ -117,11 +117,6 @@ class Mm2Topics:
         name = checkpoints_topic(self._source_alias)
         await self._sink.append(name, records, self._now_ms())
         self._checkpoints.update({at: offsets for at, offsets, _ in moved})
-
-    def _is_first_worker(self) -> bool:
-        """Whether this worker, among those of the link, is the one that sends heartbeats."""
-        known = self._link.known
-        return not known or min(known) in self._link.flows
 
     async def _write_heartbeats(self) -> None:
         now_ms = self._now_ms()

@@ -33,6 +33,7 @@ from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup
 from .status import link_status
+from .topic_syncing import TopicSync
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
@@ -55,6 +56,7 @@ class MirrorService:
         self._senders = Senders(self._sink_data, settings.limits)
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSync] = {}
+        self._topic_syncs: dict[str, TopicSync] = {}
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -78,6 +80,7 @@ class MirrorService:
                     *(tasks.create_task(link.run()) for link in self._links),
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
                     *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
+                    *(tasks.create_task(sync.run()) for sync in self._topic_syncs.values()),
                 ]
                 await self._stop.wait()
                 logger.info("stopping")
@@ -108,7 +111,12 @@ class MirrorService:
                 "is_leader": membership.is_leader,
                 "failure": membership.failure,
             },
-            "links": [link_status(link, self._group_syncs.get(link.name)) for link in self._links],
+            "links": [
+                link_status(
+                    link, self._group_syncs.get(link.name), self._topic_syncs.get(link.name)
+                )
+                for link in self._links
+            ],
         }
 
     def retry(self, link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
@@ -174,6 +182,8 @@ class MirrorService:
             self._senders.offer,
             self._group.on_known_changed,
         )
+        if link.sync_configs or link.sync_acls:
+            self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
         if link.translates_groups:
             # Questions about groups may wait for a coordinator; they have connections of their own.
             groups = self._source_client(link, "groups")

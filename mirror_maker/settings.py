@@ -18,6 +18,16 @@ from .trouble import Policies
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
 """MirrorMaker 2's own default."""
 
+CONFIGS_EXCLUDE_DEFAULT = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.difference\.max\.ms",
+    r"message\.timestamp\.type",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+)
+"""MirrorMaker 2's own default."""
+
 GROUPS_EXCLUDE_DEFAULT = (r"console-consumer-.*", r"connect-.*", r"__.*", r"heliograph-.*")
 """MirrorMaker 2's own default, and the groups of the mirrors themselves."""
 
@@ -74,6 +84,15 @@ class LinkSettings:
     """Whether translated positions are committed for the same groups on the target."""
     rewind_group_offsets: bool = False
     """Whether a group's position on the target may be moved back after its source."""
+    sync_configs: bool = False
+    """Whether configs of copies follow their sources."""
+    configs: tuple[Pattern, ...] = (".*",)
+    """Full-match patterns of the configs that follow."""
+    configs_exclude: tuple[Pattern, ...] = CONFIGS_EXCLUDE_DEFAULT
+    sync_acls: bool = False
+    """Whether ACLs on copies follow those on their sources."""
+    deletions: Literal["report", "mirror"] = "report"
+    """Whether what is gone at the source is taken away on the target: configs and ACLs."""
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
     and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
@@ -116,6 +135,8 @@ class Limits:
     map_flush_ms: Positive = 500
     group_sync_ms: Positive = 1_000
     """Between two looks at the groups of the source."""
+    topic_sync_ms: Positive = 5_000
+    """Between two looks at the configs and ACLs of both sides."""
     heartbeat_topic_ms: Positive = 1_000
     """Between two records of MirrorMaker 2's heartbeats topic."""
     discovery_ms: Positive = 1_000
@@ -167,7 +188,12 @@ _ADAPTER = TypeAdapter(MirrorSettings)
 
 def load_settings(path: Path) -> MirrorSettings:
     """Read a settings file. Raises pydantic.ValidationError or OSError."""
-    return _ADAPTER.validate_json(path.read_bytes())
+    return parse_settings(path.read_bytes())
+
+
+def parse_settings(text: str | bytes) -> MirrorSettings:
+    """What `dump_settings` wrote. Raises pydantic.ValidationError."""
+    return _ADAPTER.validate_json(text)
 
 
 def dump_settings(settings: MirrorSettings) -> bytes:

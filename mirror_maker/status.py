@@ -15,6 +15,7 @@ from .group_syncing import GroupSync
 from .lag import Lag
 from .link import LinkWorker
 from .model import FlowState
+from .topic_syncing import TopicSync
 
 JsonObject = dict[str, Any]
 
@@ -48,7 +49,9 @@ def flow_status(flow: Flow) -> JsonObject:
     }
 
 
-def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonObject:
+def link_status(
+    link: LinkWorker, group_sync: GroupSync | None = None, topic_sync: TopicSync | None = None
+) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
     lag = total_lag([flow.lag() for flow in flows])
@@ -70,6 +73,7 @@ def link_status(link: LinkWorker, group_sync: GroupSync | None = None) -> JsonOb
         "records_copied": sum(each.records for each in totals),
         "bytes_copied": sum(each.bytes for each in totals),
         "groups": group_sync.status() if group_sync is not None else None,
+        "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "flows": [flow_status(flow) for flow in flows],
     }
 

@@ -8,27 +8,36 @@ Import time matters here: what a command needs is imported when it runs.
 
 from __future__ import annotations
 
-import enum
-import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from topology.command_line import (
+    EXIT_CHANGES,
+    EXIT_ERROR,
+    EXIT_UNHEALTHY,
+    EXIT_USAGE,
+    Output,
+    OutputOption,
+    StateDirOption,
+    TopologyFile,
+    Which,
+    complain,
+    fail,
+    find_deployment,
+    print_json,
+    render_file,
+)
+from topology.mirror_commands import mirror_app
+
 if TYPE_CHECKING:
     from topology.deployment import Deployment
-    from topology.model import Topology
     from topology.plan import Step
     from topology.state import StateDir
-
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_CHANGES = 3
-EXIT_UNHEALTHY = 4
 
 FOREGROUND_POLL_S = 1.0
 
@@ -42,32 +51,7 @@ app = typer.Typer(
 )
 
 
-class Output(enum.StrEnum):
-    """Form of what is printed on standard output."""
-
-    human = "human"
-    json = "json"
-
-
-TopologyFile = Annotated[Path, typer.Argument(metavar="FILE", help="Topology file.")]
-Which = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[DEPLOYMENT]",
-        help="Name of the deployment, or its topology file; default: the only one there is.",
-        show_default=False,
-    ),
-]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the output.")]
-StateDirOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--state-dir",
-        help="Directory of the deployment's state; default: by topology name, under the user's"
-        " state directory.",
-        show_default=False,
-    ),
-]
+app.add_typer(mirror_app, name="mirror")
 
 
 @app.command()
@@ -81,14 +65,14 @@ def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
     except InvalidTopology as error:
         if output is Output.json:
             problems = [problem.as_json(error.file) for problem in error.problems]
-            _print_json({"file": str(file), "valid": False, "problems": problems})
+            print_json({"file": str(file), "valid": False, "problems": problems})
         else:
-            _complain(error.lines())
+            complain(error.lines())
         raise typer.Exit(EXIT_USAGE) from error
     except OSError as error:
-        _fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
+        fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
     if output is Output.json:
-        _print_json({"file": str(file), "valid": True, "problems": []})
+        print_json({"file": str(file), "valid": True, "problems": []})
     else:
         clusters, links = len(topology.clusters), len(topology.links)
         typer.echo(f"{file}: valid; {clusters} clusters, {links} links")
@@ -114,13 +98,13 @@ def plan(
     """Show what `up` would do."""
     from topology.deploy import DeployError, plan_steps
 
-    deployment, state = _render(file, state_dir)
+    deployment, state = render_file(file, state_dir)
     try:
         steps = plan_steps(deployment, state)
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     if output is Output.json:
-        _print_json({"name": deployment.name, "steps": [step.as_json() for step in steps]})
+        print_json({"name": deployment.name, "steps": [step.as_json() for step in steps]})
     else:
         _print_steps(deployment.name, steps)
     if steps and exit_code:
@@ -151,7 +135,7 @@ def up(
     from topology.deploy import up as bring_up
     from topology.show import UpProgress, print_bootstraps
 
-    deployment, state = _render(file, state_dir)
+    deployment, state = render_file(file, state_dir)
     if foreground:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -165,15 +149,15 @@ def up(
                 on_status=progress.status,
             )
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     except KeyboardInterrupt:
         if foreground:
             _take_down(state)
             return
-        _fail("interrupted; what was started goes on, and `heliograph down` stops it")
+        fail("interrupted; what was started goes on, and `heliograph down` stops it")
     if output is Output.json:
         steps = [step.as_json() for step in result.steps]
-        _print_json({**result.status, "steps": steps})
+        print_json({**result.status, "steps": steps})
     else:
         print_bootstraps(result.status)
     if foreground:
@@ -190,11 +174,11 @@ def status(
     from topology.deploy import DeployError, current_status
 
     try:
-        document = current_status(_find(deployment, state_dir))
+        document = current_status(find_deployment(deployment, state_dir))
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     if output is Output.json:
-        _print_json(document)
+        print_json(document)
     else:
         from topology.show import print_status
 
@@ -214,13 +198,13 @@ def gaps(
     from topology.gaps import GapsUnreadable, read_gaps
 
     try:
-        found = read_gaps(read_deployment(_find(deployment, state_dir)))
+        found = read_gaps(read_deployment(find_deployment(deployment, state_dir)))
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     except GapsUnreadable as error:
-        _fail(str(error))
+        fail(str(error))
     if output is Output.json:
-        _print_json({"gaps": found})
+        print_json({"gaps": found})
     else:
         from topology.show import print_gaps
 
@@ -238,13 +222,13 @@ def down(
     from topology.deploy import DeployError
     from topology.deploy import down as take_down
 
-    state = _find(deployment, state_dir)
+    state = find_deployment(deployment, state_dir)
     try:
         stopped = take_down(state, purge=purge)
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     if output is Output.json:
-        _print_json({"stopped": stopped, "purged": purge, "state_dir": str(state.path)})
+        print_json({"stopped": stopped, "purged": purge, "state_dir": str(state.path)})
         return
     typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
     typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
@@ -320,11 +304,11 @@ def rebalance(
             on_progress=progress.show,
         )
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     except KeyboardInterrupt:
-        _fail("interrupted; what moves goes on, and the same command goes on with the rest")
+        fail("interrupted; what moves goes on, and the same command goes on with the rest")
     if not human:
-        _print_json(document)
+        print_json(document)
 
 
 def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | None) -> str:
@@ -332,16 +316,16 @@ def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | No
     from topology.deploy import DeployError, read_deployment
 
     try:
-        running = read_deployment(_find(deployment, state_dir))
+        running = read_deployment(find_deployment(deployment, state_dir))
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     names = [each.name for each in running.clusters]
     name = names[0] if cluster is None and len(names) == 1 else cluster
     if name not in names:
         known = ", ".join(names)
         if name is None:
-            _fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
-        _fail(f"{name} is no cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+            fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+        fail(f"{name} is no cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
     return running.cluster(name).bootstrap
 
 
@@ -388,14 +372,14 @@ def sql(
     """Run Spark SQL over the global views of a running deployment."""
     from topology.deploy import DeployError, current_status, read_deployment
 
-    state = _find(deployment, state_dir)
+    state = find_deployment(deployment, state_dir)
     try:
         running = read_deployment(state)
         state_now = current_status(state)["state"]
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
     if state_now == "stopped":
-        _fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
+        fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
     cluster = _aggregate(running, aggregate)
     from spark_global.sql import run_sql
     from topology.aggregate_view import aggregate_view
@@ -415,68 +399,12 @@ def _aggregate(deployment: Deployment, name: str | None) -> str:
     if name is not None:
         if name not in names:
             known = ", ".join(names) or "none"
-            _fail(
-                f"{name} is no aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE
-            )
+            fail(f"{name} is no aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
         return name
     if len(names) != 1:
         known = ", ".join(names) or "none"
-        _fail(f"say which --aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+        fail(f"say which --aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
     return names[0]
-
-
-def _load(file: Path) -> Topology:
-    """The topology of a file; ends the command where the file is not valid."""
-    from topology.load import load_topology
-    from topology.problems import InvalidTopology
-
-    try:
-        return load_topology(file)
-    except InvalidTopology as error:
-        _complain(error.lines())
-        raise typer.Exit(EXIT_USAGE) from error
-    except OSError as error:
-        _fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
-
-
-def _render(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
-    """The deployment of a file; ends the command where the file is not valid."""
-    topology = _load(file)
-    from topology.render import render
-    from topology.state import StateDir
-    from topology.zookeeper import ZooKeeperUnavailable
-
-    state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
-    try:
-        return render(topology, state, topology_file=file), state
-    except ZooKeeperUnavailable as error:
-        _fail(str(error))
-
-
-def _find(which: str | None, state_dir: Path | None) -> StateDir:
-    """The state directory of a deployment that is named, or is the only one."""
-    from topology.state import StateDir, default_state_root
-
-    if state_dir is not None:
-        return StateDir(state_dir)
-    root = default_state_root()
-    known = sorted(path.parent.name for path in root.glob("*/deployment.json"))
-    if which is None:
-        if len(known) == 1:
-            return StateDir(root / known[0])
-        names = ", ".join(known)
-        _fail(
-            f"say which deployment; there are: {names}" if known else "nothing is deployed",
-            code=EXIT_USAGE if known else EXIT_ERROR,
-        )
-    name = _load(Path(which)).name if which not in known and Path(which).is_file() else which
-    if name not in known:
-        from topology.problems import nearest_name
-
-        near = nearest_name(name, known)
-        hint = f"; did you mean {near!r}?" if near else ""
-        _fail(f"nothing is deployed as {name!r}{hint}")
-    return StateDir(root / name)
 
 
 def _stay(state: StateDir) -> None:
@@ -488,7 +416,7 @@ def _stay(state: StateDir) -> None:
     except KeyboardInterrupt:
         _take_down(state)
         return
-    _fail("the deployment was stopped, or its supervisor ended; see `heliograph status`")
+    fail("the deployment was stopped, or its supervisor ended; see `heliograph status`")
 
 
 def _take_down(state: StateDir) -> None:
@@ -497,7 +425,7 @@ def _take_down(state: StateDir) -> None:
     try:
         down(state)
     except DeployError as error:
-        _fail(str(error), error.details)
+        fail(str(error), error.details)
 
 
 def _print_steps(name: str, steps: list[Step]) -> None:
@@ -505,20 +433,6 @@ def _print_steps(name: str, steps: list[Step]) -> None:
         typer.echo(f"{name}: nothing to do")
     for step in steps:
         typer.echo(step.sentence())
-
-
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=2))
-
-
-def _complain(lines: list[str]) -> None:
-    for line in lines:
-        typer.echo(line, err=True)
-
-
-def _fail(message: str, details: Sequence[str] = (), *, code: int = EXIT_ERROR) -> NoReturn:
-    _complain([f"heliograph: {message}", *details])
-    raise typer.Exit(code)
 
 
 def main() -> None:

@@ -27,7 +27,11 @@ from pydantic import (
 
 from local_cluster.client.security import ClientSecurity, Secret
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
-from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
+from mirror_maker.settings import (
+    CONFIGS_EXCLUDE_DEFAULT,
+    GROUPS_EXCLUDE_DEFAULT,
+    TOPICS_EXCLUDE_DEFAULT,
+)
 from mirror_maker.start import check_start
 
 BROKERS_MAX = 100
@@ -500,6 +504,24 @@ class LinkTroubles(Entry):
     """The target's log contradicts the offset map: it lost records, or got foreign ones."""
 
 
+class LinkConfigs(Entry):
+    """Which configs of its topics a link keeps as they are at the source."""
+
+    sync: bool = False
+    """Set on copies what is set on their source topics, as soon as it changes."""
+    include: list[TopicPattern] = [".*"]
+    """Names or regular expressions of configs, matched in full."""
+    exclude: list[TopicPattern] = list(CONFIGS_EXCLUDE_DEFAULT)
+    """Configs left alone; default: MirrorMaker 2's."""
+
+
+class LinkAcls(Entry):
+    """Whether a link keeps the ACLs of its topics as they are at the source."""
+
+    sync: bool = False
+    """Give copies the ACLs of their source topics; who may write there may not write here."""
+
+
 class Link(Entry):
     """One direction of copying, from one cluster into another."""
 
@@ -523,6 +545,12 @@ class Link(Entry):
     """Consumer groups that may fail over along the link."""
     on: LinkTroubles = LinkTroubles()
     """What to do about each trouble of a partition: fail, pause or skip."""
+    configs: LinkConfigs = LinkConfigs()
+    """Configs that follow the source."""
+    acls: LinkAcls = LinkAcls()
+    """ACLs that follow the source."""
+    deletions: Literal["report", "mirror"] = "report"
+    """Whether configs and ACLs that are gone at the source are taken away on the target too."""
     settings: LinkTuning = LinkTuning()
     """How the link copies."""
 

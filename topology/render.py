@@ -248,6 +248,11 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,
         rewind_group_offsets=link.groups.rewind,
+        sync_configs=link.configs.sync,
+        configs=tuple(link.configs.include),
+        configs_exclude=tuple(link.configs.exclude),
+        sync_acls=link.acls.sync,
+        deletions=link.deletions,
         mm2_topics=link.settings.mm2_topics,
     )
 

@@ -1,0 +1,49 @@
+"""Configs of topics, set and reset one by one (KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import KafkaError
+
+from .calls import ClusterCalls
+from .client import TOPIC_RESOURCE
+
+SET = 0
+DELETE = 1
+
+
+async def alter_topic_configs(
+    client: ClusterCalls, changes: Mapping[str, Mapping[str, str | None]]
+) -> dict[str, KafkaError | None]:
+    """Set configs of topics, None resets to the default; per topic None or why not."""
+    if not changes:
+        return {}
+    response = await client.call_controller(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        {
+            "resources": [
+                {
+                    "resource_type": TOPIC_RESOURCE,
+                    "resource_name": topic,
+                    "configs": [
+                        {
+                            "name": name,
+                            "config_operation": DELETE if value is None else SET,
+                            "value": value,
+                        }
+                        for name, value in values.items()
+                    ],
+                }
+                for topic, values in changes.items()
+            ],
+            "validate_only": False,
+        },
+    )
+    return {
+        entry.resource_name: KafkaError(entry.error_code, entry.error_message or "")
+        if entry.error_code
+        else None
+        for entry in response.responses
+    }

@@ -1,0 +1,159 @@
+"""What must change on the target so that copies have their sources' configs and ACLs. Pure.
+
+By difference: what is as it should be is not touched. What only the target has is taken away only
+where the link says `deletions: mirror`; otherwise the change is listed as withheld.
+
+Configs follow MirrorMaker 2: what is set on the source topic is set on the copy, but for the names
+that are excluded. ACLs follow it too: topics only, never who may write (ALLOW WRITE), and who may
+do everything may read. Beyond it, prefixed patterns and `*` are carried over where copies have
+prefixed names; a pattern for topics of other names becomes one literal ACL per topic.
+
+Copies that share their name with others (`identity`, `merge`) are left alone: two clusters that
+mirror each other would tell each other their configs for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+
+from .discovery import FORCED_CONFIGS, TopicConfigs
+from .formats.naming import SEPARATOR
+from .policy import NameFilter
+from .settings import LinkSettings
+
+ALL_TOPICS: Final = "*"
+
+
+class ChangeKind(StrEnum):
+    """What is done."""
+
+    SET_CONFIG = "set_config"
+    RESET_CONFIG = "reset_config"
+    CREATE_ACL = "create_acl"
+    DELETE_ACL = "delete_acl"
+
+
+class Change(NamedTuple):
+    """One difference between what is and what should be."""
+
+    kind: ChangeKind
+    resource: str
+    """The copy, or the name in the ACL."""
+    name: str
+    """The config, or the ACL in words."""
+    before: str | None
+    after: str | None
+    withheld: bool
+    """Not done, because the link does not mirror deletions."""
+    acl: Acl | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind.value,
+            "resource": self.resource,
+            "name": self.name,
+            "before": self.before,
+            "after": self.after,
+            "withheld": self.withheld,
+        }
+
+
+def config_changes(
+    copy: str, source: TopicConfigs, target: TopicConfigs, settings: LinkSettings
+) -> Iterator[Change]:
+    """What must change in the configs of one copy."""
+    synced = NameFilter(settings.configs, settings.configs_exclude)
+    wanted = {
+        name: value
+        for name, value in _set_on_topic(source).items()
+        if synced.selects(name) and name not in FORCED_CONFIGS
+    }
+    there = _set_on_topic(target)
+    for name, value in sorted(wanted.items()):
+        if there.get(name) != value:
+            yield Change(ChangeKind.SET_CONFIG, copy, name, there.get(name), value, False)
+    withheld = settings.deletions != "mirror"
+    for name, value in sorted(there.items()):
+        if name not in wanted and name not in FORCED_CONFIGS and synced.selects(name):
+            yield Change(ChangeKind.RESET_CONFIG, copy, name, value, None, withheld)
+
+
+def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSettings) -> set[Acl]:
+    """The ACLs that the copies of these topics should have."""
+    chosen = [name for name in topics if not settings.names.is_shared(name)]
+    wanted: set[Acl] = set()
+    for acl in source:
+        if acl.resource_type != ResourceType.TOPIC:
+            continue
+        if acl.permission == Permission.ALLOW and acl.operation == Operation.WRITE:
+            continue
+        if acl.permission == Permission.ALLOW and acl.operation == Operation.ALL:
+            acl = acl._replace(operation=int(Operation.READ))
+        wanted.update(
+            acl._replace(resource_name=name, pattern_type=int(pattern))
+            for name, pattern in _copied_patterns(acl, chosen, settings)
+        )
+    return wanted
+
+
+def acl_changes(
+    wanted: set[Acl], target: Iterable[Acl], topics: Iterable[str], settings: LinkSettings
+) -> Iterator[Change]:
+    """What must change in the ACLs of the target. Only ACLs on copies are looked at."""
+    there = set(target)
+    for acl in sorted(wanted - there):
+        yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
+    copies = {settings.copy_name(name) for name in topics if not settings.names.is_shared(name)}
+    withheld = settings.deletions != "mirror"
+    for acl in sorted(there - wanted):
+        if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):
+            yield _acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
+
+
+def _copied_patterns(
+    acl: Acl, topics: list[str], settings: LinkSettings
+) -> Iterator[tuple[str, PatternType]]:
+    is_all = acl.pattern_type == PatternType.LITERAL and acl.resource_name == ALL_TOPICS
+    if acl.pattern_type == PatternType.PREFIXED or is_all:
+        prefix = "" if is_all else acl.resource_name
+        matching = [name for name in topics if name.startswith(prefix)]
+        if settings.names.is_prefixed:
+            # A pattern of no topic that is copied may be of our own making, one cluster back;
+            # carried on, it would come round with another alias in front for ever.
+            if matching:
+                yield settings.source_alias + SEPARATOR + prefix, PatternType.PREFIXED
+            return
+    elif acl.pattern_type == PatternType.LITERAL:
+        matching = [name for name in topics if name == acl.resource_name]
+    else:
+        return
+    for name in matching:
+        yield settings.copy_name(name), PatternType.LITERAL
+
+
+def _is_on_copies(acl: Acl, copies: set[str], settings: LinkSettings) -> bool:
+    if acl.pattern_type == PatternType.LITERAL:
+        return acl.resource_name in copies
+    prefix = settings.source_alias + SEPARATOR
+    return (
+        acl.pattern_type == PatternType.PREFIXED
+        and settings.names.is_prefixed
+        and acl.resource_name.startswith(prefix)
+    )
+
+
+def _acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:
+    return Change(kind, acl.resource_name, str(acl), None, None, withheld, acl)
+
+
+def _set_on_topic(configs: TopicConfigs) -> Mapping[str, str]:
+    """What was set on the topic itself, with values that are told."""
+    return {
+        name: value
+        for name, (value, is_default) in configs.items()
+        if value is not None and not is_default
+    }

@@ -1,0 +1,160 @@
+"""Configs and ACLs of copies follow their sources: asked, compared (`topic_sync.py`), applied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+from local_cluster.client.acls import ResourceType, create_acls, delete_acls, describe_acls
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.configs import alter_topic_configs
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .link import LinkWorker
+from .rounds import Rounds
+from .settings import LinkSettings
+from .topic_sync import Change, ChangeKind, acl_changes, config_changes, wanted_acls
+
+TOPICS_PER_REQUEST_MAX: Final = 500
+SHOWN_MAX: Final = 200
+"""Changes that the status lists one by one."""
+
+logger = logging.getLogger(__name__)
+
+
+async def plan_configs(
+    source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Iterable[str]
+) -> list[Change]:
+    """What must change in the configs of these topics' copies. Raises KafkaError.
+
+    Topics without a copy are left out: what they are made with is their source's already.
+    """
+    names = sorted(name for name in topics if not settings.names.is_shared(name))
+    changes: list[Change] = []
+    for start in range(0, len(names), TOPICS_PER_REQUEST_MAX):
+        copies = {settings.copy_name(name): name for name in names[start:][:TOPICS_PER_REQUEST_MAX]}
+        described = (await sink.metadata(sorted(copies))).topics
+        present = {
+            copy: name
+            for copy, name in copies.items()
+            if copy in described and not described[copy].error
+        }
+        if not present:
+            continue
+        here = await source.describe_topic_configs(sorted(present.values()))
+        there = await sink.describe_topic_configs(sorted(present))
+        for copy, name in sorted(present.items()):
+            changes += config_changes(copy, here[name], there[copy], settings)
+    return changes
+
+
+async def plan_acls(
+    source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Collection[str]
+) -> list[Change]:
+    """What must change in the ACLs on these topics' copies.
+
+    Raises KafkaError: security_disabled where a side has no authorizer.
+    """
+    here = await describe_acls(source, ResourceType.TOPIC)
+    there = await describe_acls(sink, ResourceType.TOPIC)
+    return list(acl_changes(wanted_acls(here, topics, settings), there, topics, settings))
+
+
+async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Change, KafkaError]:
+    """Do everything that is not withheld; what was refused, and why. Raises KafkaError."""
+    doing = [change for change in changes if not change.withheld]
+    refused: dict[Change, KafkaError] = {}
+    by_topic: dict[str, list[Change]] = {}
+    for change in doing:
+        if change.kind in (ChangeKind.SET_CONFIG, ChangeKind.RESET_CONFIG):
+            by_topic.setdefault(change.resource, []).append(change)
+    answers = await alter_topic_configs(
+        sink,
+        {
+            topic: {change.name: change.after for change in found}
+            for topic, found in by_topic.items()
+        },
+    )
+    for topic, error in answers.items():
+        if error is not None:
+            refused.update(dict.fromkeys(by_topic[topic], error))
+    for kind, act in ((ChangeKind.CREATE_ACL, create_acls), (ChangeKind.DELETE_ACL, delete_acls)):
+        by_acl = {
+            change.acl: change for change in doing if change.kind is kind and change.acl is not None
+        }
+        if by_acl:
+            for acl, error in (await act(sink, list(by_acl))).items():
+                if error is not None:
+                    refused[by_acl[acl]] = error
+    return refused
+
+
+class TopicSync:
+    """The configs and ACLs of one link, on one worker; `run` until cancelled.
+
+    Each worker looks after the topics whose partition 0 it copies, and the one that copies the
+    first partition of all after the ACLs.
+    """
+
+    def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
+        self._link = link
+        self._settings = link.context.settings
+        self._source = source
+        self._sink = sink
+        self._applied = 0
+        self._withheld: list[Change] = []
+        self._refused: dict[Change, KafkaError] = {}
+        self._authorizer_missing = False
+        self._rounds = Rounds(
+            link.context,
+            self.sync,
+            what_failed="configs and ACLs not synced",
+            pause_ms=link.context.limits.topic_sync_ms,
+        )
+        self.run = self._rounds.run
+
+    async def sync(self) -> None:
+        """One round. Raises KafkaError."""
+        changes: list[Change] = []
+        if self._settings.sync_configs:
+            own = {at.topic for at in self._link.flows if at.partition == 0}
+            changes += await plan_configs(self._source, self._sink, self._settings, own)
+        if self._settings.sync_acls and self._link.is_first_worker:
+            changes += await self._plan_acls({at.topic for at in self._link.known})
+        refused = await apply_changes(self._sink, changes)
+        for change in changes:
+            if not change.withheld and change not in refused:
+                logger.info("link %s: %s", self._link.name, change.as_json())
+                self._applied += 1
+        for change, error in refused.items():
+            if change not in self._refused:
+                logger.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
+        self._withheld = [change for change in changes if change.withheld]
+        self._refused = refused
+
+    async def _plan_acls(self, topics: set[str]) -> list[Change]:
+        try:
+            planned = await plan_acls(self._source, self._sink, self._settings, topics)
+        except KafkaError as error:
+            if error.code != ErrorCode.security_disabled:
+                raise
+            self._authorizer_missing = True
+            return []
+        self._authorizer_missing = False
+        return planned
+
+    def status(self) -> dict[str, Any]:
+        """For `/status`: how much was done, and what was not."""
+        return {
+            "configs": self._settings.sync_configs,
+            "acls": self._settings.sync_acls,
+            "failure": self._rounds.failure
+            or ("a side has no authorizer" if self._authorizer_missing else None),
+            "applied": self._applied,
+            "withheld": [change.as_json() for change in self._withheld[:SHOWN_MAX]],
+            "refused": [
+                {**change.as_json(), "reason": str(error)}
+                for change, error in list(self._refused.items())[:SHOWN_MAX]
+            ],
+        }

@@ -1,0 +1,134 @@
+"""Configs and ACLs of copies follow their sources, against Apache Kafka with an authorizer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from local_cluster.client.acls import (
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    create_acls,
+    delete_acls,
+    describe_acls,
+)
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.configs import alter_topic_configs
+from mirror_maker.settings import dump_settings
+from mirror_maker.topic_syncing import plan_acls, plan_configs
+from tests.mirror_process import mirror
+from tests.real.test_mirror_kill import create
+from tests.secure_kafka import running_secure_kafka
+from topology.deployment import Daemon, Deployment
+from topology.mirror_sync import sync_links
+
+pytestmark = [pytest.mark.real, pytest.mark.oracle]
+
+WAIT_SECONDS_MAX = 120.0
+
+
+def acl(
+    name: str,
+    user: str,
+    operation: Operation,
+    permission: Permission = Permission.ALLOW,
+    pattern: PatternType = PatternType.LITERAL,
+) -> Acl:
+    return Acl(ResourceType.TOPIC, name, pattern, f"User:{user}", "*", operation, permission)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], log_text: Callable[[], str]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while not await condition():
+                await asyncio.sleep(0.2)
+            return
+    raise AssertionError(log_text()[-4000:])
+
+
+async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    """The cluster is its own target: copies lie beside their sources."""
+    async with contextlib.AsyncExitStack() as stack:
+        kafka = await stack.enter_async_context(running_secure_kafka(tmp_path / "kafka"))
+        bootstrap = kafka.plain_bootstrap
+        admin = await stack.enter_async_context(KafkaClient(bootstrap))
+        await create(admin, "t", 1)  # with retention.ms: -1
+        local = acl("local", "alice", Operation.READ)
+        at_source = [
+            acl("t", "alice", Operation.READ),
+            acl("t", "bob", Operation.ALL),
+            acl("t", "carol", Operation.WRITE),
+            acl("t", "dave", Operation.WRITE, Permission.DENY),
+            acl("t", "erin", Operation.READ, pattern=PatternType.PREFIXED),
+        ]
+        assert not any((await create_acls(admin, [*at_source, local])).values())
+        worker = await stack.enter_async_context(
+            mirror(
+                tmp_path,
+                bootstrap,
+                bootstrap,
+                sync_configs=True,
+                sync_acls=True,
+                deletions="mirror",
+            )
+        )
+        expected = {
+            acl("a.t", "alice", Operation.READ),
+            acl("a.t", "bob", Operation.READ),
+            acl("a.t", "dave", Operation.WRITE, Permission.DENY),
+            acl("a.t", "erin", Operation.READ, pattern=PatternType.PREFIXED),
+        }
+
+        async def has_acls() -> bool:
+            found = await describe_acls(admin)
+            return {each for each in found if each.resource_name == "a.t"} == expected
+
+        async def has_retention(value: str | None) -> bool:
+            if (await admin.metadata(["a.t"])).topics["a.t"].error:
+                return False
+            configs = (await admin.describe_topic_configs(["a.t"]))["a.t"]
+            found, is_default = configs["retention.ms"]
+            return is_default if value is None else (found == value and not is_default)
+
+        await until(has_acls, worker.log_text)
+        await until(lambda: has_retention("-1"), worker.log_text)
+        # Something changes, and something goes.
+        changed = await alter_topic_configs(admin, {"t": {"retention.ms": "86400000"}})
+        assert changed == {"t": None}
+        gone = acl("t", "alice", Operation.READ)
+        assert (await delete_acls(admin, [gone]))[gone] is None
+        expected.remove(acl("a.t", "alice", Operation.READ))
+        await until(lambda: has_retention("86400000"), worker.log_text)
+        await until(has_acls, worker.log_text)
+        assert await alter_topic_configs(admin, {"t": {"retention.ms": None}}) == {"t": None}
+        await until(lambda: has_retention(None), worker.log_text)
+        assert local in await describe_acls(admin)
+        settings = worker.settings.links[0]
+        assert await plan_configs(admin, admin, settings, ["t"]) == []
+        assert await plan_acls(admin, admin, settings, ["t"]) == []
+        sync = (await worker.link())["topic_sync"]
+        assert (sync["failure"], sync["withheld"], sync["refused"]) == (None, [], [])
+        assert await worker.stop() == 0
+        # By hand: first what would be done, then it is done.
+        daemon = Daemon(
+            key="mirror-b",
+            role="mirror",
+            label="",
+            argv=(),
+            files={"settings.json": dump_settings(worker.settings).decode()},
+        )
+        deployment = Deployment(name="d", topology_file="-", daemons=(daemon,))
+        assert not any((await create_acls(admin, [gone])).values())
+        for dry_run, state in ((True, "planned"), (True, "planned"), (False, "done")):
+            (change,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=dry_run)
+            assert (change["state"], change["resource"]) == (state, "a.t")
+        expected.add(acl("a.t", "alice", Operation.READ))
+        await until(has_acls, worker.log_text)
+        assert await asyncio.to_thread(sync_links, deployment, "a-b", dry_run=True) == []

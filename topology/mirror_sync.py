@@ -1,0 +1,88 @@
+"""`heliograph mirror sync`: what links would change in configs and ACLs, or do it once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.discovery import link_topics, select_topics
+from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
+from mirror_maker.topic_sync import Change
+from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
+from topology.deployment import Deployment
+
+CLIENT_ID = "heliograph-mirror-sync"
+JsonObject = dict[str, Any]
+
+
+class SyncFailed(Exception):
+    """A cluster did not answer, and why."""
+
+
+def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) -> list[JsonObject]:
+    """Every change, as JSON with `link` and `state`: planned, done, withheld or refused.
+
+    Links that sync neither configs nor ACLs have none. Raises SyncFailed.
+    """
+    return asyncio.run(_sync_all(deployment, link_name, dry_run=dry_run))
+
+
+async def _sync_all(
+    deployment: Deployment, link_name: str | None, *, dry_run: bool
+) -> list[JsonObject]:
+    results: list[JsonObject] = []
+    for daemon in deployment.daemons:
+        if daemon.role != "mirror":
+            continue
+        (text,) = daemon.files.values()
+        settings = parse_settings(text)
+        for link in settings.links:
+            if link_name not in (None, link.name) or not (link.sync_configs or link.sync_acls):
+                continue
+            try:
+                results += await _sync(settings, link, dry_run=dry_run)
+            except KafkaError as error:
+                raise SyncFailed(f"link {link.name}: {error}") from error
+    return results
+
+
+async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) -> list[JsonObject]:
+    async with (
+        KafkaClient(
+            link.source_bootstrap, client_id=CLIENT_ID, security=link.source_security
+        ) as source,
+        KafkaClient(
+            settings.target_bootstrap, client_id=CLIENT_ID, security=settings.target_security
+        ) as sink,
+    ):
+        selected = link_topics(link, settings.target_alias)
+        topics = set(select_topics(await source.metadata(None), selected))
+        changes: list[Change] = []
+        if link.sync_configs:
+            changes += await plan_configs(source, sink, link, topics)
+        if link.sync_acls:
+            try:
+                changes += await plan_acls(source, sink, link, topics)
+            except KafkaError as error:
+                if error.code != ErrorCode.security_disabled:
+                    raise
+        refused = {} if dry_run else await apply_changes(sink, changes)
+    return [
+        {
+            "link": link.name,
+            **change.as_json(),
+            "state": _state(change, change in refused, dry_run=dry_run),
+            "reason": str(refused[change]) if change in refused else None,
+        }
+        for change in changes
+    ]
+
+
+def _state(change: Change, is_refused: bool, *, dry_run: bool) -> str:
+    if change.withheld:
+        return "withheld"
+    if is_refused:
+        return "refused"
+    return "planned" if dry_run else "done"
