@@ -162,6 +162,10 @@ class ClusterChecks:
             for broker in self._world.brokers.values()
             if self._on_disk(broker, path).startswith(committed)
         }
+        lost = self._world.nemesis.without_power
+        if lost is not None and lost.id in state.isr:
+            # What its page cache held counts until the controller takes it out: Kafka's promise.
+            holders.add(lost.id)
         # A leader goes by the replicas and the config that it knows of.
         replicas = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
         least = min(replicas, partition.log.config.min_insync_replicas)

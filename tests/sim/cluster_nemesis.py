@@ -54,7 +54,7 @@ class Nemesis:
         self._do_by_name: dict[str, Callable[[SimBroker], bool]] = {
             name: getattr(self, f"_{name}") for name in self._names
         }
-        self._without_power: SimBroker | None = None
+        self.without_power: SimBroker | None = None
         """It lost its page cache, and its replicas may still count."""
 
     async def trouble(self, seconds: float) -> None:
@@ -174,7 +174,7 @@ class Nemesis:
         if not broker.is_alive or not everybody_is_well or not self._others_are_in_sync(broker):
             return False
         broker.crash()
-        self._without_power = broker
+        self.without_power = broker
         self._start_later(broker)
         return True
 
@@ -192,14 +192,14 @@ class Nemesis:
 
     def _is_fragile(self) -> bool:
         """Whether replicas that may have lost a tail still count as in sync."""
-        broker = self._without_power
+        broker = self.without_power
         if broker is None:
             return False
         for at in self._world.partitions_in_zookeeper():
             state = self._world.state_in_zookeeper(at)
             if state is not None and broker.id in state.isr:
                 return True
-        self._without_power = None
+        self.without_power = None
         return False
 
     def _start_later(self, broker: SimBroker) -> None:

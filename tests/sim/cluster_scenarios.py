@@ -43,6 +43,8 @@ class Scenario:
     partitions: int = 1
     min_insync_replicas: int = 2
     has_unclean_topic: bool = False
+    ends_a_session_at_rest: bool = False
+    """Whether, in the end, a broker has to register anew while nobody writes."""
     has_group: bool = False
     """Whether somebody commits positions; the offsets topic moves as the other one does."""
 
@@ -67,4 +69,4 @@ def scenario_of(seed: int) -> Scenario:
             changes = {"min_insync": 1.5, "add_partition": 0.7}
             return Scenario(faults=USUAL | changes)
         case _:
-            return Scenario(faults=USUAL, partitions=partitions)
+            return Scenario(faults=USUAL, partitions=partitions, ends_a_session_at_rest=True)

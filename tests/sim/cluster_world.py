@@ -124,6 +124,10 @@ class SimWorld:
         except TimeoutError:
             raise Anomaly(f"no progress: {self.checks.what_is_missing()}") from None
         await self._until_none(self.checks.what_is_missing)
+        if self.scenario.ends_a_session_at_rest:
+            self.random.choice(list(self.brokers.values())).coordination.end_session()
+            await asyncio.sleep(1.0)
+            await self._until_none(self.checks.what_is_missing)
         self.checks.look()
         self.checks.judge()
 

@@ -64,6 +64,10 @@ class SimCoordination(FakeCoordination):
             context=OUTSIDE.copy(),
         )
 
+    def end_session(self) -> None:
+        """The server ends the session, for whatever reason; the client is told in time."""
+        self._expire()
+
     @property
     def is_well(self) -> bool:
         """Whether it has a session, and ZooKeeper in reach."""
