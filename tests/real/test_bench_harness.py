@@ -37,3 +37,24 @@ def test_rows_of_each_kind_are_measured_on_both_sides(tmp_path: Path) -> None:
     assert "| ConsumerPerformance, warm" in done.stdout
     counted = [line for line in report["lines"] if not line["figure"].endswith("_ms")]
     assert all(value > 0 for line in counted for value in line["values"].values())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_bench_of_the_mirror_measures_every_side(tmp_path: Path) -> None:
+    kafka_jars()
+    found = tmp_path / "mirror.json"
+    command = [sys.executable, "-m", "tests.bench.bench_mirror", "--quick", "--rows"]
+    done = subprocess.run(
+        [*command, "start,near-single,discovery", "--json", str(found)],
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    samples = json.loads(found.read_text())["samples"]
+    measured = {(sample["row"], sample["side"]) for sample in samples}
+    for side in ("mm2", "mm2 tuned", "ours", "ours on ours"):
+        assert {("start", side), ("near-single", side)} <= measured
+    assert all(value > 0 for sample in samples for value in sample["figures"].values())

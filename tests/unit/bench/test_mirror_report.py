@@ -1,0 +1,112 @@
+"""The table of the mirror's bench: verdicts, what is merged, and how MirrorMaker 2 is tuned."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.bench.bench_mirror import works
+from tests.bench.delaying_proxy import Accepting
+from tests.bench.mirror_load import make_batches
+from tests.bench.mirror_model import (
+    FIRST_RECORD_SECONDS,
+    MM2,
+    MM2_TUNED,
+    OURS,
+    MirrorSample,
+    MirrorSide,
+)
+from tests.bench.mirror_report import MirrorReport, verdict
+from tests.bench.mirrors import MM2_TUNING, Route, mm2_properties
+from tests.bench.model import MB_PER_SECOND, Wanted
+
+ROUTE = Route("s1", "t", "near:1", "near:2")
+
+
+def report(*samples: tuple[str, MirrorSide, float], command: str = "bench") -> MirrorReport:
+    made = [MirrorSample(row, side, {MB_PER_SECOND: value}) for row, side, value in samples]
+    return MirrorReport([command], {"cores": "2"}, {"repeats": "1"}, made)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([150.0], [50.0], "yes"),
+        ([140.0], [50.0], "no"),
+        ([140.0, 149.0, 151.0], [50.0], "even"),
+        ([], [50.0], "not measured"),
+        ([150.0], [], "not measured"),
+    ],
+)
+def test_a_rate_against_three_times_the_tuned_one(
+    ours: list[float], theirs: list[float], expected: str
+) -> None:
+    values: dict[MirrorSide, list[float]] = {OURS: ours, MM2_TUNED: theirs}
+    assert verdict(Wanted(3.0), values, higher_is_better=True) == expected
+
+
+def test_a_cost_and_an_absolute_bound() -> None:
+    costs: dict[MirrorSide, list[float]] = {OURS: [3.0], MM2_TUNED: [25.0]}
+    assert verdict(Wanted(0.125), costs, higher_is_better=False) == "yes"
+    assert verdict(Wanted(0.1), costs, higher_is_better=False) == "no"
+    assert verdict(Wanted(2.9, "absolute"), costs, higher_is_better=False) == "no"
+
+
+def test_an_earlier_run_keeps_what_was_not_measured_again() -> None:
+    earlier = report(("near-16k", MM2, 10.0), ("near-16k", OURS, 90.0), command="one")
+    later = report(("near-16k", OURS, 100.0), ("far-16k", OURS, 70.0), command="two")
+    merged = later.added_to(earlier.json())
+    assert merged.commands == ["one", "two"]
+    assert merged.values("near-16k", MB_PER_SECOND) == {MM2: [10.0], OURS: [100.0]}
+    assert merged.values("far-16k", MB_PER_SECOND) == {OURS: [70.0]}
+
+
+def test_the_table_has_every_row_that_was_measured_and_no_other() -> None:
+    sample = MirrorSample("start", OURS, {FIRST_RECORD_SECONDS: 0.7})
+    table = MirrorReport(["bench"], {}, {}, [sample]).markdown([row for row, _ in works()])
+    (line,) = [line for line in table.splitlines() if line.startswith("| Start")]
+    assert "| 0.70 |" in line
+    assert "| yes |" in line
+    assert "Catch up" not in table
+
+
+def test_mirror_maker_2_is_tuned_only_where_it_says_so() -> None:
+    plain, tuned = mm2_properties(MM2, ROUTE), mm2_properties(MM2_TUNED, ROUTE)
+    assert plain["s1->s1t.enabled"] == "true"
+    added = {name: tuned[name] for name in tuned.keys() - plain.keys()}
+    assert added == {
+        "tasks.max": MM2_TUNING["tasks.max"],
+        "s1t.producer.compression.type": "lz4",
+        "s1t.producer.batch.size": "262144",
+        "s1.consumer.max.poll.records": "5000",
+    }
+
+
+def test_batches_are_of_the_sizes_they_are_named_after() -> None:
+    for kind, wanted in (("256k", 262_144), ("16k", 16_384)):
+        for batch, records in make_batches(kind):  # type: ignore[arg-type]
+            assert 0.8 * wanted < len(batch) < 1.2 * wanted
+            assert records > 1
+    assert {records for _, records in make_batches("single")} == {1}
+
+
+async def test_the_proxy_passes_everything_on_in_order() -> None:
+    sent = bytes(range(256)) * 4_000
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    loop = asyncio.get_running_loop()
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as behind:
+        port = behind.sockets[0].getsockname()[1]
+        proxy = await loop.create_server(lambda: Accepting(port, 0.002), "127.0.0.1", 0)
+        async with proxy:
+            reader, writer = await asyncio.open_connection(*proxy.sockets[0].getsockname()[:2])
+            writer.write(sent)
+            assert await reader.readexactly(len(sent)) == sent
+            writer.close()
+            await writer.wait_closed()
