@@ -1,8 +1,8 @@
 """What is known of one aggregate right now: maps and topics, read without any I/O.
 
 The followers write into it, the HTTP handlers read from it; both run on one event loop, so that a
-reader always sees a whole state. Group positions are the one thing asked for on demand, from the
-source of the link, under a time limit.
+reader always sees a whole state. Two things are asked for on demand, under a time limit: group
+positions from the source of a link, and what a link's mirror publishes for its audit.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from local_cluster.client.model import ClusterMetadata
+from mirror_maker.formats.audit import AuditTopic
 
 from .catalog import Catalog, build_catalog
 from .groups import GroupTranslation, translate_group
+from .link_audit import read_link_audit
 from .ports import ClusterReader
 from .settings import AggregatorSettings, LinkSettings
 from .translation import LinkMaps, MapState
@@ -23,6 +25,10 @@ GROUP_SECONDS_MAX: Final = 10.0
 """How long a source may take to tell a group's offsets before the request is given up."""
 GROUP_REQUESTS_MAX: Final = 16
 """Group translations at the same time; more wait their turn within the same limit."""
+AUDIT_SECONDS_MAX: Final = 10.0
+"""How long the aggregate may take to tell a link's audit topic."""
+AUDIT_REQUESTS_MAX: Final = 2
+"""Audit topics read at the same time."""
 
 
 class Aggregate:
@@ -33,6 +39,7 @@ class Aggregate:
         settings: AggregatorSettings,
         *,
         open_source: Callable[[LinkSettings], ClusterReader],
+        open_aggregate: Callable[[], ClusterReader],
         monotonic: Callable[[], float],
     ) -> None:
         self.settings = settings
@@ -41,10 +48,12 @@ class Aggregate:
         self.problem: str | None = None
         """Why the aggregate's topics are not fresh, in words; None while they are."""
         self._open_source = open_source
+        self._open_aggregate = open_aggregate
         self._partition_counts: Mapping[str, int] | None = None
         self._topics_at: float | None = None
         self._was_ready = False
         self._group_slots = asyncio.Semaphore(GROUP_REQUESTS_MAX)
+        self._audit_slots = asyncio.Semaphore(AUDIT_REQUESTS_MAX)
 
     @property
     def is_ready(self) -> bool:
@@ -94,5 +103,14 @@ class Aggregate:
             client = self._open_source(link)
             try:
                 return await translate_group(client, self.maps, link.name, group, topics)
+            finally:
+                await client.close()
+
+    async def link_audit(self, link: LinkSettings) -> AuditTopic | None:
+        """What the link's mirror published. Raises KafkaError, MapFormatError or TimeoutError."""
+        async with asyncio.timeout(AUDIT_SECONDS_MAX), self._audit_slots:
+            client = self._open_aggregate()
+            try:
+                return await read_link_audit(client, link.name)
             finally:
                 await client.close()

@@ -53,7 +53,12 @@ class AggregatorService:
 
     def __init__(self, settings: AggregatorSettings) -> None:
         self.settings = settings
-        self.aggregate = Aggregate(settings, open_source=open_source, monotonic=time.monotonic)
+        self.aggregate = Aggregate(
+            settings,
+            open_source=open_source,
+            open_aggregate=self._open_aggregate,
+            monotonic=time.monotonic,
+        )
         self._metrics = AggregatorMetrics(self.aggregate)
         self._ready_file = Path(settings.ready_file)
         self.http_port = settings.http_port

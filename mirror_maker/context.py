@@ -10,6 +10,7 @@ from typing import Final
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 
+from .audit_store import AuditStore
 from .directory import Directory
 from .gap_store import GapStore
 from .map_store import MapStore
@@ -36,6 +37,7 @@ class LinkContext:
     directory: Directory
     map_store: MapStore
     gap_store: GapStore
+    audit_store: AuditStore
     origins: Origins | None = None
     """Where only what was born at the source is copied."""
     lease: Lease

@@ -28,11 +28,11 @@ from .discovery import (
 )
 from .fetcher import Fetcher
 from .flow import Flow
-from .formats import Block
+from .formats.audit import AuditChunk
 from .identity import Confirmer
 from .model import FlowState, LinkFailedError, LinkState
-from .offset_map import OpenBlock
 from .ports import DataSource
+from .replicator import PartitionReplicator
 
 _DISCOVERY: Final = -1
 """Stands for discovery among the brokers' ids, as an asker of the source."""
@@ -319,21 +319,26 @@ class LinkWorker:
     async def flush(self) -> None:
         """Write what the flows' maps have gained. Raises KafkaError; then it is written later."""
         async with self._flushing:
-            taken: list[tuple[OpenBlock, tuple[list[Block], list[bytes]]]] = []
-            for flow in self.flows.values():
-                if flow.replicator is not None and flow.replicator.block.is_dirty:
-                    block = flow.replicator.block
-                    taken.append((block, block.take_records()))
+            taken = [
+                _Taken(flow.replicator, self.context.clock.now_ms())
+                for flow in self.flows.values()
+                if flow.replicator is not None and flow.replicator.block.is_dirty
+            ]
             if not taken:
                 return
             try:
+                # The audit reaches at least as far as the map, see `audit`.
+                await self.context.audit_store.append(
+                    [chunk for each in taken for chunk in each.chunks],
+                    [key for each in taken for key in each.chunk_keys],
+                )
                 await self.context.map_store.append(
-                    [record for _, (records, _) in taken for record in records],
-                    [key for _, (_, keys) in taken for key in keys],
+                    [block for each in taken for block in each.blocks],
+                    [key for each in taken for key in each.block_keys],
                 )
             except BaseException:
-                for block, (records, keys) in taken:
-                    block.put_back(records, keys)
+                for each in taken:
+                    each.put_back()
                 raise
 
     # -- what others ask ------------------------------------------------------------------------
@@ -363,3 +368,22 @@ class LinkWorker:
         if FlowState.CATCHING_UP in states:
             return LinkState.CATCHING_UP
         return LinkState.RUNNING
+
+
+class _Taken:
+    """What one flow has to write, and to delete, in both topics of its link."""
+
+    def __init__(self, replicator: PartitionReplicator, now_ms: int) -> None:
+        self._replicator = replicator
+        source_next = replicator.block.source_next
+        self.blocks, self.block_keys = replicator.block.take_records()
+        self.chunks: list[AuditChunk] = []
+        self.chunk_keys: list[bytes] = []
+        if replicator.audit is not None:
+            self.chunks, self.chunk_keys = replicator.audit.take_records(source_next, now_ms)
+
+    def put_back(self) -> None:
+        """The writes are not known to have happened."""
+        self._replicator.block.put_back(self.blocks, self.block_keys)
+        if self._replicator.audit is not None:
+            self._replicator.audit.put_back(self.chunks, self.chunk_keys)

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from .audit import FlowAudit
 from .cutting import Cutting
 from .formats import OffsetMap
 from .gap_ranges import NO_GAPS, GapRanges
@@ -90,6 +91,7 @@ class PartitionReplicator:
         pending_bytes_max: int,
         coalesces: bool = True,
         last_epoch: int = -1,
+        audit: FlowAudit | None = None,
         gaps: GapRanges = NO_GAPS,
         cutting: Cutting | None = None,
     ) -> None:
@@ -120,6 +122,8 @@ class PartitionReplicator:
         self._foreign_ids = foreign_ids
         self._pending_bytes_max = pending_bytes_max
         self._coalesces = coalesces
+        self.audit = audit
+        """Both sides of what is copied, counted."""
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
         self._held: deque[PreparedBatch] = deque()
@@ -192,6 +196,9 @@ class PartitionReplicator:
             self.fetch_position = batch.source_next
             for prepared in pieces:
                 self._held.append(prepared)
+                if self.audit is not None:
+                    first, (last, count) = prepared.segments[0][0], prepared.segments[-1]
+                    prepared.audit = self.audit.fetched(first, last + count - 1, prepared.data)
                 self.accepted += 1
                 self.pending_bytes += len(prepared.data)
                 self._batches_by_path[prepared.path] += prepared.batches_count
@@ -234,6 +241,8 @@ class PartitionReplicator:
         self._bytes_acknowledged += len(prepared.data)
         self._acked_sequence = advance_sequence(self._acked_sequence, prepared.records_count)
         runs = prepared.runs(base_offset)
+        if self.audit is not None and prepared.audit is not None:
+            self.audit.acknowledged(base_offset, prepared.audit)
         self.block.append(runs, self.source_next, self._acked_sequence)
         for run in runs:
             self.offset_map.append(run)

@@ -19,10 +19,11 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .audit import FlowAudit
 from .context import READ_COMMITTED, LinkContext, read_bounds
 from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
-from .formats import Block, FlowKey, Opening, extend_map
+from .formats import Block, FlowKey, OffsetMap, Opening, extend_map
 from .gap_ranges import GapRanges
 from .generations import open_generation
 from .model import PRODUCER_EPOCH_MAX, FlowFailedError, PairingError
@@ -57,6 +58,10 @@ class Proved:
     """What of the source is not to be copied."""
     last_epoch: int
     """Leader epoch of the source's last batch before `source_next`; -1 where it is not known."""
+    audit: FlowAudit
+    """With the target's tail in it."""
+    offset_map: OffsetMap
+    """Up to where the last block of the map is; the caller's own."""
 
 
 async def prove(context: LinkContext, source: TopicPartition, target: TopicPartition) -> Proved:
@@ -72,8 +77,12 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     if replaced is not None:
         await open_generation(context, flow, target, replaced)
         opening = await find_opening(context, flow, source, target)
+    # Both at once: while the logs are read, another worker's blocks may come to be known.
     last = context.map_store.state.last_block(flow, opening.producer_epoch)
+    offset_map = context.map_store.state.build_offset_map(flow)
+    assert offset_map is not None, "the flow has an opening"
     base = _base(opening, last)
+    audit = await _go_on_with_audit(context, flow, target, base)
     try:
         tail, high_watermark = await _read_tail(context, base, target)
         # Read after the tail: an entry precedes every batch behind its gap.
@@ -107,6 +116,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         block.append(pairing.runs, pairing.source_next, pairing.next_sequence)
     source_next = gaps.behind(pairing.source_next)
     block.advance(source_next)
+    audit.paired([(each.header.base_offset, each.view) for each in tail.batches], pairing.runs)
     return Proved(
         flow=flow,
         opening=opening,
@@ -117,6 +127,30 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         paired_batches=len(tail.batches),
         gaps=gaps,
         last_epoch=last_epoch,
+        audit=audit,
+        offset_map=offset_map,
+    )
+
+
+async def _go_on_with_audit(
+    context: LinkContext, flow: FlowKey, target: TopicPartition, base: ResumeBase
+) -> FlowAudit:
+    """The flow's audit from where it was written on.
+
+    Read after the map, because a chunk is written before the block that reaches as far, and before
+    the target's tail, which so has everything that a chunk tells of.
+    """
+    await context.audit_store.catch_up()
+    state = context.audit_store.state
+    predecessor = state.furthest(flow, base.producer_epoch, base.source_next)
+    return FlowAudit(
+        flow=flow,
+        producer_epoch=base.producer_epoch,
+        nonce=context.map_store.new_nonce(),
+        target_topic=target.topic,
+        source_from=base.source_next if predecessor is None else predecessor.source_to,
+        predecessor=predecessor,
+        written=state.chunks(flow),
     )
 
 
@@ -143,22 +177,21 @@ def start_replicator(
     context: LinkContext, proved: Proved, source: TopicPartition, cutting: Cutting
 ) -> PartitionReplicator:
     """A replicator that goes on from there; `cutting` is what is known of the target's limits."""
-    offset_map = context.map_store.state.build_offset_map(proved.flow)
-    assert offset_map is not None, "a proved flow has an opening"
-    extend_map(offset_map, proved.block.block())
+    extend_map(proved.offset_map, proved.block.block())
     return PartitionReplicator(
         producer_id=proved.opening.producer_id,
         producer_epoch=proved.opening.producer_epoch,
         source_next=proved.source_next,
         next_sequence=proved.next_sequence,
         block=proved.block,
-        offset_map=offset_map,
+        offset_map=proved.offset_map,
         syncs=FlowSyncs(source) if context.settings.mm2_topics != "off" else None,
         foreign_ids=context.foreign_ids,
         pending_bytes_max=context.limits.partition_pending_bytes_max,
         coalesces=context.settings.coalesce_batches,
         last_epoch=proved.last_epoch,
         gaps=proved.gaps,
+        audit=proved.audit,
         cutting=cutting,
     )
 
@@ -185,6 +218,8 @@ async def raise_epoch(
         return
     if refused_epoch >= PRODUCER_EPOCH_MAX:
         raise FlowFailedError("the producer id has no epochs left")
+    chunks = second.audit.take_records(second.source_next, context.clock.now_ms())
+    await context.audit_store.append(*chunks)
     blocks, keys = second.block.take_records()
     opening = Opening(
         flow=second.flow,

@@ -18,6 +18,7 @@ from typing import Any, Final
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.security import ClientSecurity
 
+from .audit_store import AuditStore
 from .context import LinkContext
 from .directory import Directory
 from .gap_store import GapStore
@@ -164,6 +165,12 @@ class MirrorService:
             sink=self._sink,
             directory=Directory(),
             map_store=map_store,
+            audit_store=AuditStore(
+                self._sink,
+                link=link.name,
+                replication_factor=link.replication_factor,
+                clock=self._clock,
+            ),
             gap_store=GapStore(
                 self._sink,
                 link=link.name,

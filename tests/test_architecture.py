@@ -66,6 +66,7 @@ CORES = (
     "local_cluster/replication/replica_selector.py",
     "local_cluster/replication/truncation.py",
     "local_cluster/replication/follower.py",
+    "mirror_maker/audit.py",
     "mirror_maker/coalescing.py",
     "mirror_maker/passthrough.py",
     "mirror_maker/offset_map.py",

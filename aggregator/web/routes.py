@@ -12,9 +12,11 @@ from typing import Final
 from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
+from mirror_maker.formats import MapFormatError
 
 from ..aggregate import Aggregate
 from ..catalog import MirroredTopic, nearest
+from ..link_audit import partition_audits
 from ..link_map import TranslationState
 from ..map_follower import REREAD_SECONDS
 from ..metrics import AggregatorMetrics
@@ -128,6 +130,38 @@ async def translate_group(request: web.Request) -> web.Response:
             502, "source_error", f"cluster {link.source} did not tell the group's offsets: {error}"
         ) from error
     return web.json_response(views.group(answer))
+
+
+@routes.get("/api/v1/audit")
+async def get_audit(request: web.Request) -> web.Response:
+    """Both sides of a link by spans of time, as its mirror counted and hashed them."""
+    query = request.query
+    parameters.check_names(query, ("link", "topic", "partition"))
+    aggregate = request.app[AGGREGATE]
+    link = _find_link(aggregate, parameters.text(query, "link"))
+    topic = parameters.text(query, "topic") if "topic" in query else None
+    partition = parameters.partition(query) if "partition" in query else None
+    try:
+        published = await aggregate.link_audit(link)
+    except TimeoutError as error:
+        raise Problem(
+            504, "aggregate_timeout", f"the audit of link {link.name!r} was not read in time"
+        ) from error
+    except (KafkaError, MapFormatError) as error:
+        raise Problem(
+            502, "aggregate_error", f"the audit of link {link.name!r} cannot be read: {error}"
+        ) from error
+    if published is None:
+        raise not_found(
+            "link", f"the mirror of link {link.name!r} has published no audit yet", None
+        )
+    audits = partition_audits(published, topic, partition)
+    if topic is not None and not audits:
+        known = {flow.source_topic for flow, _ in published.flows()}
+        raise not_found(
+            "topic", f"the audit has no topic {topic!r} or partition", nearest(topic, sorted(known))
+        )
+    return web.json_response(views.audit(link.name, audits, with_buckets=topic is not None))
 
 
 def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Protocol
 
 from local_cluster.records.batch import Record, decode_batch
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
-from .model import FetchPosition, TopicPartition
+from .client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from .model import (
+    ClusterMetadata,
+    FetchedPartition,
+    FetchPosition,
+    ListedOffset,
+    TopicPartition,
+)
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
+class LogClient(Protocol):
+    """What reading asks of a client; `KafkaClient` is one. Every method raises KafkaError."""
+
+    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata: ...
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]: ...
+
+    async def fetch(
+        self,
+        node_id: int,
+        positions: Mapping[TopicPartition, FetchPosition],
+        *,
+        partition_bytes_max: int = 1_048_576,
+    ) -> dict[TopicPartition, FetchedPartition]: ...
+
+
 async def read_topic(
-    client: KafkaClient, topic: str, *, partition: int = 0, from_offset: int | None = None
+    client: LogClient, topic: str, *, partition: int = 0, from_offset: int | None = None
 ) -> AsyncIterator[Record]:
     """Every data record from `from_offset` (None: the log start) to the present high watermark.
 

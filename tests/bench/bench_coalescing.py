@@ -3,9 +3,9 @@
     python -m tests.bench.bench_coalescing [--batches N] [--records N] [--codec lz4] [--profile]
 
 One flow's whole way through the mirror's core, without the network: select, prepare, release,
-take, seal, acknowledge, map. Prints CPU microseconds per source batch, the least of some rounds.
-What the shells around it cost (a Produce per batch and partition) comes on top, and is paid per
-batch of the target.
+take, seal, acknowledge, map, audit. Prints CPU microseconds per source batch, the least of some
+rounds. What the shells around it cost (a Produce per batch and partition) comes on top, and is paid
+per batch of the target.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final
 from local_cluster.records import header as h
 from local_cluster.records.batch import encode_batch
 from local_cluster.records.compress import Codec
+from mirror_maker.audit import FlowAudit
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.offset_map import OpenBlock
 from mirror_maker.replicator import PROBATION_BATCHES, PartitionReplicator
@@ -49,8 +50,9 @@ def make_fetches(batches: int, records: int, codec: int) -> list[bytearray]:
     return fetches
 
 
-def copy(fetches: list[bytearray], *, coalesces: bool) -> tuple[int, int]:
+def copy(fetches: list[bytearray], *, coalesces: bool, audits: bool = True) -> tuple[int, int]:
     """Take all of it through one flow; (records, batches written)."""
+    audit = FlowAudit(flow=_FLOW, producer_epoch=0, nonce=1, target_topic="a.t", source_from=0)
     block = OpenBlock(
         flow=_FLOW,
         target_topic="a.t",
@@ -70,6 +72,7 @@ def copy(fetches: list[bytearray], *, coalesces: bool) -> tuple[int, int]:
         offset_map=OffsetMap(0, 0),
         pending_bytes_max=PENDING_BYTES_MAX,
         coalesces=coalesces,
+        audit=audit if audits else None,
     )
     target_next = written = 0
     for fetched in fetches:
@@ -79,6 +82,7 @@ def copy(fetches: list[bytearray], *, coalesces: bool) -> tuple[int, int]:
             replicator.acknowledge(outgoing, target_next)
             target_next += outgoing.prepared.records_count
             written += 1
+        audit.take_records(replicator.source_next, 0)
     return target_next, written
 
 
@@ -97,15 +101,15 @@ def main() -> int:
         f"{size_bytes / arguments.batches:.0f} bytes each, header of {h.HEADER_BYTES} included; "
         f"the first {PROBATION_BATCHES} of the target are on probation"
     )
-    for coalesces in (False, True):
+    for coalesces, audits in ((False, False), (False, True), (True, True)):
         best = float("inf")
         for _ in range(ROUNDS):
             copies = [bytearray(each) for each in fetches]
             start = time.process_time()
-            records, written = copy(copies, coalesces=coalesces)
+            records, written = copy(copies, coalesces=coalesces, audits=audits)
             best = min(best, time.process_time() - start)
         assert records == arguments.batches * arguments.records
-        name = "coalesced" if coalesces else "as they are"
+        name = ("coalesced" if coalesces else "as they are") + (", audited" if audits else "")
         print(
             f"{name}: {best / arguments.batches * 1e6:.2f} CPU us per source batch, "
             f"{best / records * 1e6:.2f} per record; {written:,} batches written"

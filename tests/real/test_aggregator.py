@@ -263,6 +263,12 @@ async def test_what_a_real_mirror_publishes_is_exact_and_audited(world: World) -
                 assert answer["target_topic"] == "jfk.gates"
             _, beyond = await _get(session, path.replace("=60", "=61"))
             assert (beyond["state"], beyond["target_offset"]) == ("pending", None)
+            _, audit = await _get(session, f"/api/v1/audit?link={LINK}&topic=gates")
+            assert audit["records"] == {"source": 60, "target": 60}
+            assert (audit["equal"], audit["differing"]) == (True, [])
+            (part,) = audit["partitions"]
+            assert (part["source_from"], part["source_to"]) == (0, 60)
+            assert [bucket["equal"] for bucket in part["buckets"]] == [True] * len(part["buckets"])
         report = await world.audit("gates")
     assert report.line() == "audit: 60 produced, 60 mirrored, 0 lost, 0 duplicated"
     assert report.is_faultless

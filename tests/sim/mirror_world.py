@@ -13,10 +13,12 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
+from mirror_maker.audit_store import AuditStore
 from mirror_maker.context import LinkContext
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
+from mirror_maker.formats.audit import AuditTopic, audit_topic_name, total
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.gap_store import GapStore
 from mirror_maker.link import LinkWorker
@@ -269,6 +271,7 @@ class SimWorker:
                 clock=clock,
                 random=random,
             ),
+            audit_store=AuditStore(sink, link=LINK, replication_factor=-1, clock=clock),
             gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
             clock=clock,
@@ -446,12 +449,46 @@ class MirrorWorld:
             assert mapped == known, (at, mapped, known)
             if complete:
                 assert mapped == len(expected)
+        if complete:
+            self.check_audit()
+
+    def check_audit(self) -> None:
+        """The published audit has every record once on both sides, with equal hashes."""
+        topic, opened = read_audit_topic(self.target), read_map_topic(self.target)
+        for at in self.partitions:
+            expected = self.expected(at)
+            flow = opened.latest_flow(at.topic, at.partition)
+            assert flow is not None
+            buckets = total(
+                chunk
+                for each, epoch in topic.flows()
+                for chunk in topic.chain(each, epoch)
+                if each == flow
+            )
+            assert all(bucket.is_equal for bucket in buckets.values()), (at, buckets)
+            for side in ("source", "target"):
+                sides = [getattr(bucket, side) for bucket in buckets.values()]
+                assert sum(each.records_count for each in sides) == len(expected), at
+            if expected:
+                sources = [bucket.source for bucket in buckets.values() if bucket.source]
+                assert min(each.offset_first for each in sources) == expected[0].offset
+                assert max(each.offset_last for each in sources) == expected[-1].offset
 
 
 def read_map_topic(target: SimCluster) -> MapTopic:
     """The link's map topic, replayed."""
     topic = MapTopic()
     name = map_topic_name(LINK)
+    if name in target.topics:
+        for record in _records(target.topics[name].partitions[0]):
+            topic.replay(record.key, record.value)
+    return topic
+
+
+def read_audit_topic(target: SimCluster) -> AuditTopic:
+    """The link's audit topic, replayed."""
+    topic = AuditTopic()
+    name = audit_topic_name(LINK)
     if name in target.topics:
         for record in _records(target.topics[name].partitions[0]):
             topic.replay(record.key, record.value)

@@ -17,6 +17,14 @@ from aggregator.metrics import AggregatorMetrics
 from aggregator.topic_watcher import TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.records.batch import Record
+from mirror_maker.formats import FlowKey
+from mirror_maker.formats.audit import (
+    AuditChunk,
+    Bucket,
+    Side,
+    audit_topic_name,
+    encode_audit,
+)
 from tests.unit.aggregator.fakes import (
     FakeCluster,
     FakeTopic,
@@ -42,6 +50,7 @@ class World:
         self.aggregate = Aggregate(
             settings_of("jfk", "ewr", "lga"),
             open_source=self._open_source,
+            open_aggregate=lambda: self.cluster,
             monotonic=lambda: self.now,
         )
         self.client: TestClient[Any, Any]
@@ -356,3 +365,46 @@ async def test_wrong_address_and_method(world: World) -> None:
     async with world.client.post("/api/v1/links") as response:
         assert response.status == 405
         assert response.headers["Allow"] == "GET, HEAD"
+
+
+async def test_audit_names_the_bucket_that_differs(world: World) -> None:
+    same, lost = Side(10, 0, 9, 77), Side(4, 10, 13, 5)
+    chunk = AuditChunk(
+        flow=FlowKey("flights", 0, uuid.UUID(int=1), _FLIGHTS_ID),
+        producer_epoch=0,
+        nonce=1,
+        target_topic="jfk.flights",
+        source_from=0,
+        source_to=14,
+        written_at_ms=1,
+        buckets={
+            0: Bucket(same, same._replace(offset_first=100, offset_last=109)),
+            600_000: Bucket(lost, Side(3, 110, 112, 4)),
+        },
+    )
+    topic = FakeTopic()
+    topic.append(encode_audit(chunk))
+    world.cluster.topics[audit_topic_name("jfk-nyc")] = topic
+    audit = await world.get("/api/v1/audit?link=jfk-nyc")
+    assert audit["equal"] is False
+    assert audit["records"] == {"source": 14, "target": 13}
+    (differing,) = audit["differing"]
+    assert (differing["topic"], differing["partition"], differing["start_ms"]) == (
+        ("flights", 0, 600_000)
+    )
+    assert (differing["source"]["offset_first"], differing["source"]["offset_last"]) == (10, 13)
+    assert (differing["target"]["records"], differing["target"]["hash"]) == (3, f"{4:016x}")
+    assert [part["buckets"] for part in audit["partitions"]] == [2]
+    one = await world.get("/api/v1/audit?link=jfk-nyc&topic=flights&partition=0")
+    assert [bucket["equal"] for bucket in one["partitions"][0]["buckets"]] == [True, False]
+
+
+async def test_audit_refusals(world: World) -> None:
+    missing = await world.get("/api/v1/audit?link=ewr-nyc", 404)
+    assert "published no audit" in missing["message"]
+    topic = FakeTopic()
+    topic.append((b"key", b"no audit"))
+    world.cluster.topics[audit_topic_name("jfk-nyc")] = topic
+    assert (await world.get("/api/v1/audit?link=jfk-nyc", 502))["error"] == "aggregate_error"
+    assert (await world.get("/api/v1/audit", 400))["parameter"] == "link"
+    assert (await world.get("/api/v1/audit?link=jfk-ny", 404))["did_you_mean"] == "jfk-nyc"
