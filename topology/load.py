@@ -41,7 +41,7 @@ _WORDS = {
     HOST_PATTERN: "a host name or address",
     CHROOT_PATTERN: "a path such as /ewr",
     TOPIC_PATTERN: "a topic name of letters, digits, ., _ and -, at most 249 of them",
-    LOG_DIR_PATTERN: "an absolute path, or a name of letters, digits, - and _",
+    LOG_DIR_PATTERN: "an absolute path, a name of letters, digits, - and _, or .",
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
 }
 

@@ -43,8 +43,8 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
 CHROOT_PATTERN = r"^/[^\s]*[^\s/]$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
-LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
-"""An absolute path, or one name; Kafka tells log directories as a list with commas."""
+LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|\.|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
+"""An absolute path, one name, or a dot; Kafka tells log directories as a list with commas."""
 LISTENER_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 
 _CONNECT = re.compile(r"^[^\s/:,]+:\d{1,5}(,[^\s/:,]+:\d{1,5})*(/[^\s]*[^\s/])?$")
@@ -210,8 +210,8 @@ class Broker(Entry):
     """Rack of the broker; default: its host."""
     log_dirs: LogDirs | None = None
     """Places of its logs, each on a disk of its own: absolute paths, or names of directories under
-    the deployment's data. The broker keeps CLUSTER/broker-ID in each. Default: the deployment's
-    data."""
+    the deployment's data, which is `.` itself. The broker keeps CLUSTER/broker-ID in each. Default:
+    `.` alone. Places may be added; what lies in one that is taken out of the list is gone."""
     port: Port | None = None
     """Port of the only listener."""
     ports: dict[str, Port] | None = None

@@ -244,8 +244,8 @@ links:
         (
             "  - {name: jfk, brokers: {count: 2, base_port: 9, log_dirs: [../d]}}\n",
             [
-                "t.yaml:5:62: clusters[1].brokers.log_dirs[0]: an absolute path, or a name of"
-                " letters, digits, - and _, not '../d'"
+                "t.yaml:5:62: clusters[1].brokers.log_dirs[0]: an absolute path, a name of"
+                " letters, digits, - and _, or ., not '../d'"
             ],
         ),
         (

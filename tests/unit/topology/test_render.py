@@ -177,7 +177,7 @@ def test_racks_are_dealt_out_and_log_directories_lie_where_they_are_told(state: 
 name: t
 clusters:
   - name: ewr
-    brokers: {count: 3, base_port: 9092, racks: [a, b], log_dirs: [/disk-1, disk-2]}
+    brokers: {count: 3, base_port: 9092, racks: [a, b], log_dirs: [., /disk-1, disk-2]}
 """,
         state,
     )
@@ -187,6 +187,7 @@ clusters:
     ]
     assert [each.rack for each in found] == ["a", "b", "a"]
     assert found[1].log_dirs == (
+        str(state.data_dir / "ewr" / "broker-2"),
         "/disk-1/ewr/broker-2",
         str(state.data_dir / "disk-2" / "ewr" / "broker-2"),
     )
