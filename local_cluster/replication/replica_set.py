@@ -34,6 +34,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .partition import Flusher, Partition
 from .throttle import ReplicationThrottle
+from .unserved import Unserved
 
 LeadershipListener = Callable[[str, int, bool], None]
 """Called with (topic, partition, leads) when this broker begins or ends to lead."""
@@ -87,14 +88,9 @@ class ReplicaSet:
         self._epochs: Mapping[int, int] = {}
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
-        self._offline: dict[tuple[str, int], str] = {}
-        """Replicas that are not served here, and why."""
-        self._damaged: dict[tuple[str, int], Partition] = {}
-        """Replicas whose log was found damaged; they follow, to fetch it anew."""
+        self._unserved = Unserved()
         self._unread: frozenset[tuple[uuid.UUID, int]] | None = None
         """Replicas that may lie where nothing can be read; None before the first image."""
-        self._undeleted: set[uuid.UUID] = set()
-        """Ids of deleted topics of which something may lie there."""
 
     def on_leadership(self, listener: LeadershipListener) -> None:
         """Call `listener` for every begin and end of leadership from now on."""
@@ -115,10 +111,9 @@ class ReplicaSet:
         except KeyError:
             if self._cache.partition(topic, partition) is None:
                 raise KafkaError(ErrorCode.unknown_topic_or_partition) from None
-            if (topic, partition) in self._offline:
-                raise KafkaError(
-                    ErrorCode.kafka_storage_error, self._offline[topic, partition]
-                ) from None
+            reason = self._unserved.reason((topic, partition))
+            if reason is not None:
+                raise KafkaError(ErrorCode.kafka_storage_error, reason) from None
             raise KafkaError(ErrorCode.not_leader_or_follower) from None
         if not found.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -185,17 +180,14 @@ class ReplicaSet:
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""
         self._directories.reopen_offline()
-        for name in sorted({name for name, _ in self._offline} & self._cache.topics.keys()):
+        for name in sorted(self._unserved.offline_topics & self._cache.topics.keys()):
             self._follow_topic(self._cache.topics[name])
         for partition in self:
             partition.request_flush()
 
     def report(self) -> ReplicaReport:
         """What of the replicas here cannot be served, all of it."""
-        if not (self._offline or self._damaged or self._undeleted):
-            return ReplicaReport()
-        damaged = [key for key, each in self._damaged.items() if each.log.corruption is not None]
-        return ReplicaReport(frozenset(self._offline).union(damaged), frozenset(self._undeleted))
+        return self._unserved.report()
 
     def take_failed_offline(self) -> None:
         """Serve no longer what cannot be written any more."""
@@ -218,16 +210,13 @@ class ReplicaSet:
             try:
                 partition = self._replica(topic, state, config)
             except (KafkaError, OSError) as error:
-                if key not in self._offline:
-                    _log.error("%s-%d is offline here: %s", *key, error)
-                self._offline[key] = str(error)
+                self._unserved.set_offline(key, str(error))
                 continue
-            self._offline.pop(key, None)
-            self._damaged.pop(key, None)
+            self._unserved.set_well(key)
             if partition.log.config != config:
                 partition.log.update_config(config)
             if partition.log.corruption is not None:
-                self._damaged[key] = partition
+                self._unserved.set_damaged(key, partition)
                 # Leading with it would spread the damage, or serve less than was acknowledged.
                 _log.error("%s does not lead: %s", partition.log, partition.log.corruption)
                 # It fetches all the same, and is cut back to what is whole by that.
@@ -243,8 +232,7 @@ class ReplicaSet:
         What the controller says of this very topic id names the replicas, and this is none of
         them: a positive record, where a partition that is merely missing would not be.
         """
-        self._offline.pop((topic.name, index), None)
-        self._damaged.pop((topic.name, index), None)
+        self._unserved.set_well((topic.name, index))
         log = self._directories.get(topic.name, index)
         if log is None or log.topic_id != topic.topic_id:
             return
@@ -303,11 +291,8 @@ class ReplicaSet:
         )
 
     def _take_offline(self, partition: Partition, reason: str) -> None:
-        key = (partition.topic, partition.partition)
-        _log.error("%s-%d is offline here from now on: %s", *key, reason)
         del self._partitions[partition.topic][partition.partition]
-        self._damaged.pop(key, None)
-        self._offline[key] = reason
+        self._unserved.set_offline((partition.topic, partition.partition), reason)
         partition.fail_parked(ErrorCode.kafka_storage_error)
         self._resign(partition, partition.leader_epoch)
 
@@ -369,10 +354,5 @@ class ReplicaSet:
         if not partitions:
             self._partitions.pop(topic, None)
         # Directories that were never opened in this run (the broker was away) go as well.
-        if not self._directories.delete_topic(topic, topic_id):
-            self._undeleted.add(topic_id)
-            return
-        self._undeleted.discard(topic_id)
-        for gone in (self._offline, self._damaged):
-            for key in [key for key in gone if key[0] == topic]:
-                del gone[key]
+        is_whole = self._directories.delete_topic(topic, topic_id)
+        self._unserved.topic_deleted(topic, topic_id, is_whole=is_whole)
