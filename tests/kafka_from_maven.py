@@ -28,7 +28,7 @@ from tests.quiet_ports import quiet_ports
 POM = Path(__file__).parent / "compat" / "pom.xml"
 JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 FETCH_SECONDS_MAX = 600.0
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 180.0
 HEAP = ("-Xmx512m", "-Xms256m")
 # Tools of tests live for seconds: what they do not compile they need not wait for.
 TOOL_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

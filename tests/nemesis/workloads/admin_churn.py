@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -140,7 +141,7 @@ class AdminChurn(Workload):
     async def _write(self, client: KafkaClient, at: TopicPartition, value: str) -> bool:
         """Whether it was acknowledged."""
         leader = (await client.metadata([at.topic])).topics[at.topic].partitions[0].leader
-        records = encode_batch([NewRecord(0, b"k", value.encode())])
+        records = encode_batch([NewRecord(int(time.time() * 1000), b"k", value.encode())])
         answer = await client.produce(leader, {at: records}, timeout_ms=REQUEST_MS_MAX)
         return answer[at].error is ErrorCode.none
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -78,7 +79,8 @@ class SetFull(Workload):
     ) -> int | None:
         """The offset; None where the end came before an answer."""
         records = encode_batch(
-            [NewRecord(number, b"k", f"{producer}:{number}".encode())],
+            # Of now: what is old is deleted by retention.
+            [NewRecord(int(time.time() * 1000), b"k", f"{producer}:{number}".encode())],
             producer_id=identity[0],
             producer_epoch=identity[1],
             base_sequence=number,
