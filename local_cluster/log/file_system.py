@@ -3,7 +3,7 @@
 Where many logs are dirty it costs a fraction of an fdatasync for each, because the file system
 commits its journal once. It covers every write that came before it, and since Linux 5.8 it reports
 a write-back error of any file since the descriptor was opened: an error of a stranger's file ends
-the broker as well, one of ours never goes unseen.
+the log directory as well, one of ours never goes unseen.
 """
 
 from __future__ import annotations

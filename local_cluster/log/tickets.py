@@ -16,7 +16,7 @@ from .files import Files, Syncable
 
 
 class LogDirectoryError(KafkaError, OSError):
-    """The log directory cannot be used, or no longer: the broker must stop.
+    """The log directory cannot be used, or no longer: its replicas go offline.
 
     An OSError as well, so that a shell that stops on a disk error need not know this one.
 

@@ -48,8 +48,8 @@ from .connection import BrokerConnection
 from .flusher import GroupCommit
 from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from .isr_changes import IsrChanges
-from .offline_replicas import OfflineReplicas
 from .replica_fetchers import ReplicaFetchers
+from .replica_watch import ReplicaWatch
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
@@ -106,9 +106,7 @@ class Broker:
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
             report=self.replicas.report,
         )
-        self._offline_replicas = OfflineReplicas(
-            self.replicas, self.control_plane.announce_replicas
-        )
+        self._replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
         self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
         self.groups = GroupCoordinator(self)
@@ -163,7 +161,7 @@ class Broker:
         await self.control_plane.wait_informed(FIRST_IMAGE_WAIT_MS_MAX)
         self._housekeeping.start()
         self._compaction.start()
-        self._offline_replicas.start()
+        self._replica_watch.start()
         self._write_ready_file()
         _log.info("broker %d of %s is up", self.settings.broker_id, self.settings.cluster)
 
@@ -171,7 +169,7 @@ class Broker:
         """Let others lead, leave the cluster, finish what was appended, close the logs cleanly."""
         await self._hand_over()
         Path(self.settings.ready_file).unlink(missing_ok=True)  # noqa: ASYNC240
-        await self._offline_replicas.stop()
+        await self._replica_watch.stop()
         await self._housekeeping.stop()
         await self._compaction.stop()
         for server in self._servers:
@@ -261,7 +259,7 @@ class Broker:
             error,
         )
         # Not here and now: a write to one of its logs may be what found it out.
-        self._offline_replicas.look()
+        self._replica_watch.look()
 
     def _on_fatal(self, error: BaseException) -> None:
         if not self.fatal.done():

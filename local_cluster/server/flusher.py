@@ -5,7 +5,7 @@ the next appends gather, so the number of rounds follows the disk and not the nu
 and the loop is woken once a round. How the dirty files are synced is told by log/sync_choice.py.
 
 A sync error is never retried (the kernel may have dropped the dirty pages): it is fatal to the log
-directory, and the broker stops.
+directory, whose replicas go offline.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class _Source:
         if waits:
             await asyncio.wait(waits)
             for wait in waits:
-                wait.exception()  # a failed disk ends the broker elsewhere
+                wait.exception()  # a failed disk is seen to elsewhere
         return bool(waits)
 
     async def _fetch(

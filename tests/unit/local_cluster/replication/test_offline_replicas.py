@@ -25,7 +25,7 @@ from local_cluster.log.files import OsFiles
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server.offline_replicas import OfflineReplicas
+from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.replicas import eventually
 from tests.unit.local_cluster.log.samples import append, batch, flush
@@ -214,7 +214,7 @@ async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -
             raise refusals.pop()
         announced.append(broker.replicas.report())
 
-    watcher = OfflineReplicas(broker.replicas, announce)
+    watcher = ReplicaWatch(broker.replicas, announce)
     watcher.start()
     broker.fail(1)
     watcher.look()

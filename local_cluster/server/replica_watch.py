@@ -24,7 +24,7 @@ RETRY_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-class OfflineReplicas:
+class ReplicaWatch:
     """Watches the replicas of one broker. `start` and `stop` it on the loop."""
 
     def __init__(self, replicas: ReplicaSet, announce: Callable[[], Awaitable[None]]) -> None:
@@ -37,7 +37,7 @@ class OfflineReplicas:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="offline replicas")
+        self._task = asyncio.create_task(self._run(), name="replica watch")
 
     async def stop(self) -> None:
         if self._task is not None:
