@@ -20,7 +20,7 @@ ONE = os.environ.get("SIM_SEED")
 SEEDS = 500
 SEEDS_PER_TEST = 50
 """So that several workers share them."""
-SEEDS_FOR_VARIANTS = 300
+SEEDS_FOR_VARIANTS = 600
 """A broken variant that none of so many seeds notices is not noticed."""
 ROOT = Path(__file__).parents[2]
 
