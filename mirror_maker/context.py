@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
@@ -17,6 +17,7 @@ from .map_store import MapStore
 from .origins import Origins
 from .ports import Clock, DataSink, DataSource, Lease, LogReader
 from .settings import Limits, LinkSettings
+from .throttle import Rates
 
 READ_COMMITTED: Final = 1
 LATEST: Final = -1
@@ -40,6 +41,8 @@ class LinkContext:
     audit_store: AuditStore
     origins: Origins | None = None
     """Where only what was born at the source is copied."""
+    rates: Rates = field(default_factory=Rates)
+    """How fast this worker may read and write for the link."""
     lease: Lease
     clock: Clock
     random: Random

@@ -23,6 +23,8 @@ from .replicator import PartitionReplicator
 
 BLOCKED_WAIT_MS: Final = 5
 """Length of a poll while some partition waits for room."""
+THROTTLE_STEP_MS: Final = 200
+"""Longest wait for a link's rate before it is looked at again."""
 ERROR_PAUSE_MS: Final = 50
 """Pause after partitions were refused, so that a lasting refusal does not spin."""
 
@@ -97,7 +99,10 @@ class Fetcher:
         asked: dict[TopicPartition, tuple[Flow, PartitionReplicator, int]],
         is_blocked: bool,
     ) -> None:
-        limits = self._context.limits
+        limits, rate = self._context.limits, self._context.rates.source
+        while delay_ms := rate.delay_ms(self._context.clock.monotonic_ms()):
+            # In short steps: the rate may be raised meanwhile.
+            await self._context.clock.sleep(min(delay_ms, THROTTLE_STEP_MS))
         answers = await self._source.fetch(
             self._node_id,
             {
@@ -109,6 +114,8 @@ class Fetcher:
             partition_bytes_max=limits.fetch_partition_bytes_max,
             isolation_level=READ_COMMITTED,
         )
+        size_bytes = sum(len(answer.records) for answer in answers.values())
+        rate.spend(size_bytes, self._context.clock.monotonic_ms())
         if self._context.origins is not None:
             await self._context.origins.learn(answer.records for answer in answers.values())
         refused = False

@@ -75,6 +75,7 @@ class Flow:
         self.flush_map: Callable[[], Awaitable[None]]
         """Has the map written as it is now; raises KafkaError."""
         self._context = context
+        self._offer: asyncio.TimerHandle | None = None
         self._stopping = False
         self._key: FlowKey | None = None
         self._disturbance: Exception | None = None
@@ -105,7 +106,13 @@ class Flow:
             self.replicator is not None
             and self._disturbance is None
             and self.replicator.wants_fetch
+            and not self.is_held
         )
+
+    @property
+    def is_held(self) -> bool:
+        """Whether an operator has paused it; what was fetched is written all the same."""
+        return self._context.map_store.state.controls.pauses(*self.source)
 
     @property
     def is_blocked(self) -> bool:
@@ -137,7 +144,9 @@ class Flow:
         )
 
     def current_state(self) -> FlowState:
-        """The state with the lag taken into account."""
+        """The state with an operator's will and the lag taken into account."""
+        if self.is_held and self.state in (FlowState.STARTING, FlowState.RUNNING):
+            return FlowState.HELD
         if self.state is not FlowState.RUNNING:
             return self.state
         lag = self.lag()
@@ -316,6 +325,8 @@ class Flow:
         """An answer for `position` of this replicator; whether records wait for `on_confirmed`."""
         if replicator is not self.replicator or replicator.fetch_position != position:
             return False
+        if self.is_held:
+            return False  # asked before the operator said so; asked again when it may go on
         if fetched.error == ErrorCode.offset_out_of_range:
             self._stop_after_queue(OutOfRangeError(position))
             return False
@@ -380,12 +391,29 @@ class Flow:
         if not self._context.lease.is_valid():
             self.disturb(KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out"))
             return None
+        now_ms = self._context.clock.monotonic_ms()
+        delay_ms = self._context.rates.target.delay_ms(now_ms)
+        if delay_ms:
+            self._offer_later(delay_ms)
+            return None
         outgoing = self.replicator.take()
         if outgoing is None:
             return None
+        self._context.rates.target.spend(outgoing.size_bytes, now_ms)
         self._in_flight += 1
         self._drained.clear()
         return self.replicator, outgoing
+
+    def _offer_later(self, delay_ms: int) -> None:
+        """The link may write no faster; be offered to the sender again when it may."""
+        if self._offer is None:
+            loop = asyncio.get_running_loop()
+            self._offer = loop.call_later(delay_ms / 1000, self._offer_again)
+
+    def _offer_again(self) -> None:
+        self._offer = None
+        if self.replicator is not None and self.replicator.can_take:
+            self.on_ready(self)
 
     async def read_back(
         self, replicator: PartitionReplicator, outgoing: Outgoing, answer: ProducedPartition

@@ -3,19 +3,28 @@
 `/healthz` says that the process answers, `/readyz` that it takes part in its group. Neither asks
 whether a far cluster is up: a remote outage must not have workers restarted. `POST /retry` has
 partitions that stand still tried again at once: `?link=NAME`, narrowed by `&topic=` and
-`&partition=`.
+`&partition=`. `POST /pause` and `/resume` take the same; `POST /throttle?link=NAME` takes
+`&source_bytes_per_second=` and `&target_bytes_per_second=`, 0 for no limit. These three are kept
+on the target, and every worker of the link follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
 
 from aiohttp import web
 
-from .status import JsonObject, render_metrics
+from local_cluster.wire.errors import KafkaError
+
+from .formats.controls import Controls, PausedPart, StillPausedError
+from .status import JsonObject, controls_status, render_metrics
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")
+
+ControlsChange = Callable[[Controls], Controls]
 
 
 class StatusServer:
@@ -26,10 +35,12 @@ class StatusServer:
         status: Callable[[], dict[str, Any]],
         is_ready: Callable[[], bool],
         retry: Callable[[str, str | None, int | None], list[JsonObject]],
+        control: Callable[[str, ControlsChange], Awaitable[Controls]],
     ) -> None:
         """`retry` takes link, topic and partition, and says what it had tried again; LookupError
         for a link that is not there."""
         self._retry = retry
+        self._control = control
         self._status = status
         self._is_ready = is_ready
         self._runner: web.AppRunner | None = None
@@ -44,6 +55,9 @@ class StatusServer:
                 web.get("/status", self._get_status),
                 web.get("/metrics", self._metrics),
                 web.post("/retry", self._post_retry),
+                web.post("/pause", self._post_pause),
+                web.post("/resume", self._post_resume),
+                web.post("/throttle", self._post_throttle),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -80,8 +94,55 @@ class StatusServer:
             raise web.HTTPNotFound(text=f"no link {error}") from error
         return web.json_response({"retried": retried})
 
+    async def _post_pause(self, request: web.Request) -> web.Response:
+        part = _part(request)
+        return await self._change(request, lambda controls: controls.pause(part))
+
+    async def _post_resume(self, request: web.Request) -> web.Response:
+        part = _part(request)
+        return await self._change(request, lambda controls: controls.resume(part))
+
+    async def _post_throttle(self, request: web.Request) -> web.Response:
+        rates = {name: request.query[name] for name in _RATES if name in request.query}
+        if "link" not in request.query or not rates or not all(map(str.isdecimal, rates.values())):
+            raise web.HTTPBadRequest(text=f"wanted: ?link=NAME and one of {', '.join(_RATES)}")
+        source, target = (int(rates[name]) if name in rates else None for name in _RATES)
+
+        def change(controls: Controls) -> Controls:
+            return replace(
+                controls,
+                source_bytes_per_second=controls.source_bytes_per_second
+                if source is None
+                else source,
+                target_bytes_per_second=controls.target_bytes_per_second
+                if target is None
+                else target,
+            )
+
+        return await self._change(request, change)
+
+    async def _change(self, request: web.Request, change: ControlsChange) -> web.Response:
+        try:
+            controls = await self._control(request.query["link"], change)
+        except LookupError as error:
+            raise web.HTTPNotFound(text=f"no link {error}") from error
+        except StillPausedError as error:
+            raise web.HTTPConflict(text=str(error)) from error
+        except KafkaError as error:
+            raise web.HTTPServiceUnavailable(text=f"not written down: {error}") from error
+        return web.json_response(controls_status(controls))
+
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(
             body=render_metrics(self._status()).encode(),
             headers={"Content-Type": METRICS_CONTENT_TYPE},
         )
+
+
+def _part(request: web.Request) -> PausedPart:
+    query = request.query
+    topic, partition = query.get("topic"), query.get("partition")
+    is_partition = partition is None or (partition.isdecimal() and topic is not None)
+    if "link" not in query or not is_partition:
+        raise web.HTTPBadRequest(text="wanted: ?link=NAME[&topic=NAME[&partition=NUMBER]]")
+    return PausedPart(topic, None if partition is None else int(partition))

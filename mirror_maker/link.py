@@ -29,10 +29,12 @@ from .discovery import (
 from .fetcher import Fetcher
 from .flow import Flow
 from .formats.audit import AuditChunk
+from .formats.controls import Controls
 from .identity import Confirmer
 from .model import FlowState, LinkFailedError, LinkState
 from .ports import DataSource
 from .replicator import PartitionReplicator
+from .rounds import Rounds
 
 _DISCOVERY: Final = -1
 """Stands for discovery among the brokers' ids, as an asker of the source."""
@@ -64,6 +66,13 @@ class LinkWorker:
         """Why the link as a whole has stopped."""
         self.collisions: dict[str, list[str]] = {}
         """Target topics that two source topics would be copied into, so that neither is."""
+        self._controls = Controls()
+        self._controlling = Rounds(
+            context,
+            self._follow_controls,
+            what_failed="controls not read",
+            pause_ms=context.limits.controls_ms,
+        )
         self._polls = polls
         self._filter = link_topics(context.settings, target_alias)
         self._offer = offer
@@ -80,6 +89,50 @@ class LinkWorker:
     @property
     def name(self) -> str:
         return self.context.settings.name
+
+    # -- an operator's will ---------------------------------------------------------------------
+
+    async def control(self, change: Callable[[Controls], Controls]) -> Controls:
+        """Change what the link was told; other workers follow within `controls_ms`.
+
+        Raises KafkaError where it could not be written, and what `change` raises.
+        """
+        store = self.context.map_store
+        if not store.is_open:
+            raise KafkaError(ErrorCode.coordinator_not_available, "the link has not begun")
+        await store.catch_up()
+        controls = change(store.state.controls)
+        await store.append([controls])
+        await self._follow_controls()
+        return controls
+
+    async def _follow_controls(self) -> None:
+        """Read what the link was told last, and do it. Raises KafkaError."""
+        store = self.context.map_store
+        if not store.is_open:
+            return
+        await store.catch_up()
+        controls, settings = store.state.controls, self.context.settings
+        # This worker's part of the rate is its part of the partitions.
+        share = len(self.flows) / len(self.known) if self.known else 1.0
+        now_ms = self.context.clock.monotonic_ms()
+        for throttle, told, default in (
+            (
+                self.context.rates.source,
+                controls.source_bytes_per_second,
+                settings.source_bytes_per_second,
+            ),
+            (
+                self.context.rates.target,
+                controls.target_bytes_per_second,
+                settings.target_bytes_per_second,
+            ),
+        ):
+            throttle.set_rate((default if told is None else told) * min(1.0, share), now_ms)
+        if controls != self._controls:
+            self._controls = controls
+            logger.info("link %s: told %s", self.name, controls)
+            self._wake_fetchers()
 
     @property
     def is_first_worker(self) -> bool:
@@ -111,6 +164,7 @@ class LinkWorker:
                 self._group = group
                 group.create_task(self._discover_forever())
                 group.create_task(self._flush_forever())
+                group.create_task(self._controlling.run())
                 self.assign(self._assigned)
         except* LinkFailedError as errors:
             self.failure = str(errors.exceptions[0])
@@ -363,6 +417,8 @@ class LinkWorker:
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
         if self.collisions or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
+        if states and all(state is FlowState.HELD for state in states):
+            return LinkState.HELD
         if not self.context.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING
         if FlowState.CATCHING_UP in states:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from local_cluster.client.security import ClientSecurity
 from .audit_store import AuditStore
 from .context import LinkContext
 from .directory import Directory
+from .formats.controls import Controls
 from .gap_store import GapStore
 from .group_syncing import GroupSync
 from .http import StatusServer
@@ -61,7 +63,9 @@ class MirrorService:
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
-        self._http = StatusServer(self.status, lambda: self._group.is_joined, self.retry)
+        self._http = StatusServer(
+            self.status, lambda: self._group.is_joined, self.retry, self.control
+        )
 
     def stop(self) -> None:
         """Begin the clean stop."""
@@ -119,6 +123,11 @@ class MirrorService:
                 for link in self._links
             ],
         }
+
+    async def control(self, link: str, change: Callable[[Controls], Controls]) -> Controls:
+        """What `POST /pause` and its like do. Raises LookupError, KafkaError, and what `change`
+        raises."""
+        return await {worker.name: worker for worker in self._links}[link].control(change)
 
     def retry(self, link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
         """What `POST /retry` does. Raises LookupError for a link that is not there."""

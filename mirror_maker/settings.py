@@ -84,6 +84,10 @@ class LinkSettings:
     """Whether translated positions are committed for the same groups on the target."""
     rewind_group_offsets: bool = False
     """Whether a group's position on the target may be moved back after its source."""
+    source_bytes_per_second: Annotated[int, Field(ge=0)] = 0
+    """Rate of reading, of all workers together, until an operator sets another; 0 is no limit."""
+    target_bytes_per_second: Annotated[int, Field(ge=0)] = 0
+    """Rate of writing, likewise."""
     sync_configs: bool = False
     """Whether configs of copies follow their sources."""
     configs: tuple[Pattern, ...] = (".*",)
@@ -139,6 +143,8 @@ class Limits:
     """Between two looks at the configs and ACLs of both sides."""
     heartbeat_topic_ms: Positive = 1_000
     """Between two records of MirrorMaker 2's heartbeats topic."""
+    controls_ms: Positive = 1_000
+    """Between two looks at what operators have told the links."""
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .flow import Flow
+from .formats.controls import Controls
 from .formats.gaps import gap_as_json
 from .group_syncing import GroupSync
 from .lag import Lag
@@ -72,9 +73,22 @@ def link_status(
         "lag_seconds": lag.seconds,
         "records_copied": sum(each.records for each in totals),
         "bytes_copied": sum(each.bytes for each in totals),
+        "controls": controls_status(link.context.map_store.state.controls),
         "groups": group_sync.status() if group_sync is not None else None,
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "flows": [flow_status(flow) for flow in flows],
+    }
+
+
+def controls_status(controls: Controls) -> JsonObject:
+    """What an operator has told a link; a rate of null is what the settings say."""
+    return {
+        "paused": [
+            {"topic": part.topic, "partition": part.partition}
+            for part in sorted(controls.paused, key=str)
+        ],
+        "source_bytes_per_second": controls.source_bytes_per_second,
+        "target_bytes_per_second": controls.target_bytes_per_second,
     }
 
 

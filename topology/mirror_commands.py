@@ -5,11 +5,13 @@ Import time matters here: what a command needs is imported when it runs.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from topology.command_line import (
+    EXIT_USAGE,
     Output,
     OutputOption,
     StateDirOption,
@@ -19,6 +21,18 @@ from topology.command_line import (
     print_json,
 )
 
+NamedLink = Annotated[str, typer.Option("--link", help="Name of the link.")]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", help="Only this topic of the source.", show_default=False)
+]
+PartitionOption = Annotated[
+    int | None,
+    typer.Option("--partition", min=0, help="Only this partition of it.", show_default=False),
+]
+RateOption = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="BYTES", help="Bytes per second; 0 for no limit."),
+]
 mirror_app = typer.Typer(help="Look after links: sync, pause, resume, throttle.")
 LinkOption = Annotated[
     str | None, typer.Option("--link", help="Only this link.", show_default=False)
@@ -59,3 +73,78 @@ def sync(
         )
     if not changes:
         typer.echo("everything is as it should be")
+
+
+@mirror_app.command()
+def pause(
+    link: NamedLink,
+    deployment: Which = None,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Stop reading for a link, a topic or a partition, until it is resumed."""
+    _tell("pause", link, deployment, output, state_dir, topic=topic, partition=partition)
+
+
+@mirror_app.command()
+def resume(
+    link: NamedLink,
+    deployment: Which = None,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Go on with what was paused."""
+    _tell("resume", link, deployment, output, state_dir, topic=topic, partition=partition)
+
+
+@mirror_app.command()
+def throttle(
+    link: NamedLink,
+    deployment: Which = None,
+    source: RateOption = None,
+    target: RateOption = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Set how fast a link may read from its source and write to its target, now."""
+    if source is None and target is None:
+        fail("say --source, --target or both", code=EXIT_USAGE)
+    rates = {"source_bytes_per_second": source, "target_bytes_per_second": target}
+    _tell("throttle", link, deployment, output, state_dir, **rates)
+
+
+def _tell(
+    action: str,
+    link: str,
+    deployment: str | None,
+    output: Output,
+    state_dir: Path | None,
+    **values: object,
+) -> None:
+    from topology.deploy import DeployError, read_deployment
+    from topology.mirror_http import NotTold, tell
+
+    if values.get("partition") is not None and values.get("topic") is None:
+        fail("a partition needs its --topic", code=EXIT_USAGE)
+    try:
+        found = read_deployment(find_deployment(deployment, state_dir))
+        controls = tell(found, link, action, **values)
+    except DeployError as error:
+        fail(str(error), error.details)
+    except NotTold as error:
+        fail(str(error))
+    if output is Output.json:
+        print_json(controls)
+        return
+    for part in controls["paused"]:
+        topic, partition = part["topic"], part["partition"]
+        named = "everything" if topic is None else topic
+        typer.echo(f"{link}: paused: {named if partition is None else f'{named}-{partition}'}")
+    for side in ("source", "target"):
+        rate = controls[f"{side}_bytes_per_second"]
+        if rate is not None:
+            typer.echo(f"{link}: {side}: {f'{rate} bytes per second' if rate else 'no limit'}")

@@ -451,6 +451,11 @@ class LinkTuning(Entry):
     start: Annotated[str, BeforeValidator(_start_text), AfterValidator(_check_start)] = "earliest"
     """Where a partition begins that was never copied: earliest, latest, a time such as
     2026-01-01T00:00:00Z, or mm2 (where a MirrorMaker 2 stopped; mm2:TOPIC names its offsets)."""
+    source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Rate of reading from the source, 0 without a limit; `heliograph mirror throttle` changes it
+    while the link runs."""
+    target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Rate of writing to the target, likewise."""
     replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
     """Replicas of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"

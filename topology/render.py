@@ -248,6 +248,8 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,
         rewind_group_offsets=link.groups.rewind,
+        source_bytes_per_second=link.settings.source_bytes_per_second,
+        target_bytes_per_second=link.settings.target_bytes_per_second,
         sync_configs=link.configs.sync,
         configs=tuple(link.configs.include),
         configs_exclude=tuple(link.configs.exclude),

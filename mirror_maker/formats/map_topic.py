@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from .controls import Controls
 from .offset_map import OffsetMap, Run
 from .records import (
     Block,
@@ -30,6 +31,8 @@ class MapTopic:
         """In log order; the first is the link's."""
         self.terms: dict[str, str] | None = None
         """What decides which records are copied; None where it was never written down."""
+        self.controls = Controls()
+        """What an operator told the link last."""
         self._registered: set[int] = set()
         self._openings: dict[FlowKey, list[Opening]] = {}
         self._opened: set[bytes] = set()
@@ -50,6 +53,8 @@ class MapTopic:
                 if record.producer_id not in self._registered:
                     self._registered.add(record.producer_id)
                     self.registrations.append(record)
+            case Controls():
+                self.controls = record
             case Terms():
                 if self.terms is None:
                     self.terms = dict(record.terms)

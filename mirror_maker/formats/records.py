@@ -19,6 +19,10 @@ cluster has no topic ids.
                          varints: source gap, target gap, count
     terms         key    version, 4, nonce int64
                   value  version, count varint, then per term two strings: name, value
+    controls      key    version, 5
+                  value  version, source_bytes_per_second int64, target_bytes_per_second int64,
+                         paused varint, then per part topic string (empty: the link), partition
+                         int32 (-1: all); a rate of -1 is what the settings say
     flow          source_topic string, partition int32, source_topic_id uuid, target_topic_id uuid
 
 A gap is the distance from the end of the run before, or from the block's starts for the first.
@@ -30,8 +34,9 @@ first in log order holds. Where a higher epoch opens below what was copied befor
 was cut back: from there on, the copies of lower epochs are of records that it no longer has.
 *Block*: of the source offsets [source_start, source_next) exactly the runs were copied, to where
 they say, and the next record has sequence `next_sequence`. Every block is true for ever; blocks of
-one epoch may overlap and then agree. *Terms*: the settings that decide which records are copied at
-all; the first in log order hold, and a link without any copies everything. The nonce keeps the
+one epoch may overlap and then agree. *Terms*: the settings that decide
+which records are copied at all; the first in log order hold, and a link without any copies
+everything. *Controls*: what an operator has told the link; the last hold. The nonce keeps the
 records of different writers apart, so that compaction cannot replace a record by another writer's.
 """
 
@@ -42,6 +47,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from .controls import Controls, PausedPart
 from .offset_map import Run
 
 FORMAT_VERSION: Final = 1
@@ -49,9 +55,12 @@ REGISTRATION_KIND: Final = 1
 OPENING_KIND: Final = 2
 BLOCK_KIND: Final = 3
 TERMS_KIND: Final = 4
+CONTROLS_KIND: Final = 5
 VARINT_BYTES_MAX: Final = 10
 RUNS_PER_BLOCK_MAX: Final = 1_000_000
 """A reader refuses larger blocks; the mirror writes far smaller ones."""
+PAUSED_MAX: Final = 100_000
+"""A reader refuses more paused parts of one link."""
 TERMS_MAX: Final = 100
 """A reader refuses more terms of one link."""
 
@@ -134,7 +143,7 @@ class Terms:
     terms: tuple[tuple[str, str], ...]
 
 
-MapRecord = Registration | Opening | Block | Terms
+MapRecord = Registration | Opening | Block | Terms | Controls
 
 
 MAP_TOPIC_PREFIX: Final = "heliograph-offset-map."
@@ -172,6 +181,13 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
                 out.append(1)
         case Block():
             _put_block(out, record)
+        case Controls():
+            for rate in (record.source_bytes_per_second, record.target_bytes_per_second):
+                out += _INT64.pack(-1 if rate is None else rate)
+            _put_varint(out, len(record.paused))
+            for part in sorted(record.paused, key=str):
+                _put_string(out, part.topic or "")
+                out += _INT32.pack(-1 if part.partition is None else part.partition)
         case Terms():
             _put_varint(out, len(record.terms))
             for name, value in record.terms:
@@ -184,6 +200,8 @@ def encode_key(record: MapRecord) -> bytes:
     """The key alone; a null value under it deletes the record."""
     if isinstance(record, Registration):
         return bytes((FORMAT_VERSION, REGISTRATION_KIND)) + _INT64.pack(record.producer_id)
+    if isinstance(record, Controls):
+        return bytes((FORMAT_VERSION, CONTROLS_KIND))
     if isinstance(record, Terms):
         return bytes((FORMAT_VERSION, TERMS_KIND)) + _INT64.pack(record.nonce)
     kind = OPENING_KIND if isinstance(record, Opening) else BLOCK_KIND
@@ -218,6 +236,8 @@ def decode_key(key: bytes) -> DecodedKey:
     kind = cursor.byte()
     if kind == REGISTRATION_KIND:
         decoded = DecodedKey(kind, None, cursor.int64())
+    elif kind == CONTROLS_KIND:
+        decoded = DecodedKey(kind, None, 0)
     elif kind == TERMS_KIND:
         decoded = DecodedKey(kind, None, 0, nonce=cursor.int64())
     elif kind in (OPENING_KIND, BLOCK_KIND):
@@ -237,7 +257,9 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
     cursor = _Cursor(value)
     cursor.version()
     record: MapRecord
-    if decoded.kind == TERMS_KIND:
+    if decoded.kind == CONTROLS_KIND:
+        record = _get_controls(cursor)
+    elif decoded.kind == TERMS_KIND:
         pairs = cursor.varint()
         if pairs > TERMS_MAX:
             raise MapFormatError(f"{pairs} terms")
@@ -266,6 +288,22 @@ def _put_block(out: bytearray, block: Block) -> None:
         _put_varint(out, count)
         source_end = source_offset + count
         target_end = target_offset + count
+
+
+def _get_controls(cursor: _Cursor) -> Controls:
+    rates = [None if rate < 0 else rate for rate in (cursor.int64(), cursor.int64())]
+    count = cursor.varint()
+    if count > PAUSED_MAX:
+        raise MapFormatError(f"{count} paused parts")
+    paused = set()
+    for _ in range(count):
+        topic, partition = cursor.string(), cursor.int32()
+        paused.add(PausedPart(topic or None, None if partition < 0 else partition))
+    return Controls(
+        paused=frozenset(paused),
+        source_bytes_per_second=rates[0],
+        target_bytes_per_second=rates[1],
+    )
 
 
 def _get_registration(key: DecodedKey, cursor: _Cursor) -> Registration:

@@ -22,6 +22,7 @@ from mirror_maker.formats import (
     encode_record,
     map_topic_name,
 )
+from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.formats.records import MapRecord, encode_key
 
 FLOW = FlowKey("flights", 3, uuid.UUID(int=0x11), uuid.UUID(int=0x22))
@@ -58,6 +59,9 @@ BLOCK = Block(
     runs=(Run(10, 0, 1), Run(12, 1, 300)),
 )
 TERMS = Terms(nonce=7, terms=(("origin", "local"),))
+CONTROLS = Controls(
+    paused=frozenset({PausedPart(), PausedPart("t"), PausedPart("t", 3)}), source_bytes_per_second=9
+)
 FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
     "00000000000000000000000000000022"
 )
@@ -70,6 +74,12 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             REGISTRATION,
             "01010000000000000fa0",
             "01076a666b2d6e7963015301540000" + "0000018bcfe56800" + "0177",
+        ),
+        (
+            CONTROLS,
+            "0105",
+            "01" + "0000000000000009" + "ff" * 8 + "03"
+            + "0174ffffffff" + "017400000003" + "00ffffffff",
         ),
         (TERMS, "01040000000000000007", "0101066f726967696e056c6f63616c"),
         (
@@ -86,7 +96,7 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             + "0000000000000000" + "ea03" + "0000012d" + "02" + "000001" + "0100ac02",
         ),
     ],
-    ids=["registration", "terms", "opening", "block"],
+    ids=["registration", "controls", "terms", "opening", "block"],
 )  # fmt: skip
 def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
     assert [part.hex() for part in encode_record(record)] == [key, value]
@@ -94,7 +104,7 @@ def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [REGISTRATION, TERMS, OPENING, BLOCK], ids=lambda r: type(r).__name__
+    "record", [REGISTRATION, CONTROLS, TERMS, OPENING, BLOCK], ids=lambda r: type(r).__name__
 )
 def test_every_cut_and_every_addition_is_refused(record: MapRecord) -> None:
     key, value = encode_record(record)

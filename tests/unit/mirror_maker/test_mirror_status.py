@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import ClientSession
 
+from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.http import StatusServer
 from mirror_maker.lag import UNKNOWN_LAG, Lag
 from mirror_maker.status import render_metrics, total_lag
@@ -59,7 +61,16 @@ async def test_the_port_answers() -> None:
             raise LookupError(link)
         return [{"topic": topic, "partition": partition}]
 
-    server = StatusServer(lambda: status(flow()), lambda: ready, retry)
+    told = Controls()
+
+    async def control(link: str, change: Callable[[Controls], Controls]) -> Controls:
+        nonlocal told
+        if link != "l":
+            raise LookupError(link)
+        told = change(told)
+        return told
+
+    server = StatusServer(lambda: status(flow()), lambda: ready, retry, control)
     port = await server.start("127.0.0.1", 0)
     try:
         async with ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -71,6 +82,24 @@ async def test_the_port_answers() -> None:
             assert (await session.post("/retry?partition=1")).status == 400
             retried = await (await session.post("/retry?link=l&topic=t&partition=1")).json()
             assert retried == {"retried": [{"topic": "t", "partition": 1}]}
+            for wrong in ("pause", "pause?link=l&partition=1", "throttle?link=l", "resume?topic=t"):
+                assert (await session.post("/" + wrong)).status == 400
+            assert (await session.post("/pause?link=other")).status == 404
+            assert (await session.post("/pause?link=l&topic=t")).status == 200
+            assert (await session.post("/resume?link=l&topic=t&partition=1")).status == 409
+            rates = "source_bytes_per_second=7&target_bytes_per_second=0"
+            answered = await session.post(f"/throttle?link=l&{rates}")
+            assert await answered.json() == {
+                "paused": [{"topic": "t", "partition": None}],
+                "source_bytes_per_second": 7,
+                "target_bytes_per_second": 0,
+            }
+            await session.post("/throttle?link=l&target_bytes_per_second=8")
+            assert told == Controls(
+                paused=frozenset({PausedPart("t")}),
+                source_bytes_per_second=7,
+                target_bytes_per_second=8,
+            )
             answer = await (await session.get("/status")).json()
             assert answer["links"][0]["flows"][0]["lag_bytes"] is None
             metrics = await session.get("/metrics")

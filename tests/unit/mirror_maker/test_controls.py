@@ -1,0 +1,76 @@
+"""What an operator may say to a link, and how fast it then goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror_maker.formats import MapTopic, encode_record
+from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
+from mirror_maker.throttle import Throttle
+
+
+def test_a_link_a_topic_or_a_partition_is_paused() -> None:
+    for part, expected in (
+        (PausedPart(), [True, True, True]),
+        (PausedPart("t"), [True, True, False]),
+        (PausedPart("t", 1), [False, True, False]),
+    ):
+        controls = Controls().pause(part)
+        assert [controls.pauses(*at) for at in (("t", 0), ("t", 1), ("u", 1))] == expected
+    assert not Controls().pauses("t", 0)
+
+
+def test_what_is_resumed_runs_with_all_that_is_in_it() -> None:
+    parts = (PausedPart("t", 1), PausedPart("t", 2), PausedPart("u"))
+    controls = Controls()
+    for part in parts:
+        controls = controls.pause(part)
+    assert controls.resume(PausedPart("t", 1)).paused == {parts[1], parts[2]}
+    assert controls.resume(PausedPart("t")).paused == {parts[2]}
+    assert controls.resume(PausedPart()).paused == frozenset()
+    assert controls.resume(PausedPart("v")) == controls
+
+
+def test_what_lies_in_something_paused_cannot_run() -> None:
+    for paused, wanted in (
+        (PausedPart(), PausedPart("t")),
+        (PausedPart(), PausedPart("t", 0)),
+        (PausedPart("t"), PausedPart("t", 0)),
+    ):
+        with pytest.raises(StillPausedError):
+            Controls().pause(paused).resume(wanted)
+
+
+def test_the_last_word_holds() -> None:
+    topic = MapTopic()
+    for controls in (Controls().pause(PausedPart("t")), Controls(source_bytes_per_second=5)):
+        topic.replay(*encode_record(controls))
+    assert topic.controls == Controls(source_bytes_per_second=5)
+
+
+def test_no_more_passes_than_the_rate_over_time() -> None:
+    throttle = Throttle()
+    throttle.set_rate(1_000, 0)
+    now_ms = passed = 0
+    while now_ms < 60_000:
+        delay_ms = throttle.delay_ms(now_ms)
+        if delay_ms:
+            now_ms += delay_ms
+            continue
+        throttle.spend(700, now_ms)
+        passed += 700
+    assert 59_000 <= passed <= 61_000
+
+
+def test_a_rate_is_changed_and_taken_away_while_it_holds_something_up() -> None:
+    throttle = Throttle()
+    assert throttle.delay_ms(0) == 0
+    throttle.spend(10**9, 0)  # without a rate nothing is owed
+    throttle.set_rate(1_000, 0)
+    assert throttle.delay_ms(0) == 0
+    throttle.spend(10_000, 0)
+    assert throttle.delay_ms(0) == 10_000
+    throttle.set_rate(10_000, 5_000)
+    assert throttle.delay_ms(5_000) == 500
+    throttle.set_rate(0, 5_000)
+    assert throttle.delay_ms(5_000) == 0

@@ -1,0 +1,99 @@
+"""`heliograph mirror pause|resume|throttle`: what is asked of the worker, and what is said."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from topology.cli import app
+from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
+from topology.state import StateDir
+
+CONTROLS = {
+    "paused": [{"topic": "t", "partition": 1}, {"topic": None, "partition": None}],
+    "source_bytes_per_second": 5,
+    "target_bytes_per_second": None,
+}
+
+
+class Worker(http.server.BaseHTTPRequestHandler):
+    """Notes what it is told; refuses a topic called `refused`."""
+
+    told: list[str]
+
+    def do_POST(self) -> None:
+        self.told.append(self.path)
+        is_refused = "refused" in self.path
+        self.send_response(409 if is_refused else 200)
+        self.end_headers()
+        answer = "t is paused as a whole" if is_refused else json.dumps(CONTROLS)
+        self.wfile.write(answer.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[list[str]]:
+    """What a worker was told; the deployment that it belongs to lies in `tmp_path`."""
+    told: list[str] = []
+    handler = type("NotingWorker", (Worker,), {"told": told})
+    server = http.server.HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    ready = tmp_path / "ready.json"
+    ready.write_text(json.dumps({"http_host": "127.0.0.1", "http_port": server.server_port}))
+    daemon = Daemon(key="m", role="mirror", label="", argv=(), ready_file=str(ready))
+    view = LinkView(name="a-b", source="a", target="b", daemon="m")
+    deployment = Deployment(name="d", topology_file="-", daemons=(daemon,), links=(view,))
+    state = StateDir(tmp_path)
+    state.deployment_file.parent.mkdir(parents=True, exist_ok=True)
+    state.deployment_file.write_text(encode_deployment(deployment))
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["mirror", *arguments, "--state-dir", str(tmp_path)])
+    return result.exit_code, result.output
+
+
+def test_a_partition_is_paused_and_what_holds_is_shown(worker: list[str], tmp_path: Path) -> None:
+    arguments = ("pause", "--link", "a-b", "--topic", "t", "--partition", "1")
+    code, output = run(tmp_path, *arguments)
+    assert (code, worker) == (0, ["/pause?link=a-b&topic=t&partition=1"])
+    assert output.splitlines() == [
+        "a-b: paused: t-1",
+        "a-b: paused: everything",
+        "a-b: source: 5 bytes per second",
+    ]
+
+
+def test_rates_are_set(worker: list[str], tmp_path: Path) -> None:
+    code, output = run(tmp_path, "throttle", "--link", "a-b", "--target", "0", "-o", "json")
+    assert (code, json.loads(output)) == (0, CONTROLS)
+    assert worker == ["/throttle?link=a-b&target_bytes_per_second=0"]
+
+
+def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:
+    for arguments, code, message in (
+        (("resume", "--link", "a-b", "--topic", "refused"), 1, "t is paused as a whole"),
+        (("resume", "--link", "nothing"), 1, "there are: a-b"),
+        (("pause", "--link", "a-b", "--partition", "1"), 2, "needs its --topic"),
+        (("throttle", "--link", "a-b"), 2, "--source, --target or both"),
+    ):
+        found, output = run(tmp_path, *arguments)
+        assert found == code
+        assert message in output
+    (tmp_path / "ready.json").unlink()
+    assert "does not run" in run(tmp_path, "pause", "--link", "a-b")[1]

@@ -1,0 +1,58 @@
+"""Telling the worker of a link something over its own HTTP port (`mirror_maker/http.py`)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from topology.deployment import Deployment
+
+ANSWER_TIMEOUT_S: Final = 30.0
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+JsonObject = dict[str, Any]
+
+
+class NotTold(Exception):
+    """The worker could not be told, or refused, and why."""
+
+
+def tell(deployment: Deployment, link: str, action: str, **values: object) -> JsonObject:
+    """`POST /<action>` to the worker that copies the link; None among the values is left out.
+
+    Raises NotTold.
+    """
+    url = _worker_url(deployment, link)
+    given = {name: str(value) for name, value in values.items() if value is not None}
+    query = urllib.parse.urlencode({"link": link, **given})
+    request = urllib.request.Request(f"{url}/{action}?{query}", method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as response:
+            answer = json.loads(response.read(ANSWER_BYTES_MAX))
+    except urllib.error.HTTPError as error:
+        reason = error.read(ANSWER_BYTES_MAX).decode(errors="replace")
+        raise NotTold(f"link {link}: {reason}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NotTold(f"the worker of link {link} does not answer: {error}") from error
+    if not isinstance(answer, dict):
+        raise NotTold(f"the worker of link {link} answers something else")
+    return answer
+
+
+def _worker_url(deployment: Deployment, link: str) -> str:
+    view = next((each for each in deployment.links if each.name == link), None)
+    if view is None:
+        known = ", ".join(each.name for each in deployment.links)
+        raise NotTold(f"no link {link!r}; there are: {known}")
+    ready_file = deployment.daemon(view.daemon).ready_file
+    assert ready_file is not None, "a mirror worker has a ready file"
+    try:
+        ready = json.loads(Path(ready_file).read_bytes())
+        host, port = ready["http_host"], int(ready["http_port"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotTold(f"the worker of link {link} does not run") from error
+    return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"
