@@ -36,6 +36,14 @@ def quiet_ports(count: int) -> list[int]:
     raise RuntimeError(f"no {count} free ports in {PORTS}")
 
 
+def quiet_range(count: int) -> range:
+    """`count` such ports one after another."""
+    found = quiet_ports(count)
+    while found[-1] - found[-count] != count - 1:
+        found += quiet_ports(1)  # one between them is taken: the run begins behind it
+    return range(found[-count], found[-1] + 1)
+
+
 def quiet_port() -> int:
     """One of them."""
     return quiet_ports(1)[0]
