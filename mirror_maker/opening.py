@@ -13,6 +13,7 @@ from .context import EARLIEST, LinkContext, read_bounds
 from .formats import FlowKey, Opening
 from .generations import open_generation, replaced_log
 from .model import FlowFailedError
+from .start import StartKind, parse_start
 from .starting import find_start
 from .trouble import Trouble
 
@@ -63,12 +64,15 @@ async def _open(
                 f"reconfigured: {flow.source_topic} has been copied into {before}, and would now "
                 f"be copied into {target.topic}; a link of another name starts anew"
             )
-    is_alone = not context.settings.names.is_shared(source.topic)
+    # Where copies are taken over they must be the source's, or the take-over fails.
+    is_alone = not context.settings.names.is_shared(source.topic) and (
+        parse_start(context.settings.start).kind is not StartKind.MM2
+    )
     if is_alone and target_end > target_start and context.settings.on_unmapped_target == "fail":
         raise FlowFailedError(
             f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
         )
-    start = await find_start(context, source, target, target_end)
+    start = await find_start(context, source, target)
     registration = context.map_store.registration
     opening = Opening(
         flow=flow,

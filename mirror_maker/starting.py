@@ -8,7 +8,8 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 
 from .context import EARLIEST, LATEST, LinkContext
-from .start import StartKind, parse_start
+from .start import StartKind, mm2_offsets_topic, parse_start
+from .taking_over import find_take_over
 
 FIRST_MOMENTS_MS: Final = 60_000
 """How long after its registration a link counts as new: its workers start within this."""
@@ -23,7 +24,7 @@ class StartingPoint(NamedTuple):
 
 
 async def find_start(
-    context: LinkContext, source: TopicPartition, target: TopicPartition, target_end: int
+    context: LinkContext, source: TopicPartition, target: TopicPartition
 ) -> StartingPoint:
     """Where the link's setting has this partition begin. Raises KafkaError, FlowFailedError."""
     start = parse_start(context.settings.start)
@@ -32,6 +33,9 @@ async def find_start(
     if start.kind is StartKind.TIMESTAMP:
         offset = await _listed(context, source, start.timestamp_ms)
         return StartingPoint(offset if offset >= 0 else await _listed(context, source, LATEST))
+    if start.kind is StartKind.MM2:
+        topic = start.offsets_topic or mm2_offsets_topic(context.settings.source_alias)
+        return StartingPoint(*await find_take_over(context, source, target, topic))
     return StartingPoint(await _listed(context, source, EARLIEST))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import pytest
+
 from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats import TranslationState
+from mirror_maker.formats.naming import remote_topic
+from mirror_maker.model import FlowState
+from mirror_maker.trouble import Trouble
 
 from .kafka_double import SimPartition
 from .mirror_world import TOPIC, MirrorWorld, SourceWriter
@@ -103,6 +110,72 @@ def test_a_time_that_is_still_to_come_begins_at_the_end() -> None:
         world.write(10)
         await world.settle(worker)
         world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def _mirror_by_hand(world: MirrorWorld, copied: int, noted: int) -> None:
+    """What a MirrorMaker 2 leaves: so many records copied, the last of so many noted."""
+    at = world.partitions[0]
+    expected = world.writers[0].expected
+    copy = world.target.create(remote_topic("a", at.topic), 1).partitions[0]
+    for record in expected[:copied]:
+        copy.place(encode_batch([NewRecord(*record[1:])]), copy.log_end_offset)
+    copy.commit(copy.log_end_offset)
+    offsets = world.target.create("mm2-offsets.a.internal", 3).partitions[1]
+    place = b'["MirrorSourceConnector",{"cluster":"a","partition":0,"topic":"t"}]'
+    other = b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"a","targetClusterAlias":"b"}]'
+    notes = [NewRecord(1, other, b'{"offset":0}'), NewRecord(1, place, b'{"offset":1}')]
+    if noted:
+        last = b'{"offset":%d}' % expected[noted - 1].offset
+        notes.append(NewRecord(1, place, last))
+    else:
+        notes.append(NewRecord(1, place, None))
+    offsets.place(encode_batch(notes), 0)
+    offsets.commit(offsets.log_end_offset)
+
+
+@pytest.mark.parametrize(
+    ("copied", "noted"), [(12, 12), (15, 12), (0, 0), (4, 0)], ids=lambda n: str(n)
+)
+def test_what_mirror_maker_2_began_is_gone_on_with(copied: int, noted: int) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(65, partitions=1)
+        world.link_settings = {"start": "mm2"}
+        world.write(30)
+        expected = list(world.writers[0].expected)
+        assert len({record[1:] for record in expected}) == len(expected)
+        _mirror_by_hand(world, copied, noted)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        world.write(10)
+        await world.settle(worker)
+        world.check_copies()
+        replicator = worker.flows[0].replicator
+        assert replicator is not None
+        offset_map = replicator.offset_map
+        places = [offset_map.source_of(copy.offset) for copy in world.copies(world.partitions[0])]
+        assert places[copied:] == [r.offset for r in world.writers[0].expected[copied:]]
+        if copied:
+            assert places[:copied] == [None] * copied
+            before = offset_map.translate(expected[0].offset)
+            assert before.state is TranslationState.INEXACT
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_target_that_is_not_what_was_noted_is_not_taken_over() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(66, partitions=1)
+        world.link_settings = {"start": "mm2"}
+        world.write(30)
+        _mirror_by_hand(world, 9, 12)  # three fewer than were noted
+        worker = await world.worker("w")
+        flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
+        assert "0 ways to match" in (flow.reason or "")
+        assert len(world.copies(world.partitions[0])) == 9
         await worker.stop()
 
     run_virtually(scenario())
