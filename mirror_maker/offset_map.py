@@ -47,6 +47,7 @@ class OpenBlock:
         self.source_next = source_start
         self.next_sequence = next_sequence
         self.is_dirty = False
+        self._is_held = False
         if predecessor is not None and len(predecessor.runs) < RUNS_PER_BLOCK // 2:
             assert predecessor.source_next == source_start, (predecessor, source_start)
             self._source_start = predecessor.source_start
@@ -71,15 +72,21 @@ class OpenBlock:
                 self._runs[-1] = last._replace(records_count=last.records_count + run.records_count)
             else:
                 self._runs.append(run)
+        self._is_held = self._is_held and not runs
         self.advance(source_next)
         self.next_sequence = next_sequence
         self.is_dirty = True
         if len(self._runs) >= RUNS_PER_BLOCK:
             self._roll()
 
+    def hold(self) -> None:
+        """Copies of lost records lie behind the last run: until the next run the block must not
+        advance, so that whoever resumes from it finds the holes that explain them."""
+        self._is_held = True
+
     def advance(self, source_next: int) -> None:
         """Note that nothing before `source_next` is left to copy."""
-        if source_next > self.source_next:
+        if source_next > self.source_next and not self._is_held:
             self.source_next = source_next
             self.is_dirty = True
 

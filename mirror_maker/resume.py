@@ -114,7 +114,14 @@ class TailReader:
 class Pairing:
     """Pairs the tail with the source; `feed` source batches in order until `is_done`."""
 
-    def __init__(self, base: ResumeBase, tail: TailReader) -> None:
+    def __init__(self, base: ResumeBase, tail: TailReader, *, may_lose: bool = False) -> None:
+        """`may_lose`: the source may have lost records since they were copied (compaction,
+        retention); they must have left holes."""
+        self._may_lose = may_lose
+        self._paired_next = base.source_next
+        """The source offset after the last record that was paired."""
+        self.lost_at_end = 0
+        """Copies at the tail's end whose records the source no longer has."""
         self._tail = deque(tail.batches)
         self._missing = tail.missing_count
         self._records: deque[Record] = deque()
@@ -124,6 +131,11 @@ class Pairing:
         self.next_sequence = base.next_sequence
         if tail.batches:
             self.next_sequence = advance_sequence(tail.batches[-1].header.last_sequence, 1)
+
+    @property
+    def mapped_sequence(self) -> int:
+        """The sequence after the last paired record; what is lost at the end lies behind it."""
+        return advance_sequence(self.next_sequence, -self.lost_at_end)
 
     @property
     def is_done(self) -> bool:
@@ -155,36 +167,70 @@ class Pairing:
         for record in batch.records():
             if self._missing:
                 self._missing -= 1
-            elif self.is_done:
+            elif self.is_done or (target := self._match(record)) is None:
                 # The tail ends inside this batch: the rest of it is still to be copied.
-                self.source_next = record.offset
+                self.source_next = self._paired_next if self.lost_at_end else record.offset
                 return
             else:
-                target = self._next_target_record()
-                if target[1:] != record[1:]:
-                    raise PairingError(
-                        f"target offset {target.offset} is not a copy of source offset "
-                        f"{record.offset}"
-                    )
                 self._add(record.offset, target.offset, 1)
             self.source_next = record.offset + 1
         self.source_next = batch.source_next
 
-    def _next_target_record(self) -> Record:
-        if not self._records:
-            header, view = self._tail.popleft()
-            try:
-                self._records.extend(decode_batch(view, 0, header))
-            except (CompressionError, CorruptRecordError) as error:
-                raise PairingError(f"target offset {header.base_offset}: {error}") from error
-            if len(self._records) != header.last_offset_delta + 1:
-                raise PairingError(
-                    f"target offset {header.base_offset}: the target no longer has every record "
-                    "of the batch"
-                )
-        return self._records.popleft()
+    def _match(self, record: Record) -> Record | None:
+        """The copy of a source record; None where the rest of the tail has copies of none.
+
+        Copies that are passed over are of records that the source no longer has; there must be
+        holes for them, and nothing else than holes in between. Raises PairingError.
+        """
+        holes = record.offset - self._paired_next if self._may_lose else 0
+        passed = 0
+        while passed <= holes:
+            if passed == len(self._records) and not self._open_next():
+                if passed:
+                    self._records.clear()
+                    self.lost_at_end = passed
+                    return None
+                break
+            if self._records[passed][1:] == record[1:]:
+                for _ in range(passed):
+                    self._records.popleft()
+                return self._records.popleft()
+            passed += 1
+        raise PairingError(
+            f"target offset {self._records[0].offset} is not a copy of source offset "
+            f"{record.offset}"
+        )
+
+    def end(self, source_end: int) -> bool:
+        """The source ends here; whether the tail's rest is of records that it no longer has."""
+        while self._open_next():
+            pass
+        if not self._may_lose or len(self._records) > source_end - self._paired_next:
+            return False
+        self.lost_at_end = len(self._records)
+        self._records.clear()
+        self.source_next = self._paired_next
+        return True
+
+    def _open_next(self) -> bool:
+        """Open the tail's next batch; whether there was one."""
+        if not self._tail:
+            return False
+        header, view = self._tail.popleft()
+        try:
+            records = decode_batch(view, 0, header)
+        except (CompressionError, CorruptRecordError) as error:
+            raise PairingError(f"target offset {header.base_offset}: {error}") from error
+        if len(records) != header.last_offset_delta + 1:
+            raise PairingError(
+                f"target offset {header.base_offset}: the target no longer has every record "
+                "of the batch"
+            )
+        self._records.extend(records)
+        return True
 
     def _add(self, source_offset: int, target_offset: int, count: int) -> None:
+        self._paired_next = source_offset + count
         self.target_next = target_offset + count
         last = self.runs[-1] if self.runs else None
         if last and (last.source_next, last.target_next) == (source_offset, target_offset):

@@ -92,7 +92,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
             for gap in context.gap_store.state.gaps(flow, opening.producer_epoch)
             if gap.source_to is not None
         )
-        pairing, last_epoch = await _pair(context, base, tail, source, gaps)
+        pairing, last_epoch = await _pair_or_lose(context, base, tail, source, gaps)
         if last is not None and last.runs and not tail.batches:
             last_epoch = await _look_back(context, flow, target, last, gaps)
     except PairingError as error:
@@ -113,7 +113,9 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         predecessor=last,
     )
     if tail.batches:
-        block.append(pairing.runs, pairing.source_next, pairing.next_sequence)
+        block.append(pairing.runs, pairing.source_next, pairing.mapped_sequence)
+        if pairing.lost_at_end:
+            block.hold()
     source_next = gaps.behind(pairing.source_next)
     block.advance(source_next)
     audit.paired([(each.header.base_offset, each.view) for each in tail.batches], pairing.runs)
@@ -318,15 +320,39 @@ async def _read_tail(
     return tail, high_watermark
 
 
-async def _pair(
+async def _pair_or_lose(
     context: LinkContext,
     base: ResumeBase,
     tail: TailReader,
     source: TopicPartition,
     gaps: GapRanges,
 ) -> tuple[Pairing, int]:
+    """The tail paired, also where the source lost records since they were copied."""
+    try:
+        return await _pair(context, base, tail, source, gaps, may_lose=False)
+    except PairingError:
+        first, _ = await read_bounds(context.source, source)
+        if first <= base.source_next and not await _is_compacted(context, source.topic):
+            raise
+        return await _pair(context, base, tail, source, gaps, may_lose=True)
+
+
+async def _is_compacted(context: LinkContext, topic: str) -> bool:
+    configs = (await context.source.describe_topic_configs([topic])).get(topic, {})
+    return "compact" in (configs.get("cleanup.policy", (None, True))[0] or "")
+
+
+async def _pair(
+    context: LinkContext,
+    base: ResumeBase,
+    tail: TailReader,
+    source: TopicPartition,
+    gaps: GapRanges,
+    *,
+    may_lose: bool,
+) -> tuple[Pairing, int]:
     """The tail paired, and the leader epoch of the source's last batch before where it ends."""
-    pairing = Pairing(base, tail)
+    pairing = Pairing(base, tail, may_lose=may_lose)
     leader_epoch = -1
     position = gaps.behind(base.source_next)
     attempts = 0
@@ -344,6 +370,10 @@ async def _pair(
             )
         )[source]
         if fetched.error == ErrorCode.offset_out_of_range:
+            first, _ = await read_bounds(context.source, source)
+            if may_lose and first > position:
+                position = first  # what its retention took is a hole like others
+                continue
             raise PairingError(
                 f"source offset {position} is gone, but the target has unmapped copies from there"
             )
@@ -368,6 +398,8 @@ async def _pair(
             raise selection.refusal
         if selection.source_next == position and not pairing.is_done:
             attempts += 1
+            if attempts >= SOURCE_END_ATTEMPTS_MAX and pairing.end(position):
+                break
             if attempts >= SOURCE_END_ATTEMPTS_MAX:
                 raise PairingError(
                     f"the target has copies of source records from offset {position} on, where "

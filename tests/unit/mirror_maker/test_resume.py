@@ -173,3 +173,40 @@ def test_same_content_looks_through_headers_and_codecs() -> None:
     shuffled = bytearray(one)
     h.patch_base_offset(shuffled, 0, 8)
     assert is_same_content(one, memoryview(shuffled))
+
+
+def lossy(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
+    pairing = Pairing(start, tail, may_lose=True)
+    for batch in select_batches(log, start.source_next, ()).batches:
+        if not pairing.is_done:
+            pairing.feed(batch)
+    return pairing
+
+
+def test_copies_of_records_that_the_source_lost_are_passed_over() -> None:
+    tail = read_tail(base(), own(0, records(0, 4), 0), own(4, records(4, 4), 4))
+    log = source((0, 1), (3, 2), (7, 1), (8, 2))  # 1, 2, 5 and 6 are gone
+    pairing = lossy(base(), tail, log)
+    assert pairing.runs == [Run(0, 0, 1), Run(3, 3, 2), Run(7, 7, 1)]
+    assert (pairing.source_next, pairing.next_sequence, pairing.lost_at_end) == (8, 8, 0)
+    with pytest.raises(PairingError, match="not a copy"):
+        pair(base(), tail, log)
+
+
+def test_a_tail_whose_end_the_source_lost() -> None:
+    tail = read_tail(base(), own(0, records(0, 4), 0), own(4, records(4, 4), 4))
+    pairing = lossy(base(), tail, source((0, 3), (8, 2)))
+    assert pairing.is_done
+    assert pairing.lost_at_end == 5
+    # The place behind the last pair is what explains the rest of the tail the next time.
+    assert (pairing.source_next, pairing.next_sequence, pairing.mapped_sequence) == (3, 8, 3)
+
+
+def test_without_holes_nothing_was_lost() -> None:
+    tail = read_tail(base(), own(0, records(0, 2), 0), own(2, records(50, 2), 2))
+    with pytest.raises(PairingError, match="not a copy"):
+        lossy(base(), tail, source((0, 2), (2, 3)))
+    pairing = lossy(base(), tail, source((0, 2)))
+    assert not pairing.end(3), "one hole cannot have held two records"
+    assert pairing.end(4)
+    assert (pairing.source_next, pairing.lost_at_end) == (2, 2)
