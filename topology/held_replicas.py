@@ -12,7 +12,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
 from topology.leaving import LeavingBroker
 
-ANSWER_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 60.0
 
 
 def replicas_held(leaving: Iterable[LeavingBroker]) -> dict[LeavingBroker, int | None]:
@@ -38,7 +38,9 @@ async def _count(bootstrap: str) -> Mapping[int, int] | None:
             asyncio.timeout(ANSWER_TIMEOUT_S),
             KafkaClient(bootstrap, client_id="heliograph-plan") as client,
         ):
-            metadata = await client.metadata()
+            # The controller is the first to know what has moved.
+            controller_id = (await client.metadata([])).controller_id
+            metadata = await client.metadata(node_id=controller_id)
     except (KafkaError, OSError, TimeoutError):
         return None
     counts: dict[int, int] = {}

@@ -167,9 +167,16 @@ class ClusterCalls:
     # -- the cluster -----------------------------------------------------------------
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        node_id: int | None = None,
     ) -> ClusterMetadata:
-        """Fresh metadata of the named topics; None means all. Raises KafkaError."""
+        """Metadata of the named topics (None: all) as a broker knows it (None: any).
+
+        Raises KafkaError.
+        """
         fields = {
             "topics": None
             if topics is None
@@ -178,7 +185,7 @@ class ClusterCalls:
             "include_cluster_authorized_operations": False,
             "include_topic_authorized_operations": False,
         }
-        response = await self.call(ApiKey.METADATA, fields)
+        response = await self.call(ApiKey.METADATA, fields, node_id=node_id)
         brokers = {
             int(broker.node_id): BrokerAddress(
                 int(broker.node_id), broker.host, int(broker.port), get(broker, "rack", None)

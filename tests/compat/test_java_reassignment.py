@@ -29,7 +29,7 @@ from tests.replicas import (
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
 TOPIC, BROKER = 2, 4
-BATCHES = 60
+BATCHES = 40
 BATCH_BYTES = 50_000
 CRAWL = "1"
 """Bytes per second: after the first answer nothing moves for eleven seconds."""

@@ -67,8 +67,9 @@ clusters:
 
 
 async def held(client: KafkaClient) -> Counter[int]:
-    """Replicas by broker."""
-    topic = (await client.metadata(["t"])).topics["t"]
+    """Replicas by broker, as the controller knows them."""
+    controller_id = (await client.metadata([])).controller_id
+    topic = (await client.metadata(["t"], node_id=controller_id)).topics["t"]
     return Counter(replica for each in topic.partitions.values() for replica in each.replicas)
 
 

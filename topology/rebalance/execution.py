@@ -96,6 +96,8 @@ async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         {
             "timeout": ASK_TIMEOUT_MS,
+            # The plan changes none: where it would, what it was made from was out of date.
+            "allow_replication_factor_change": False,
             "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
         },
     )

@@ -36,8 +36,10 @@ class Layout:
 
 async def read_layout(client: KafkaClient) -> Layout:
     """Ask the cluster. Raises KafkaError."""
-    cluster = await client.metadata()
+    # The controller knows first what has moved; another broker may be behind what it says of moves.
+    controller_id = (await client.metadata([])).controller_id
     moving = await list_moves(client)
+    cluster = await client.metadata(node_id=controller_id)
     sizes = await _sizes(client, cluster.brokers)
     replicas = {
         TopicPartition(name, index): partition.replicas

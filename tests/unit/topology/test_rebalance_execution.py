@@ -1,0 +1,171 @@
+"""Carrying a plan out: so many at a time, throttled, and gone on with by whoever comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.controller.placement import Site
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from topology.rebalance import execution
+from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
+from topology.rebalance.layout import Layout
+from topology.rebalance.planner import Move, PartitionLayout
+
+LEADERS = "leader.replication.throttled.replicas"
+FOLLOWERS = "follower.replication.throttled.replicas"
+RATE = "leader.replication.throttled.rate"
+
+
+class Cluster:
+    """Brokers 1 and 2; a move is done when it was looked at three times."""
+
+    def __init__(self) -> None:
+        self.moving: dict[TopicPartition, int] = {}
+        self.begun: list[TopicPartition] = []
+        self.most_at_once = 0
+        self.elected: list[int] = []
+        self.configs: dict[str, dict[str, str]] = {"1": {}, "2": {}, "t": {}}
+        self.throttled_while_moving = True
+        self.refused: set[int] = set()
+
+    async def call_controller(self, api: ApiKey, fields: Mapping[str, Any]) -> Any:
+        if api is ApiKey.LIST_PARTITION_REASSIGNMENTS:
+            return self._list()
+        if api is ApiKey.ELECT_LEADERS:
+            self.elected += fields["topic_partitions"][0]["partitions"]
+            return SimpleNamespace(error_code=ErrorCode.none)
+        assert api is ApiKey.ALTER_PARTITION_REASSIGNMENTS
+        assert not fields["allow_replication_factor_change"]
+        (topic,) = fields["topics"]
+        answers = [self._begin(each["partition_index"]) for each in topic["partitions"]]
+        self.most_at_once = max(self.most_at_once, len(self.moving))
+        told = SimpleNamespace(name=topic["name"], partitions=answers)
+        return SimpleNamespace(error_code=ErrorCode.none, responses=[told])
+
+    def _begin(self, index: int) -> Any:
+        code = ErrorCode.invalid_replica_assignment if index in self.refused else ErrorCode.none
+        if not code:
+            self.moving[TopicPartition("t", index)] = 3
+            self.begun.append(TopicPartition("t", index))
+        return SimpleNamespace(partition_index=index, error_code=code, error_message=None)
+
+    def _list(self) -> Any:
+        self.throttled_while_moving &= not self.moving or RATE in self.configs["1"]
+        self.moving = {key: left - 1 for key, left in self.moving.items() if left > 1}
+        entries = [
+            SimpleNamespace(partition_index=k.partition, adding_replicas=(2,), removing_replicas=())
+            for k in self.moving
+        ]
+        topics = [SimpleNamespace(name="t", partitions=entries)] if entries else []
+        return SimpleNamespace(error_code=ErrorCode.none, topics=topics)
+
+    async def call(
+        self, api: ApiKey, fields: Mapping[str, Any], *, node_id: int | None = None
+    ) -> Any:
+        results = []
+        for resource in fields["resources"]:
+            configs = self.configs[resource["resource_name"]]
+            for change in resource.get("configs", ()):
+                configs.pop(change["name"], None)
+                if change["value"] is not None:
+                    configs[change["name"]] = change["value"]
+            entries = [
+                SimpleNamespace(name=name, value=configs[name])
+                for name in resource.get("configuration_keys", ())
+                if name in configs
+            ]
+            results.append(
+                SimpleNamespace(
+                    error_code=ErrorCode.none,
+                    error_message=None,
+                    resource_name=resource["resource_name"],
+                    configs=entries,
+                )
+            )
+        return SimpleNamespace(responses=results, results=results)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    monkeypatch.setattr(execution, "POLL_S", 0)
+    return Cluster()
+
+
+def moves(count: int) -> list[Move]:
+    return [Move(TopicPartition("t", index), (1,), (2,), 10) for index in range(count)]
+
+
+def layout(count: int, *under_way: int) -> Layout:
+    keys = [TopicPartition("t", index) for index in range(count)]
+    return Layout(
+        sites=(Site(1, "r", "h"), Site(2, "r", "h")),
+        partitions={key: PartitionLayout(replicas=(1,)) for key in keys},
+        replicas=dict.fromkeys(keys, (1,)),
+        under_way={TopicPartition("t", index): (2,) for index in under_way},
+    )
+
+
+async def run(
+    cluster: Cluster, layout: Layout, moves: list[Move], throttle: int | None = None
+) -> list[Progress]:
+    told: list[Progress] = []
+    client = cast(KafkaClient, cluster)
+    await execute(client, layout, moves, throttle=throttle, on_progress=told.append)
+    return told
+
+
+async def test_a_few_move_at_a_time_until_all_have_moved(cluster: Cluster) -> None:
+    count = PARTITIONS_MOVING_MAX * 2 + 5
+    told = await run(cluster, layout(count), moves(count))
+    assert cluster.begun == [move.partition for move in moves(count)]
+    assert cluster.most_at_once == PARTITIONS_MOVING_MAX
+    assert told[-1] == Progress(moved=count, moving=0, planned=count)
+    assert [each.moved for each in told] == sorted(each.moved for each in told)
+    assert cluster.elected == list(range(count))
+
+
+async def test_throttles_are_there_while_something_moves_and_gone_afterwards(
+    cluster: Cluster,
+) -> None:
+    configs = cluster.configs
+    changed: dict[str, str] = {}
+    list_moves = cluster._list
+
+    def watching() -> Any:
+        changed.update(configs["t"])
+        return list_moves()
+
+    cluster._list = watching  # type: ignore[method-assign]
+    await run(cluster, layout(2), moves(2), throttle=1000)
+    assert changed == {LEADERS: "0:1,1:1", FOLLOWERS: "0:2,1:2"}
+    assert cluster.throttled_while_moving
+    assert configs == {"1": {}, "2": {}, "t": {}}
+
+
+async def test_what_was_begun_before_is_waited_for_and_throttled(cluster: Cluster) -> None:
+    cluster.moving[TopicPartition("t", 5)] = 3
+    told = await run(cluster, layout(6, 5), [], throttle=1000)
+    assert told[0] == Progress(moved=0, moving=1, planned=1)
+    assert told[-1] == Progress(moved=1, moving=0, planned=1)
+    assert cluster.throttled_while_moving
+    assert cluster.configs == {"1": {}, "2": {}, "t": {}}
+
+
+async def test_throttles_that_a_run_left_behind_go_with_the_next(cluster: Cluster) -> None:
+    cluster.configs["1"][RATE] = "5"
+    cluster.configs["t"][LEADERS] = "*"
+    await run(cluster, layout(1), [])
+    assert cluster.configs == {"1": {}, "2": {}, "t": {}}
+
+
+async def test_what_is_refused_is_told_by_name(cluster: Cluster) -> None:
+    cluster.refused = {1}
+    with pytest.raises(Refused, match="t-1: invalid_replica_assignment"):
+        await run(cluster, layout(3), moves(3))
