@@ -9,7 +9,7 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-controller bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -50,6 +50,9 @@ nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECO
 
 nemesis-table: $(STAMP)  ## every fault with every workload on real processes, about a minute a row
 	$(BIN)/python -m tests.nemesis $(NEMESIS_OPTIONS)
+
+bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours and Apache Kafka's
+	$(BIN)/python -m tests.bench.bench_controller $(BENCH_OPTIONS)
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
 	$(BIN)/python -m pytest -q -s tests/real/test_offsets_load.py

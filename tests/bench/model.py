@@ -48,6 +48,9 @@ READY_SECONDS: Final = "ready_seconds"
 MEMORY_MB: Final = "memory_pss_mb"
 MEMORY_ALL_MB: Final = "memory_pss_mb_with_zookeeper"
 GAP_MS: Final = "longest_gap_ms"
+ANSWERED_SECONDS: Final = "controller_answers_seconds"
+LED_SECONDS: Final = "all_led_seconds"
+CPU_SECONDS: Final = "cpu_seconds"
 
 FIGURES: Final[Mapping[str, Figure]] = {
     CPU_PER_GB: Figure("broker CPU-s/GB"),
@@ -67,6 +70,9 @@ FIGURES: Final[Mapping[str, Figure]] = {
     MEMORY_MB: Figure("memory (PSS), MB", digits=0),
     MEMORY_ALL_MB: Figure("memory with ZooKeeper (PSS), MB", digits=0),
     GAP_MS: Figure("longest gap, ms", digits=0),
+    ANSWERED_SECONDS: Figure("a controller answers after, s"),
+    LED_SECONDS: Figure("all partitions are led after, s"),
+    CPU_SECONDS: Figure("CPU-s until then"),
 }
 
 
@@ -134,6 +140,7 @@ class Scale:
     cold_megabytes: int
     repeats: int
     starts: int
+    controller_partitions: int
 
 
 FULL: Final = Scale(
@@ -151,6 +158,7 @@ FULL: Final = Scale(
     cold_megabytes=3_000,
     repeats=3,
     starts=3,
+    controller_partitions=10_000,
 )
 QUICK: Final = Scale(
     megabytes=10,
@@ -167,4 +175,5 @@ QUICK: Final = Scale(
     cold_megabytes=20,
     repeats=1,
     starts=1,
+    controller_partitions=50,
 )
