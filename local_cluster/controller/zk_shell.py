@@ -25,18 +25,14 @@ from kazoo.protocol.states import KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
 from local_cluster.controller.coordination import (
-    CheckVersion,
     CommitConflict,
     Conflict,
     CoordinationUnavailable,
-    Create,
-    Delete,
     SessionState,
-    SetPayload,
     ZkOp,
     Znode,
 )
-from local_cluster.controller.zk_multi_read import send_multi_read, to_znode
+from local_cluster.controller.zk_requests import send_multi, send_multi_read, to_znode
 
 log = logging.getLogger(__name__)
 
@@ -138,18 +134,7 @@ class KazooCoordination:
             return ()
 
     async def commit(self, ops: Sequence[ZkOp]) -> tuple[int, ...]:
-        transaction = self._client.transaction()
-        for op in ops:
-            match op:
-                case Create(path, payload, ephemeral, sequential):
-                    transaction.create(path, payload, ephemeral=ephemeral, sequence=sequential)
-                case SetPayload(path, payload, version):
-                    transaction.set_data(path, payload, version)
-                case Delete(path, version):
-                    transaction.delete(path, version)
-                case CheckVersion(path, version):
-                    transaction.check(path, version)
-        results = await self._await(transaction.commit_async())
+        results = await self._await(send_multi(self._client, ops))
         for index, result in enumerate(results):
             if isinstance(result, Exception) and not isinstance(result, _NOT_THE_CAUSE):
                 conflict = _CONFLICTS.get(type(result), Conflict.OTHER)

@@ -218,13 +218,21 @@ def decode_topic(payload: bytes) -> TopicAssignment:
 
 
 def encode_state(state: PartitionState, *, controller_epoch: int) -> bytes:
+    return _state_payload(controller_epoch, state.leader, state.leader_epoch, state.isr)
+
+
+@functools.lru_cache(maxsize=STATE_PAYLOADS_KEPT)
+def _state_payload(
+    controller_epoch: int, leader: int, leader_epoch: int, isr: tuple[int, ...]
+) -> bytes:
+    """Many partitions have the same leader, epoch and ISR, and so the same bytes."""
     return _encode(
         {
             "controller_epoch": controller_epoch,
-            "leader": state.leader,
+            "leader": leader,
             "version": STATE_VERSION,
-            "leader_epoch": state.leader_epoch,
-            "isr": list(state.isr),
+            "leader_epoch": leader_epoch,
+            "isr": list(isr),
         }
     )
 
@@ -240,7 +248,7 @@ class StoredState(NamedTuple):
 
 @functools.lru_cache(maxsize=STATE_PAYLOADS_KEPT)
 def decode_state(payload: bytes) -> StoredState:
-    """Many partitions have the same leader, epoch and ISR, and so the same bytes."""
+    """As `encode_state` wrote it, or Kafka; asked the same again and again."""
     body = _decode(payload)
     return StoredState(
         _integer(body, "leader"),

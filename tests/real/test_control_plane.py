@@ -32,7 +32,7 @@ from local_cluster.controller.coordination import (
 )
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.topic_requests import TopicSpec
-from local_cluster.controller.zk_multi_read import MultiRead
+from local_cluster.controller.zk_requests import MultiRead
 from local_cluster.controller.zk_shell import SESSION_FILE, KazooCoordination
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
