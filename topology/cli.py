@@ -126,7 +126,8 @@ def up(
     abandon_replicas: Annotated[
         bool,
         typer.Option(
-            "--abandon-replicas", help="Stop brokers that leave though they hold replicas."
+            "--abandon-replicas",
+            help="Go on though brokers or log directories that leave hold replicas.",
         ),
     ] = False,
 ) -> None:

@@ -99,11 +99,12 @@ def up(
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
 ) -> Up:
     """Start what is missing, restart what changed, stop what is gone; return when all of it
-    runs. Brokers that leave are stopped only when they hold no replicas, unless these are
+    runs. Brokers and log directories that leave must hold no replicas, unless these are
     abandoned. Raises DeployError."""
     _check_owner(deployment, state)
     if not abandon_replicas:
         _check_leaving(deployment, state)
+        _check_log_dirs(deployment, state)
     steps = _plan_steps(deployment, state)
     on_plan(steps)
     _check_ports(deployment, steps, _alive(state))
@@ -172,6 +173,20 @@ def _check_leaving(deployment: Deployment, state: StateDir) -> None:
         hint = "or give up what they hold with --abandon-replicas"
         raise DeployError(
             "brokers that leave hold replicas; nothing was changed", [*problems, hint]
+        )
+
+
+def _check_log_dirs(deployment: Deployment, state: StateDir) -> None:
+    """No broker loses a log directory that holds replicas."""
+    if not state.exists():
+        return
+    from topology.left_log_dirs import left_log_dirs, problems_of
+
+    problems = problems_of(left_log_dirs(read_deployment(state), deployment))
+    if problems:
+        hint = "keep them in `log_dirs`, or give up what they hold with --abandon-replicas"
+        raise DeployError(
+            "log directories that leave hold replicas; nothing was changed", [*problems, hint]
         )
 
 

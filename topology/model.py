@@ -211,7 +211,7 @@ class Broker(Entry):
     log_dirs: LogDirs | None = None
     """Places of its logs, each on a disk of its own: absolute paths, or names of directories under
     the deployment's data, which is `.` itself. The broker keeps CLUSTER/broker-ID in each. Default:
-    `.` alone. Places may be added; what lies in one that is taken out of the list is gone."""
+    `.` alone. A place that holds replicas stays in the list."""
     port: Port | None = None
     """Port of the only listener."""
     ports: dict[str, Port] | None = None
