@@ -21,6 +21,7 @@ from typing import Final
 from uuid import UUID
 
 from local_cluster.client.model import FetchedPartition, ProducedPartition, TopicPartition
+from local_cluster.records.header import peek_max_timestamp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
@@ -28,6 +29,7 @@ from .context import LinkContext
 from .divergence import TruncatedError
 from .formats import FlowKey, Gap
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
+from .latency import LatencyHistogram
 from .model import (
     PRODUCER_REFUSED,
     FlowFailedError,
@@ -67,6 +69,7 @@ class Flow:
         self.replicator: PartitionReplicator | None = None
         """Present while copying."""
         self.history = HighWatermarkHistory()
+        self.latency = LatencyHistogram()
         self.restarts = 0
         self.on_ready: Callable[[Flow], None] = lambda flow: None
         """Called when there may be a batch to take."""
@@ -444,6 +447,8 @@ class Flow:
             self._context.directory.hurry()
             self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
             return
+        latency_ms = self._context.clock.now_ms() - peek_max_timestamp(outgoing.data)
+        self.latency.observe(latency_ms, outgoing.prepared.records_count)
         # Even if the flow is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
         if self._disturbance is not None and not replicator.has_pending:

@@ -35,6 +35,7 @@ from .ports import Clock, SystemClock
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .sharing import WorkerGroup
+from .source_positions import SourcePositions
 from .status import link_status
 from .topic_syncing import TopicSync
 
@@ -60,6 +61,7 @@ class MirrorService:
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSync] = {}
         self._topic_syncs: dict[str, TopicSync] = {}
+        self._source_positions: dict[str, SourcePositions] = {}
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -86,6 +88,7 @@ class MirrorService:
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
                     *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
                     *(tasks.create_task(sync.run()) for sync in self._topic_syncs.values()),
+                    *(tasks.create_task(each.run()) for each in self._source_positions.values()),
                 ]
                 await self._stop.wait()
                 logger.info("stopping")
@@ -118,7 +121,10 @@ class MirrorService:
             },
             "links": [
                 link_status(
-                    link, self._group_syncs.get(link.name), self._topic_syncs.get(link.name)
+                    link,
+                    self._group_syncs.get(link.name),
+                    self._topic_syncs.get(link.name),
+                    self._source_positions.get(link.name),
                 )
                 for link in self._links
             ],
@@ -200,6 +206,10 @@ class MirrorService:
         )
         if link.sync_configs or link.sync_acls:
             self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
+        if link.source_group:
+            self._source_positions[link.name] = SourcePositions(
+                worker, self._source_client(link, "positions"), link.source_group
+            )
         if link.translates_groups:
             # Questions about groups may wait for a coordinator; they have connections of their own.
             groups = self._source_client(link, "groups")

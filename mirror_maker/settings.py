@@ -97,6 +97,9 @@ class LinkSettings:
     """Whether ACLs on copies follow those on their sources."""
     deletions: Literal["report", "mirror"] = "report"
     """Whether what is gone at the source is taken away on the target: configs and ACLs."""
+    source_group: str = ""
+    """A group at the source for which the link's positions are committed, so that ordinary lag
+    tools see them; empty for none. No consumer may use it."""
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
     and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
@@ -139,6 +142,8 @@ class Limits:
     map_flush_ms: Positive = 500
     group_sync_ms: Positive = 1_000
     """Between two looks at the groups of the source."""
+    source_group_ms: Positive = 5_000
+    """Between two commits of a link's positions for its `source_group`."""
     topic_sync_ms: Positive = 5_000
     """Between two looks at the configs and ACLs of both sides."""
     heartbeat_topic_ms: Positive = 1_000

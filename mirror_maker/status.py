@@ -14,8 +14,10 @@ from .formats.controls import Controls
 from .formats.gaps import gap_as_json
 from .group_syncing import GroupSync
 from .lag import Lag
+from .latency_metrics import latency_lines, mm2_lines
 from .link import LinkWorker
 from .model import FlowState
+from .source_positions import SourcePositions
 from .topic_syncing import TopicSync
 
 JsonObject = dict[str, Any]
@@ -41,6 +43,14 @@ def flow_status(flow: Flow) -> JsonObject:
         "lag_seconds": lag.seconds,
         "records_copied": totals.records,
         "bytes_copied": totals.bytes,
+        "latency": {
+            "counts": list(flow.latency.counts),
+            "sum_ms": flow.latency.sum_ms,
+            "last_ms": flow.latency.last_ms,
+            "min_ms": flow.latency.min_ms,
+            "max_ms": flow.latency.max_ms,
+            "mean_ms": flow.latency.mean_ms,
+        },
         "batches": {path.value: count for path, count in totals.batches.items()},
         "batches_left_out": totals.left_out,
         "restarts": flow.restarts,
@@ -51,7 +61,10 @@ def flow_status(flow: Flow) -> JsonObject:
 
 
 def link_status(
-    link: LinkWorker, group_sync: GroupSync | None = None, topic_sync: TopicSync | None = None
+    link: LinkWorker,
+    group_sync: GroupSync | None = None,
+    topic_sync: TopicSync | None = None,
+    source_positions: SourcePositions | None = None,
 ) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
@@ -76,6 +89,7 @@ def link_status(
         "controls": controls_status(link.context.map_store.state.controls),
         "groups": group_sync.status() if group_sync is not None else None,
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
+        "source_group": source_positions.status() if source_positions is not None else None,
         "flows": [flow_status(flow) for flow in flows],
     }
 
@@ -149,6 +163,8 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for link, flow in _flows(links):
         for path, count in flow["batches"].items():
             yield f"heliograph_mirror_batches_total{_flow_labels(link, flow, path=path)} {count}"
+    yield from latency_lines(links, _labels)
+    yield from mm2_lines(status["target"], links, _labels)
     yield from _trouble_lines(links)
     yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
     yield "# TYPE heliograph_mirror_group_positions gauge"

@@ -460,6 +460,11 @@ class LinkTuning(Entry):
     """Replicas of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition holds records that no offset map explains."""
+    coalesce_batches: bool = True
+    """Copy runs of tiny batches as one batch each; the records stay what they are."""
+    source_group: str = ""
+    """A group at the source for which the link's positions are committed, so that ordinary lag
+    tools see them; empty for none. No consumer may use it."""
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Write MirrorMaker 2's topics as well (offset syncs, checkpoints, heartbeats), with the
     offset syncs on this side, for tools that read them."""

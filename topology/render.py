@@ -255,6 +255,8 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         configs_exclude=tuple(link.configs.exclude),
         sync_acls=link.acls.sync,
         deletions=link.deletions,
+        coalesce_batches=link.settings.coalesce_batches,
+        source_group=link.settings.source_group,
         mm2_topics=link.settings.mm2_topics,
     )
 

@@ -176,6 +176,12 @@ def patch_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp
     _MAX_TIMESTAMP.pack_into(buffer, position + 35, timestamp_ms)
 
 
+def peek_max_timestamp(buffer: Buffer) -> int:
+    """The largest timestamp of the batch that begins the buffer."""
+    timestamp_ms: int = _MAX_TIMESTAMP.unpack_from(buffer, 35)[0]
+    return timestamp_ms
+
+
 def patch_producer(
     buffer: bytearray | memoryview,
     position: int,

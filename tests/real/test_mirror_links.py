@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.group_offsets import committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.compress import Codec
@@ -63,16 +64,35 @@ async def test_every_codec_passes_and_the_link_runs(brokers: Brokers, tmp_path: 
         await create(source, "t")
         for codec in Codec:
             await write(source, T0, 50, codec, first=50 * codec)
-        async with mirror(tmp_path, source_broker.bootstrap, target_broker.bootstrap) as worker:
+        async with mirror(
+            tmp_path,
+            source_broker.bootstrap,
+            target_broker.bootstrap,
+            source_group="seen-by-lag-tools",
+        ) as worker:
             copies = await until_copied(target, COPY, 250)
             assert [r[1:] for r in copies] == [r[1:] for r in await read_records(source, T0)]
             link = await worker.until_state("RUNNING")
             assert (link["lag_records"], link["partitions"], link["topics"]) == (0, 1, 1)
             assert link["flows"][0]["batches"]["passthrough"] == 5
-            assert "heliograph_mirror_records_copied_total" in await worker.get("/metrics")
+            metrics = await worker.get("/metrics")
+            assert "heliograph_mirror_records_copied_total" in metrics
+            latency = 'seconds_count{link="a-b",topic="t"} 250\n'
+            assert f"heliograph_mirror_replication_latency_{latency}" in metrics
+            await until_committed(source, "seen-by-lag-tools", 250)
             assert await worker.stop() == 0
             assert not Path(worker.settings.ready_file).exists()
         check_map(await read_map(target, T0), await read_records(source, T0), copies)
+
+
+async def until_committed(client: KafkaClient, group: str, offset: int) -> None:
+    """Wait until a group at the source stands there, as its lag tools would see."""
+    async with asyncio.timeout(60):
+        while True:
+            found = (await committed_offsets(client, [group])).get(group, {}).get(T0)
+            if found is not None and found.offset == offset:
+                return
+            await asyncio.sleep(0.1)
 
 
 async def test_topics_and_partitions_that_come_later(brokers: Brokers, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from aiohttp import ClientSession
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.http import StatusServer
 from mirror_maker.lag import UNKNOWN_LAG, Lag
+from mirror_maker.latency import BOUNDS_MS, LatencyHistogram
 from mirror_maker.status import render_metrics, total_lag
 
 
@@ -18,13 +19,28 @@ def flow(**changes: object) -> dict[str, Any]:
         "topic": "t", "partition": 0, "state": "RUNNING", "lag_records": 5, "lag_bytes": None,
         "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
         "batches_left_out": 2, "trouble": None, "gaps_by_reason": {},
-        "batches": {"passthrough": 3, "holes": 0}, **changes,
+        "batches": {"passthrough": 3, "holes": 0}, "target_topic": "a.t",
+        "latency": latency(), **changes,
     }  # fmt: skip
 
 
+def latency(*observed: tuple[int, int]) -> dict[str, Any]:
+    histogram = LatencyHistogram()
+    for latency_ms, records_count in observed:
+        histogram.observe(latency_ms, records_count)
+    names = ("counts", "sum_ms", "last_ms", "min_ms", "max_ms", "mean_ms")
+    return {name: getattr(histogram, name) for name in names}
+
+
 def status(*flows: dict[str, Any]) -> dict[str, Any]:
-    link = {"name": 'l"1', "state": "RUNNING", "partitions": len(flows), "flows": list(flows)}
-    return {"links": [link]}
+    link = {
+        "name": 'l"1',
+        "source": "a",
+        "state": "RUNNING",
+        "partitions": len(flows),
+        "flows": list(flows),
+    }
+    return {"target": "b", "links": [link]}
 
 
 def test_totals_are_unknown_where_any_part_is() -> None:
@@ -51,6 +67,39 @@ def test_a_failed_partition_shows() -> None:
     assert f"heliograph_mirror_failed{{{labels}}} 1\n" in text
     assert f'heliograph_mirror_gaps{{{labels},reason="out_of_range"}} 2\n' in text
     assert f'heliograph_mirror_trouble{{{labels},trouble="too_large"}} 1\n' in text
+
+
+def test_latency_is_a_histogram_of_a_topics_partitions_together() -> None:
+    text = render_metrics(
+        status(
+            flow(latency=latency((3, 10), (BOUNDS_MS[-1] + 1, 1))),
+            flow(partition=1, latency=latency((4, 5), (-7, 2))),
+        )
+    )
+    name = "heliograph_mirror_replication_latency_seconds"
+    at = r'link="l\"1",topic="t"'
+    assert f'{name}_bucket{{{at},le="0.001"}} 2\n' in text, "a clock ahead counts as 0"
+    assert f'{name}_bucket{{{at},le="0.002"}} 2\n' in text
+    assert f'{name}_bucket{{{at},le="0.005"}} 17\n' in text
+    assert f'{name}_bucket{{{at},le="60"}} 17\n' in text
+    assert f'{name}_bucket{{{at},le="+Inf"}} 18\n' in text
+    assert f"{name}_count{{{at}}} 18\n" in text
+    assert f"{name}_sum{{{at}}} {(3 * 10 + 60_001 + 4 * 5) / 1000}\n" in text
+
+
+def test_mirror_maker_2s_names_and_no_sample_for_what_is_not_known() -> None:
+    prefix = "kafka_connect_mirror_mirrorsourceconnector_"
+    labels = '{source="a",target="b",topic="a.t",partition="0"}'
+    text = render_metrics(status(flow(latency=latency((30, 1), (10, 3)))))
+    for name, value in {
+        "record_count": 7, "byte_count": 70, "replication_latency_ms": 10,
+        "replication_latency_ms_min": 10, "replication_latency_ms_max": 30,
+        "replication_latency_ms_avg": 15.0,
+    }.items():  # fmt: skip
+        assert f"{prefix}{name}{labels} {value}\n" in text
+    idle = render_metrics(status(flow()))
+    assert f"{prefix}record_count{labels} 7\n" in idle
+    assert f"{prefix}replication_latency_ms{{" not in idle
 
 
 async def test_the_port_answers() -> None:

@@ -1,0 +1,67 @@
+"""A link's positions, committed for a group at the source: what ordinary lag tools look at.
+
+Only to be seen: the mirror never reads them. A flow's position is the first source offset that is
+not on the target yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.group_offsets import CommittedOffset, commit_offsets
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .link import LinkWorker
+from .rounds import Rounds
+
+logger = logging.getLogger(__name__)
+
+
+class SourcePositions:
+    """The committing of one link's positions on one worker; `run` until cancelled."""
+
+    def __init__(self, link: LinkWorker, source: KafkaClient, group: str) -> None:
+        self._link = link
+        self._source = source
+        self._group = group
+        self._committed: dict[TopicPartition, int] = {}
+        self._rounds = Rounds(
+            link.context,
+            self.commit,
+            what_failed=f"positions not committed for {group}",
+            pause_ms=link.context.limits.source_group_ms,
+        )
+        self.run = self._rounds.run
+
+    async def commit(self) -> None:
+        """Commit what has moved since the last time. Raises KafkaError."""
+        moved = {
+            at: flow.replicator.source_next
+            for at, flow in self._link.flows.items()
+            if flow.replicator is not None
+            and self._committed.get(at) != flow.replicator.source_next
+        }
+        if not moved:
+            return
+        answers = await commit_offsets(
+            self._source,
+            self._group,
+            {at: CommittedOffset(offset, -1, self._link.name) for at, offset in moved.items()},
+        )
+        refused = {code for code in answers.values() if code != ErrorCode.none}
+        self._committed |= {
+            at: offset for at, offset in moved.items() if answers.get(at) == ErrorCode.none
+        }
+        if refused:
+            raise KafkaError(min(refused), f"group {self._group}")
+
+    def status(self) -> dict[str, Any]:
+        """For `/status`."""
+        return {
+            "group": self._group,
+            "failure": self._rounds.failure,
+            "partitions_committed": len(self._committed),
+        }
