@@ -6,7 +6,7 @@ Import time matters here: what a command needs is imported when it runs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,10 +16,15 @@ from topology.command_line import (
     OutputOption,
     StateDirOption,
     Which,
+    complain,
     fail,
     find_deployment,
+    load_file,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from topology.model import Topology
 
 NamedLink = Annotated[str, typer.Option("--link", help="Name of the link.")]
 TopicOption = Annotated[
@@ -33,10 +38,85 @@ RateOption = Annotated[
     int | None,
     typer.Option(min=0, metavar="BYTES", help="Bytes per second; 0 for no limit."),
 ]
-mirror_app = typer.Typer(help="Look after links: sync, pause, resume, throttle.")
+mirror_app = typer.Typer(help="Links: run their workers, sync, pause, resume, throttle.")
 LinkOption = Annotated[
     str | None, typer.Option("--link", help="Only this link.", show_default=False)
 ]
+
+
+@mirror_app.command()
+def run(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Topology file.", show_default=False)
+    ] = None,
+    mm2: Annotated[
+        Path | None,
+        typer.Option("--mm2", help="MirrorMaker 2's properties instead.", show_default=False),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="Only links into this cluster.", show_default=False),
+    ] = None,
+    worker_id: Annotated[
+        str | None,
+        typer.Option("--worker-id", help="Unique among workers; default: the host's name."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what would be done, and what would not.")
+    ] = False,
+) -> None:
+    """Run the mirror workers of a file here, until stopped."""
+    import logging
+    import tempfile
+
+    from local_cluster.client.group import GroupFencedError
+    from topology.mirror_run import run_workers, worker_settings
+
+    if (file is None) == (mm2 is None):
+        fail("say either a topology file or --mm2 FILE", code=EXIT_USAGE)
+    if mm2 is not None:
+        topology, source = _load_mm2(mm2), mm2
+    else:
+        assert file is not None
+        topology, source = load_file(file), file
+    with tempfile.TemporaryDirectory(prefix="heliograph-mirror-") as directory:
+        try:
+            workers = worker_settings(
+                topology,
+                topology_file=source,
+                directory=Path(directory),
+                worker_id=worker_id,
+                targets=target or (),
+            )
+        except ValueError as error:
+            fail(str(error), code=EXIT_USAGE)
+        for settings in workers:
+            names = ", ".join(each.name for each in settings.links)
+            typer.echo(f"{settings.worker_id}: {names}", err=True)
+        if check:
+            return
+        logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        try:
+            run_workers(workers)
+        except* GroupFencedError as errors:
+            fail(str(errors.exceptions[0]))
+
+
+def _load_mm2(file: Path) -> Topology:
+    """The topology of MirrorMaker 2's properties; says what is not honoured."""
+    import os
+
+    from topology.mm2_properties import read_mm2
+
+    try:
+        reading = read_mm2(file.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"cannot read {file}: {error}", code=EXIT_USAGE)
+    complain([remark.sentence(str(file)) for remark in reading.remarks])
+    if reading.topology is None:
+        raise typer.Exit(EXIT_USAGE)
+    os.environ.update(reading.secrets)
+    return reading.topology
 
 
 @mirror_app.command()

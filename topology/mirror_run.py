@@ -1,0 +1,75 @@
+"""`heliograph mirror run`: the mirror workers of a topology, in this process, until it is stopped.
+
+For machines that have no deployment of their own: any number of them may run the same file, each
+under a worker id of its own, and they share the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mirror_maker.service import MirrorService
+from mirror_maker.settings import MirrorSettings, parse_settings
+from topology.model import Topology
+from topology.render import render
+from topology.state import StateDir
+
+
+def worker_settings(
+    topology: Topology,
+    *,
+    topology_file: Path,
+    directory: Path,
+    worker_id: str | None = None,
+    targets: Sequence[str] = (),
+) -> list[MirrorSettings]:
+    """Settings of one worker per target, of all targets or of those that are named.
+
+    `directory` takes the ready files. Raises ValueError for a target without links.
+    """
+    deployment = render(topology, StateDir(directory), topology_file=topology_file)
+    found = {
+        settings.target_alias: settings
+        for daemon in deployment.daemons
+        if daemon.role == "mirror"
+        for settings in map(parse_settings, daemon.files.values())
+    }
+    for target in targets:
+        if target not in found:
+            raise ValueError(f"no link writes into {target!r}; links do into: {', '.join(found)}")
+    here = worker_id or re.sub(r"[^a-zA-Z0-9._-]", "-", socket.gethostname())
+    return [
+        replace(
+            settings,
+            worker_id=f"{topology.name}-{alias}-{here}",
+            ready_file=str(directory / f"mirror-{alias}.json"),
+        )
+        for alias, settings in found.items()
+        if not targets or alias in targets
+    ]
+
+
+def run_workers(workers: Sequence[MirrorSettings]) -> None:
+    """Run until SIGTERM or SIGINT, then stop cleanly. Raises GroupFencedError."""
+    asyncio.run(_run(workers))
+
+
+async def _run(workers: Sequence[MirrorSettings]) -> None:
+    services = [MirrorService(settings) for settings in workers]
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for service in services:
+            service.stop()
+
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop)
+    async with asyncio.TaskGroup() as group:
+        for service in services:
+            group.create_task(service.run())
