@@ -119,6 +119,28 @@ class LogConfig:
         )
 
 
+def stored_config(
+    topic_overrides: Mapping[str, str], broker_config: Mapping[str, str]
+) -> tuple[LogConfig, tuple[str, ...]]:
+    """The config of a topic as ZooKeeper holds it, and the names of what is not gone by.
+
+    Tools of other versions write there what is not known here, such as message.format.version.
+    """
+    try:
+        return LogConfig.of(topic_overrides, broker_config), ()
+    except KafkaError:
+        known: dict[str, str] = {}
+        left_out = []
+        for name, value in sorted(topic_overrides.items()):
+            try:
+                validate_topic_configs({**known, name: value})
+            except KafkaError:
+                left_out.append(name)
+            else:
+                known[name] = value
+        return LogConfig.of(known, broker_config), tuple(left_out)
+
+
 def validate_topic_configs(overrides: Mapping[str, str]) -> None:
     """Raises KafkaError(invalid_config) for an unknown name or a value that is out of bounds."""
     for name, value in overrides.items():

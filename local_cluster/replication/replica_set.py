@@ -27,7 +27,7 @@ from local_cluster.controller.model import (
     ReplicaReport,
     TopicState,
 )
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config import LogConfig, stored_config
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -201,7 +201,9 @@ class ReplicaSet:
             self._resign(partition, partition.leader_epoch)
 
     def _follow_topic(self, topic: TopicState) -> None:
-        config = LogConfig.of(topic.configs, self._broker_config)
+        config, left_out = stored_config(topic.configs, self._broker_config)
+        if left_out:
+            _log.error("%s goes by the defaults of %s", topic.name, ", ".join(left_out))
         for state in topic.partitions.values():
             if self._broker_id not in state.replicas:
                 self._drop_moved(topic, state.partition)

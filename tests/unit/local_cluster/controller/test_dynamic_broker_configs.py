@@ -43,6 +43,12 @@ def test_refusals(name: str, value: str, code: ErrorCode) -> None:
     assert refused.value.code is code
 
 
+def test_what_a_tool_of_another_version_set_is_kept() -> None:
+    before = {"log.cleaner.threads": "2"}
+    changes = [ConfigChange(LEADER_RATE, AlterOperation.SET, "5")]
+    assert changed_configs(before, changes, BROKER_RULES) == {**before, LEADER_RATE: "5"}
+
+
 def test_tools_may_take_away_what_is_not_set() -> None:
     """kafka-reassign-partitions --verify does that to all throttles."""
     names = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)

@@ -10,6 +10,7 @@ from local_cluster.log.config import (
     ConfigSource,
     LogConfig,
     describe,
+    stored_config,
     validate_topic_configs,
 )
 from local_cluster.log.config_table import TOPIC_CONFIGS
@@ -114,3 +115,23 @@ def test_describe_says_where_each_value_comes_from() -> None:
     )
     assert entries["segment.bytes"].is_default
     assert entries["segment.bytes"].value == str(1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("stored", "retention_ms", "left_out"),
+    [
+        ({"retention.ms": "5"}, 5, ()),
+        ({"retention.ms": "5", "message.format.version": "2.8"}, 5, ("message.format.version",)),
+        ({"retention.ms": "soon", "segment.ms": "9"}, 604_800_000, ("retention.ms",)),
+        (
+            {"max.compaction.lag.ms": "1", "min.compaction.lag.ms": "2", "retention.ms": "5"},
+            5,
+            ("min.compaction.lag.ms",),
+        ),
+    ],
+)
+def test_what_an_outside_tool_stored_is_gone_by_as_far_as_it_goes(
+    stored: dict[str, str], retention_ms: int, left_out: tuple[str, ...]
+) -> None:
+    config, names = stored_config(stored, {})
+    assert (config.retention_ms, names) == (retention_ms, left_out)
