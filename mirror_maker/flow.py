@@ -449,6 +449,7 @@ class Flow:
             return
         latency_ms = self._context.clock.now_ms() - peek_max_timestamp(outgoing.data)
         self.latency.observe(latency_ms, outgoing.prepared.records_count)
+        replicator.trim(answer.log_start_offset)
         # Even if the flow is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
         if self._disturbance is not None and not replicator.has_pending:

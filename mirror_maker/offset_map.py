@@ -7,6 +7,7 @@ restarts do not pile up small blocks. Every state that is written is true for ev
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,8 +33,10 @@ class OpenBlock:
         target_start: int,
         next_sequence: int,
         predecessor: Block | None = None,
+        older: Sequence[Block] = (),
     ) -> None:
-        """`predecessor` ends where this block begins; a small one is taken over."""
+        """`predecessor` ends where this block begins; a small one is taken over. `older` are the
+        blocks before it that the map topic has; see `trim`."""
         self._flow = flow
         self._target_topic = target_topic
         self._producer_id = producer_id
@@ -44,6 +47,11 @@ class OpenBlock:
         self._runs: list[Run] = []
         self._superseded: list[bytes] = []
         self._closed: list[Block] = []
+        self._older = deque(
+            (block.target_next, encode_key(block))
+            for block in sorted(older, key=lambda block: block.target_next)
+        )
+        """(target offset behind it, key) of every block before this one."""
         self.source_next = source_start
         self.next_sequence = next_sequence
         self.is_dirty = False
@@ -90,6 +98,12 @@ class OpenBlock:
             self.source_next = source_next
             self.is_dirty = True
 
+    def trim(self, target_log_start: int) -> None:
+        """The target no longer has what lies below this offset: blocks about it are deleted."""
+        while self._older and self._older[0][0] <= target_log_start:
+            self._superseded.append(self._older.popleft()[1])
+            self.is_dirty = True
+
     def take_records(self) -> tuple[list[Block], list[bytes]]:
         """(blocks to write, keys to delete after them); clean until the next change.
 
@@ -125,6 +139,7 @@ class OpenBlock:
     def _roll(self) -> None:
         block = self.block()
         self._closed.append(block)
+        self._older.append((block.target_next, encode_key(block)))
         self._source_start = block.source_next
         self._target_start = block.target_next
         self._runs = []

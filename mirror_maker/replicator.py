@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Final
 
 from .audit import FlowAudit
 from .cutting import Cutting
@@ -37,6 +38,8 @@ from .passthrough import CopyPath, PreparedBatch, select_batches, stamp
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX
 """As many as a predecessor can have had in flight."""
+TRIM_OFFSETS_MIN: Final = 10_000
+"""The map is trimmed when the target's log start has moved by so much."""
 
 
 @dataclass(slots=True)
@@ -111,6 +114,7 @@ class PartitionReplicator:
         """Bytes fetched and not acknowledged."""
         self.last_epoch = last_epoch
         """Leader epoch of the source's last batch before the fetch position; -1 if unknown."""
+        self._trimmed_to = 0
         self._gaps = gaps
         self._cutting = cutting or Cutting()
         self._records_acknowledged = 0
@@ -212,6 +216,13 @@ class PartitionReplicator:
         if selection.refusal is not None:
             raise selection.refusal
         return self.fetch_position > before
+
+    def trim(self, target_log_start: int) -> None:
+        """The target's retention has moved on to this offset; so does the map, now and then."""
+        if target_log_start >= self._trimmed_to + TRIM_OFFSETS_MIN:
+            self._trimmed_to = target_log_start
+            self.block.trim(target_log_start)
+            self.offset_map.trim(target_log_start)
 
     def release(self, mark: int) -> None:
         """What was accepted up to a mark (a former `accepted`) may be written."""

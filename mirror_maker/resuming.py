@@ -111,6 +111,8 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         target_start=base.target_next,
         next_sequence=base.next_sequence,
         predecessor=last,
+        # The last block is where the next proof begins: it stays, whatever the target trims.
+        older=[each for each in context.map_store.state.blocks(flow) if each != last],
     )
     if tail.batches:
         block.append(pairing.runs, pairing.source_next, pairing.mapped_sequence)

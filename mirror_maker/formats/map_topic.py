@@ -129,6 +129,10 @@ class MapTopic:
         ]
         return max(blocks, key=lambda block: (block.source_next, len(block.runs)), default=None)
 
+    def blocks(self, flow: FlowKey) -> list[Block]:
+        """All blocks of a flow, of whatever epoch."""
+        return list(self._blocks.get(flow, {}).values())
+
     def offset_map(self, flow: FlowKey) -> OffsetMap | None:
         """The map of a flow, None for one that was never opened. Not the caller's to change."""
         if flow not in self._maps:

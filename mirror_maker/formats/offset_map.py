@@ -140,6 +140,25 @@ class OffsetMap:
         ]
         self.source_next = min(self.source_next, source_next)
 
+    def trim(self, target_offset: int) -> None:
+        """Forget the runs that lie wholly below a target offset: their copies are gone.
+
+        What was copied there translates as `pending` from now on.
+        """
+        count = 0
+        while count < len(self._targets) - 1 and (
+            self._targets[count] + self._counts[count] <= target_offset
+        ):
+            count += 1
+        if count == 0 or not self._counts[count]:
+            return
+        # The last of them becomes the marker at the end of what is not known any more.
+        del self._sources[: count - 1], self._targets[: count - 1], self._counts[: count - 1]
+        known_from, lies_at = self._sources[1], self._targets[1]
+        self._sources[0], self._targets[0], self._counts[0] = known_from, lies_at, 0
+        self._holes = [hole for hole in self._holes if hole[0] >= known_from]
+        self._holes.insert(0, (self.source_start, known_from))
+
     def next_mapped(self, source_offset: int) -> tuple[int, int] | None:
         """(source offset, target offset) of the first copied record from an offset on."""
         index = max(0, bisect_right(self._sources, source_offset) - 1)
