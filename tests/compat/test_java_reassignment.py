@@ -26,7 +26,7 @@ from tests.replicas import (
     running_cluster,
 )
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(600)]
 
 TOPIC, BROKER = 2, 4
 BATCHES = 40

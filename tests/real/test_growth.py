@@ -17,7 +17,7 @@ from tests.heliograph_command import HeliographCommand, pids
 from tests.quiet_ports import quiet_ports
 from tests.replicas import IdempotentProducer, eventually
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 PARTITIONS = 4
 THROTTLE = str(100_000_000)
