@@ -144,6 +144,7 @@ async def _play(
     created = await client.create_topics(topics)
     assert created == {"orders": None, "moved": None, "gone": None}
     await eventually(lambda: all(znodes.state(topic) for topic in created))
+    await eventually(lambda: znodes.state("orders", 1))
     seen["created"] = znodes.tree()
     answer = await client.call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
