@@ -9,7 +9,7 @@
       and of every in-sync one (by ZooKeeper)                                whenever more is
     a leader of the newest epoch has all that is committed                   when it begins
     what is acknowledged is committed                                        when it is
-    what a group committed last is what it reads                             when it reads
+    what a group committed last is what its coordinator answers              when it reads
     acknowledged records are there once, in order, at their offsets          at the end
     replicas are byte-identical, all are in sync, none is left over          at the end
 

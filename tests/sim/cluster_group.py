@@ -1,7 +1,8 @@
 """A consumer group of a simulated cluster: one consumer that commits a growing position.
 
 What was committed last is what is read: no commit is lost, and none goes back, wherever the group's
-coordinator moves to. A commit without an answer may or may not have happened.
+coordinator moves to. A commit without an answer may or may not have happened. As in Kafka, a
+coordinator that was deposed and does not know it yet commits nothing, but may answer an old one.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ class SimGroup:
         if answer.error_code:
             return ErrorCode(answer.error_code)
         (found,) = answer.topics[0].partitions
+        state = self._world.state_in_zookeeper(OFFSETS)
+        if state is None or state.leader != self._client.asked:
+            # A coordinator that was deposed, and does not know, answers what it knew.
+            return ErrorCode.not_coordinator
         if found.error_code == ErrorCode.none and found.committed_offset != self.committed:
             raise Anomaly(
                 f"group {GROUP}: {self.committed} was committed, {found.committed_offset} is read"

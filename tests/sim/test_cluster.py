@@ -23,6 +23,8 @@ SEEDS_PER_TEST = 50
 SEEDS_FOR_VARIANTS = 600
 """A broken variant that none of so many seeds notices is not noticed."""
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(900)
+"""A variant may take many seeds, on a machine that has other things to do."""
 
 
 def played(*arguments: str) -> dict[str, Any]:
