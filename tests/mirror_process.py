@@ -24,7 +24,7 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, map_topic_name
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
 
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
 
 

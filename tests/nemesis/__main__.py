@@ -74,7 +74,8 @@ def _parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.seed is None:
         arguments.seed = random.SystemRandom().randrange(1 << 32)
-    arguments.faults = _names(parser, arguments.faults, list(FAULTS))
+    known = [name for name in FAULTS if FAULTS[name].is_mixed or not arguments.mix]
+    arguments.faults = _names(parser, arguments.faults, list(FAULTS)) if arguments.faults else known
     arguments.workloads = _names(parser, arguments.workloads, list(WORKLOADS))
     if arguments.output is None:
         arguments.output = Path(tempfile.mkdtemp()) / "outcomes.json"

@@ -163,10 +163,18 @@ class Cluster(ABC):
 
     async def create_topics(self, *topics: NewTopic) -> None:
         """Create and wait until every partition has all its replicas in sync."""
-        async with self.client() as client:
-            for name, error in (await client.create_topics(topics)).items():
-                if error is not None and error.code is not ErrorCode.topic_already_exists:
-                    raise RuntimeError(f"{name} is not created: {error}")
+
+        async def created() -> bool:
+            async with self.client() as client:
+                errors = [each for each in (await client.create_topics(topics)).values() if each]
+            # An attempt that was not answered in time may have made some of them.
+            errors = [each for each in errors if each.code is not ErrorCode.topic_already_exists]
+            for error in errors:
+                if not error.code.retriable:
+                    raise RuntimeError(f"not created: {error}")
+            return not errors
+
+        await until(created, f"{[topic.name for topic in topics]} created")
         await self.until_in_sync([topic.name for topic in topics])
 
     async def partitions(self, topics: Sequence[str]) -> dict[tuple[str, int], PartitionMetadata]:

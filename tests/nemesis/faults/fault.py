@@ -30,5 +30,7 @@ class Fault:
     hold_seconds: float = HOLD_SECONDS
     options: ClusterOptions = field(default_factory=ClusterOptions)
     systems: tuple[str, ...] = BOTH
+    is_mixed: bool = True
+    """Whether a mix has it without being asked for it by name."""
     why_not: Callable[[], str | None] = _nothing
     """Why it cannot be done on this machine, or None."""

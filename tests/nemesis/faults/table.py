@@ -13,7 +13,9 @@ async def _nothing(_: object) -> None:
     return
 
 
-NONE: Final = Fault(name="none", title="no fault", inject=_nothing, hold_seconds=3.0)
+NONE: Final = Fault(
+    name="none", title="no fault", inject=_nothing, hold_seconds=3.0, is_mixed=False
+)
 
 FAULTS: Final[Mapping[str, Fault]] = {
     fault.name: fault
