@@ -8,7 +8,7 @@ positions from the source of a link, and what a link's mirror publishes for its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from local_cluster.client.model import ClusterMetadata
@@ -17,6 +17,7 @@ from mirror_maker.formats.audit import AuditTopic
 from .catalog import Catalog, build_catalog
 from .groups import GroupTranslation, translate_group
 from .link_audit import read_link_audit
+from .link_lag import Document, LinkLag, link_lag
 from .ports import ClusterReader
 from .settings import AggregatorSettings, LinkSettings
 from .translation import LinkMaps, MapState
@@ -52,6 +53,7 @@ class Aggregate:
         self._partition_counts: Mapping[str, int] | None = None
         self._topics_at: float | None = None
         self._was_ready = False
+        self._workers: Sequence[Document] = ()
         self._group_slots = asyncio.Semaphore(GROUP_REQUESTS_MAX)
         self._audit_slots = asyncio.Semaphore(AUDIT_REQUESTS_MAX)
 
@@ -88,6 +90,14 @@ class Aggregate:
     def partition_counts(self) -> Mapping[str, int] | None:
         """Topics of the aggregate as last told; None if they never were."""
         return self._partition_counts
+
+    def set_workers(self, workers: Sequence[Document]) -> None:
+        """What the mirror workers say of themselves, those that just answered."""
+        self._workers = workers
+
+    def link_lag(self, link: str) -> LinkLag:
+        """How far a link is behind; unknown while its workers do not tell."""
+        return link_lag(link, self._workers)
 
     def catalog(self) -> Catalog | None:
         """The merged topics; None while the aggregate has not told its topics yet."""

@@ -7,6 +7,7 @@ message or offset. What is unknown has no sample, so that it never reads as 0.
     heliograph_offset_map_partitions{link,datacenter}      source partitions with mapped offsets
     heliograph_offset_map_lag_records{link,datacenter}     map records not read yet
     heliograph_offset_map_age_seconds{link,datacenter}     since the map topic last answered
+    heliograph_link_lag_{records,bytes,seconds}{link,datacenter}  as the mirror workers tell
     heliograph_merged_topics                               merged topics in the catalog
     heliograph_offset_translations_total{link,direction,state}
     http_server_request_duration_seconds{http_request_method,http_route,...}
@@ -28,6 +29,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from .aggregate import Aggregate
+from .link_lag import LinkLag
 from .translation import MapState, MapStatus
 
 DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -77,6 +79,17 @@ class AggregatorMetrics:
                 unit=unit,
                 description=description,
             )
+        for name, unit, lag_of in (
+            ("records", "", lambda lag: lag.records),
+            ("bytes", "", lambda lag: lag.bytes),
+            ("seconds", "", lambda lag: lag.seconds),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_link_lag_{name}",
+                callbacks=[self._per_link_lag(lag_of)],
+                unit=unit,
+                description=f"How far the link is behind, in {name}",
+            )
         meter.create_observable_gauge(
             "heliograph_merged_topics",
             callbacks=[self._merged_topics],
@@ -119,6 +132,18 @@ class AggregatorMetrics:
                 Observation(value, {"link": link, "datacenter": self._datacenters[link]})
                 for link, status in self._aggregate.maps.statuses()
                 if (value := value_of(status)) is not None
+            ]
+
+        return observe
+
+    def _per_link_lag(
+        self, value_of: Callable[[LinkLag], float | None]
+    ) -> Callable[[CallbackOptions], list[Observation]]:
+        def observe(_: CallbackOptions) -> list[Observation]:
+            return [
+                Observation(value, {"link": link, "datacenter": datacenter})
+                for link, datacenter in self._datacenters.items()
+                if (value := value_of(self._aggregate.link_lag(link))) is not None
             ]
 
         return observe

@@ -24,6 +24,7 @@ from mirror_maker.formats import map_topic_name
 from .aggregate import GROUP_SECONDS_MAX, Aggregate
 from .map_follower import MapFollower
 from .metrics import AggregatorMetrics
+from .mirror_watcher import MirrorWatcher
 from .ports import ClusterReader
 from .settings import AggregatorSettings, LinkSettings
 from .topic_watcher import TopicWatcher
@@ -101,6 +102,10 @@ class AggregatorService:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(follower.run(), name="map follower")
                 tasks.create_task(TopicWatcher(topics_client, self.aggregate).run(), name="topics")
+                tasks.create_task(
+                    MirrorWatcher(self.aggregate, self.settings.mirror_ready_files).run(),
+                    name="mirrors",
+                )
                 tasks.create_task(self._announce(), name="ready file")
                 await stop.wait()
                 raise _Stopped

@@ -78,6 +78,7 @@ CORES = (
     "aggregator/buckets.py",
     "aggregator/catalog.py",
     "aggregator/fingerprint.py",
+    "aggregator/link_lag.py",
     "aggregator/link_map.py",
     "aggregator/translation.py",
     "topology/plan.py",

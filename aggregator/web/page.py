@@ -38,6 +38,8 @@ def _links(document: Document) -> str:
         [
             link["name"],
             link["datacenter"],
+            link["lag"]["records"],
+            link["lag"]["seconds"],
             link["map"]["state"],
             link["map"]["partitions"],
             link["map"]["lag_records"],
@@ -45,8 +47,21 @@ def _links(document: Document) -> str:
         ]
         for link in document["links"]
     ]
-    heads = ["Link", "Datacenter", "Map", "Partitions mapped", "Map records to read", "Problem"]
-    return _table(heads, rows, numbers={3, 4}) if rows else "<p>No link feeds this aggregate.</p>"
+    heads = [
+        "Link",
+        "Datacenter",
+        "Records behind",
+        "Seconds behind",
+        "Map",
+        "Partitions mapped",
+        "Map records to read",
+        "Problem",
+    ]
+    return (
+        _table(heads, rows, numbers={2, 3, 5, 6})
+        if rows
+        else "<p>No link feeds this aggregate.</p>"
+    )
 
 
 def _topics(document: Document | None) -> str:

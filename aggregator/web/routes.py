@@ -132,6 +132,19 @@ async def translate_group(request: web.Request) -> web.Response:
     return web.json_response(views.group(answer))
 
 
+@routes.get("/api/v1/lag")
+async def get_lag(request: web.Request) -> web.Response:
+    """How far the links are behind, as their mirror workers tell."""
+    parameters.check_names(request.query, ("link",))
+    aggregate = request.app[AGGREGATE]
+    links = list(aggregate.settings.links)
+    if "link" in request.query:
+        links = [_find_link(aggregate, parameters.text(request.query, "link"))]
+    return web.json_response(
+        {"links": [views.lag(link.name, aggregate.link_lag(link.name)) for link in links]}
+    )
+
+
 @routes.get("/api/v1/audit")
 async def get_audit(request: web.Request) -> web.Response:
     """Both sides of a link by spans of time, as its mirror counted and hashed them."""

@@ -11,6 +11,7 @@ from ..aggregate import Aggregate
 from ..catalog import Catalog
 from ..groups import GroupTranslation
 from ..link_audit import PartitionAudit
+from ..link_lag import LinkLag
 from ..settings import LinkSettings
 from ..translation import TranslatedOffset
 
@@ -45,11 +46,13 @@ def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
     """One link and how far its map was read."""
     status = aggregate.maps.status(settings.name)
     read_at = status.read_at
+    behind = aggregate.link_lag(settings.name)
     return {
         "name": settings.name,
         "datacenter": settings.datacenter,
         "source": settings.source,
         "target": aggregate.settings.aggregate,
+        "lag": {"records": behind.records, "bytes": behind.bytes, "seconds": behind.seconds},
         "map": {
             "state": status.state.value,
             "problem": status.problem,
@@ -57,6 +60,29 @@ def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
             "lag_records": status.lag_records,
             "age_seconds": None if read_at is None else round(aggregate.monotonic() - read_at, 3),
         },
+    }
+
+
+def lag(link: str, found: LinkLag) -> Document:
+    """How far a link is behind; null is unknown."""
+    return {
+        "link": link,
+        "records": found.records,
+        "bytes": found.bytes,
+        "seconds": found.seconds,
+        "partitions_known": found.partitions_known,
+        "partitions": [
+            {
+                "topic": part.topic,
+                "partition": part.partition,
+                "target_topic": part.target_topic,
+                "state": part.state,
+                "records": part.records,
+                "bytes": part.bytes,
+                "seconds": part.seconds,
+            }
+            for part in found.partitions
+        ],
     }
 
 

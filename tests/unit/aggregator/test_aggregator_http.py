@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from aggregator import aggregate as aggregate_module
 from aggregator.aggregate import Aggregate
 from aggregator.link_map import LinkMap
 from aggregator.metrics import AggregatorMetrics
+from aggregator.mirror_watcher import MirrorWatcher
 from aggregator.topic_watcher import TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.records.batch import Record
@@ -268,6 +272,7 @@ async def test_links(world: World) -> None:
         "datacenter": "jfk",
         "source": "jfk",
         "target": "nyc",
+        "lag": {"records": None, "bytes": None, "seconds": None},
         "map": {
             "state": "ready",
             "problem": None,
@@ -408,3 +413,82 @@ async def test_audit_refusals(world: World) -> None:
     assert (await world.get("/api/v1/audit?link=jfk-nyc", 502))["error"] == "aggregate_error"
     assert (await world.get("/api/v1/audit", 400))["parameter"] == "link"
     assert (await world.get("/api/v1/audit?link=jfk-ny", 404))["did_you_mean"] == "jfk-nyc"
+
+
+def worker(*flows: dict[str, Any], known: int = 2, link: str = "jfk-nyc") -> dict[str, Any]:
+    """What a mirror worker's /status has of one link."""
+    return {"links": [{"name": link, "partitions_known": known, "flows": list(flows)}]}
+
+
+def copied_flow(partition: int, records: int | None, seconds: float | None) -> dict[str, Any]:
+    return {
+        "topic": "flights",
+        "partition": partition,
+        "target_topic": "jfk.flights",
+        "state": "RUNNING",
+        "lag_records": records,
+        "lag_bytes": None if records is None else 10 * records,
+        "lag_seconds": seconds,
+    }
+
+
+async def test_lag_is_the_same_in_api_metrics_and_page(world: World) -> None:
+    world.aggregate.set_workers([worker(copied_flow(0, 3, 0.5)), worker(copied_flow(1, 4, 2.0))])
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (7, 70, 2.0)
+    assert [part["records"] for part in jfk["partitions"]] == [3, 4]
+    (linked, *_) = (await world.get("/api/v1/links"))["links"]
+    assert linked["lag"] == {"records": 7, "bytes": 70, "seconds": 2.0}
+    async with world.client.get("/metrics") as response:
+        text = await response.text()
+    labels = '{datacenter="jfk",link="jfk-nyc"}'
+    for line in ("records{} 7.0", "bytes{} 70.0", "seconds{} 2.0"):
+        assert f"heliograph_link_lag_{line.replace('{}', labels)}\n" in text
+    async with world.client.get("/") as response:
+        page = await response.text()
+    assert "<td class=number>7</td>" in page
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [
+        [],
+        [worker(copied_flow(0, 3, 0.5))],
+        [worker(copied_flow(0, 3, 0.5), copied_flow(1, None, None))],
+        [worker(known=0)],
+    ],
+    ids=["no worker", "a partition that nobody tells of", "one unknown", "nothing known"],
+)
+async def test_an_unknown_lag_is_null_and_has_no_sample(
+    world: World, workers: list[dict[str, Any]]
+) -> None:
+    world.aggregate.set_workers(workers)
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (None, None, None)
+    async with world.client.get("/metrics") as response:
+        assert "heliograph_link_lag" not in await response.text()
+
+
+async def test_a_partition_that_is_handed_over_counts_once(world: World) -> None:
+    world.aggregate.set_workers(
+        [worker(copied_flow(0, None, None), copied_flow(1, 1, 0.1)), worker(copied_flow(0, 5, 0.2))]
+    )
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert jfk["records"] == 6
+
+
+async def test_workers_are_found_by_their_ready_files(world: World, tmp_path: Path) -> None:
+    async def status(request: web.Request) -> web.Response:
+        return web.json_response(worker(copied_flow(0, 3, 0.5), known=1))
+
+    app = web.Application()
+    app.router.add_get("/status", status)
+    ready = tmp_path / "mirror.json"
+    watcher = MirrorWatcher(world.aggregate, [str(ready), str(tmp_path / "absent.json")])
+    async with ClientSession() as session:
+        async with TestServer(app) as server:
+            ready.write_text(json.dumps({"http_host": server.host, "http_port": server.port}))
+            await watcher.step(session)
+            assert world.aggregate.link_lag("jfk-nyc").records == 3
+        await watcher.step(session)
+        assert world.aggregate.link_lag("jfk-nyc").records is None, "nothing old is kept"
