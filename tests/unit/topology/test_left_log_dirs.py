@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -64,4 +63,3 @@ def test_up_does_not_take_them_away(state: StateDir) -> None:
         up(deployment(state, ", log_dirs: [/d1]"), state)
     assert any("broker 1 of ewr holds 1 replicas" in line for line in refused.value.details)
     assert replica.is_dir()
-    shutil.rmtree(state.path)
