@@ -23,7 +23,7 @@ from tests.secure_kafka import Mechanism, SecureKafka, running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
-WAIT_SECONDS_MAX = 120.0
+WAIT_SECONDS_MAX = 240.0
 RECORDS = 500
 MECHANISMS: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 AT = TopicPartition("orders", 0)
 ROUNDS = 4
 RECORDS_PER_ROUND = 300
-WAIT_SECONDS_MAX = 120.0
+WAIT_SECONDS_MAX = 240.0
 
 
 class BothWays:

@@ -24,7 +24,7 @@ from tests.real.test_mirror_kill import create
 
 pytestmark = pytest.mark.real
 
-WAIT_SECONDS_MAX = 180.0
+WAIT_SECONDS_MAX = 240.0
 PARTITIONS = {"east": 1, "west": 2}
 PER_BATCH = 20
 BATCHES = 10

@@ -31,7 +31,7 @@ from topology.mirror_sync import sync_links
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
-WAIT_SECONDS_MAX = 120.0
+WAIT_SECONDS_MAX = 240.0
 
 
 def acl(
