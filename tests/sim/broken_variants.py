@@ -259,7 +259,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(serve_followers_of_any_epoch, 12),
         Variant(count_what_a_follower_has_not_flushed, 0),
         Variant(count_what_the_leader_has_not_flushed, 2),
-        Variant(let_replicas_join_early, 5),
+        Variant(let_replicas_join_early, 61),
         Variant(believe_any_proposal, 50),
         Variant(skip_the_fence_of_the_controller, 16),
         Variant(keep_the_leader_epoch, 0),
