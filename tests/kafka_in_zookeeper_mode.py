@@ -20,7 +20,7 @@ BROKER_VERSION: Final = "3.9.1"
 """The last release with a ZooKeeper mode."""
 TOOLS_VERSION: Final = "2.8.2"
 """The last release whose tools write to ZooKeeper themselves."""
-START_SECONDS_MAX: Final = 120.0
+START_SECONDS_MAX: Final = 240.0
 TOOL_SECONDS_MAX: Final = 180.0
 
 
