@@ -157,8 +157,8 @@ async def running_broker(
         ),
         directory,
     )
-    await broker.start()
     try:
+        await broker.start()
         yield broker
     finally:
         if broker.process is not None and broker.process.poll() is None:

@@ -147,8 +147,8 @@ async def mirror(
         session_timeout_ms=session_timeout_ms,
     )
     worker = MirrorProcess(settings, directory)
-    await worker.start()
     try:
+        await worker.start()
         yield worker
     finally:
         if worker.process is not None and worker.process.poll() is None:
