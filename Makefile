@@ -9,7 +9,7 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror bench-controller bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror mirror-proofs bench-controller bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -38,6 +38,10 @@ bench-cluster: $(STAMP)  ## three of our brokers and three of Apache Kafka's
 
 bench-mirror: $(STAMP)  ## our mirror and MirrorMaker 2 side by side; pieces by --rows and --add
 	$(BIN)/python -m tests.bench.bench_mirror $(BENCH_OPTIONS)
+
+mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; Kafka on either side
+	$(BIN)/python -m pytest --long tests/real/test_mirror_*.py \
+		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
 	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py

@@ -22,7 +22,7 @@ from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, map_topic_name
-from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
+from mirror_maker.settings import Limits, LinkSettings, MirrorSettings, dump_settings
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
@@ -124,6 +124,7 @@ async def mirror(
     link: str = "a-b",
     session_timeout_ms: int = 6_000,
     target_security: ClientSecurity = PLAINTEXT,
+    limits: Limits | None = None,
     **link_settings: Any,
 ) -> AsyncIterator[MirrorProcess]:
     """A worker with one link from alias `a` to alias `b`, started; killed at the end."""
@@ -145,6 +146,7 @@ async def mirror(
         ),
         ready_file=str(directory / "ready.json"),
         session_timeout_ms=session_timeout_ms,
+        limits=limits or Limits(),
     )
     worker = MirrorProcess(settings, directory)
     try:

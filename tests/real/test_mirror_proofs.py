@@ -56,10 +56,8 @@ async def peers(
 
 
 async def write(client: KafkaClient, first: int, end: int) -> None:
-    """One batch, whatever it takes; retried as an idempotent producer would."""
-    records = [
-        NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(first, count)
-    ]
+    """One batch of the records [first, end)."""
+    records = [NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(first, end)]
     leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
     answer = (await client.produce(leader, {T0: encode_batch(records)}))[T0]
     assert not answer.error, answer
