@@ -72,8 +72,10 @@ def read(port: int, topic: str, from_ns: int, until_ns: int) -> dict[str, float]
             if not isinstance(records, memoryview):
                 continue
             for record in iter_records(records):
-                if record.offset >= positions[entry.partition] and record.value:
-                    sent_ns = int(record.value[:STAMP_DIGITS])
+                stamp = (record.value or b"")[:STAMP_DIGITS]
+                # The records that made the topic known have no stamp.
+                if record.offset >= positions[entry.partition] and stamp.isdigit():
+                    sent_ns = int(stamp)
                     last_sent[entry.partition] = sent_ns
                     if from_ns <= sent_ns < until_ns:
                         latencies.append((now_ns - sent_ns) / 1e6)
