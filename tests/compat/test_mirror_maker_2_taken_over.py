@@ -10,6 +10,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
+from local_cluster.wire.errors import ErrorCode
 from tests.compat.test_mirror_maker_2 import cluster
 from tests.java_process import JavaProcess
 from tests.mirror_process import mirror, read_map, read_records
@@ -50,7 +51,8 @@ async def test_neither_a_gap_nor_a_repetition(
         KafkaClient(a.bootstrap) as from_a,
         KafkaClient(b.bootstrap) as to_b,
     ):
-        new = NewTopic(name="t", partitions=PARTITIONS)
+        # The records have a time of their own; by time they would be deleted.
+        new = NewTopic(name="t", partitions=PARTITIONS, configs={"retention.ms": "-1"})
         assert (await from_a.create_topics([new]))["t"] is None
         await write(from_a, 0)
         properties = tmp_path / "mm2.properties"
@@ -103,7 +105,12 @@ async def write(client: KafkaClient, number: int) -> None:
             for n in range(first + index, first + RECORDS_PER_ROUND, PARTITIONS)
         ]
         at = TopicPartition("t", index)
-        answer = (await client.produce(leaders[index].leader, {at: encode_batch(records)}))[at]
+        batch = encode_batch(records)
+        answer = (await client.produce(leaders[index].leader, {at: batch}))[at]
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while answer.error == ErrorCode.not_leader_or_follower:  # it was made just now
+                await asyncio.sleep(0.2)
+                answer = (await client.produce(leaders[index].leader, {at: batch}))[at]
         assert not answer.error, answer
 
 

@@ -13,7 +13,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import GapJournal, gaps_topic_name
 from mirror_maker.settings import Limits
 from mirror_maker.trouble import Policies
@@ -59,7 +59,12 @@ async def write(client: KafkaClient, first: int, end: int) -> None:
     """One batch of the records [first, end)."""
     records = [NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(first, end)]
     leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
-    answer = (await client.produce(leader, {T0: encode_batch(records)}))[T0]
+    batch = encode_batch(records)
+    answer = (await client.produce(leader, {T0: batch}))[T0]
+    async with asyncio.timeout(WAIT_SECONDS_MAX):
+        while answer.error == ErrorCode.not_leader_or_follower:  # it was made just now
+            await asyncio.sleep(0.2)
+            answer = (await client.produce(leader, {T0: batch}))[T0]
     assert not answer.error, answer
 
 
@@ -78,8 +83,10 @@ async def until_copied(
 
 
 async def create(client: KafkaClient) -> None:
+    # The records have a time of their own; by time they would be deleted.
+    new = NewTopic(name="t", partitions=1, configs={"retention.ms": "-1"})
     async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while (await client.create_topics([NewTopic(name="t", partitions=1)]))["t"] is not None:
+        while (await client.create_topics([new]))["t"] is not None:
             await asyncio.sleep(0.2)  # a deletion may take a moment to be through
 
 
