@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
@@ -18,6 +18,9 @@ from .origins import Origins
 from .ports import Clock, DataSink, DataSource, Lease, LogReader
 from .settings import Limits, LinkSettings
 from .throttle import Rates
+
+if TYPE_CHECKING:  # what nobody asked for is not loaded
+    from .batch_spans import BatchSpans
 
 READ_COMMITTED: Final = 1
 LATEST: Final = -1
@@ -43,6 +46,8 @@ class LinkContext:
     """Where only what was born at the source is copied."""
     rates: Rates = field(default_factory=Rates)
     """How fast this worker may read and write for the link."""
+    spans: BatchSpans | None = None
+    """Where a span is wanted for each batch."""
     lease: Lease
     clock: Clock
     random: Random

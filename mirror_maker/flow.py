@@ -353,8 +353,13 @@ class Flow:
             return False
         self.reason = None
         self.history.observe(fetched.high_watermark, self._context.clock.monotonic_ms())
+        spans = self._context.spans
         try:
-            advanced = replicator.accept(fetched.records, fetched.aborted_transactions)
+            advanced = replicator.accept(
+                fetched.records,
+                fetched.aborted_transactions,
+                0 if spans is None else spans.now_ns(),
+            )
             if not advanced and len(fetched.records):
                 raise UncopyableBatchError(position, "no whole batch in the fetch answer")
         except UncopyableBatchError as error:
@@ -402,6 +407,8 @@ class Flow:
         outgoing = self.replicator.take()
         if outgoing is None:
             return None
+        if self._context.spans is not None:
+            outgoing.sealed_ns = self._context.spans.now_ns()
         self._context.rates.target.spend(outgoing.size_bytes, now_ms)
         self._in_flight += 1
         self._drained.clear()
@@ -452,6 +459,8 @@ class Flow:
         replicator.trim(answer.log_start_offset)
         # Even if the flow is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
+        if self._context.spans is not None:
+            self._context.spans.acknowledged(self.source, self.target, outgoing, answer.base_offset)
         if self._disturbance is not None and not replicator.has_pending:
             self._disturbed.set()
         if replicator.can_take:

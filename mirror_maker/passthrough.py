@@ -120,6 +120,8 @@ class PreparedBatch:
     """How many batches of the source it is."""
     audit: BatchAudit | None = None
     """What of it the audit counts, where there is one."""
+    fetched_ns: int = 0
+    """When it came, where spans are wanted."""
 
     def runs(self, target_offset: int) -> list[Run]:
         """Where the records are, once the target has given them offsets."""

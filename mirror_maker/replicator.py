@@ -48,6 +48,8 @@ class Outgoing:
 
     prepared: PreparedBatch
     sequence: int
+    sealed_ns: int = 0
+    """When it was, where spans are wanted."""
 
     @property
     def data(self) -> memoryview:
@@ -180,7 +182,12 @@ class PartitionReplicator:
         waiting = self._queue or self._held
         return waiting[0].source_first if waiting else self.fetch_position
 
-    def accept(self, fetched: memoryview, aborted_transactions: Sequence[tuple[int, int]]) -> bool:
+    def accept(
+        self,
+        fetched: memoryview,
+        aborted_transactions: Sequence[tuple[int, int]],
+        fetched_ns: int = 0,
+    ) -> bool:
         """Take in a fetch answer from `fetch_position`; whether anything was in it.
 
         Raises UncopyableBatchError; what precedes that batch was taken in, and must be written
@@ -199,6 +206,7 @@ class PartitionReplicator:
             pieces = self._cutting.prepare(batch)
             self.fetch_position = batch.source_next
             for prepared in pieces:
+                prepared.fetched_ns = fetched_ns
                 self._held.append(prepared)
                 if self.audit is not None:
                     first, (last, count) = prepared.segments[0][0], prepared.segments[-1]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.security import ClientSecurity
@@ -39,6 +39,11 @@ from .source_positions import SourcePositions
 from .status import link_status
 from .topic_syncing import TopicSync
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from .batch_spans import BatchSpans
+
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
 FIRST_DISCOVERY_POLL_MS: Final = 20
@@ -50,6 +55,7 @@ class MirrorService:
     """A mirror worker; `run` until `stop` is called or another process takes its place."""
 
     def __init__(self, settings: MirrorSettings) -> None:
+        """Raises ValueError where spans are to go to an exporter that is not installed."""
         self._settings = settings
         self._clock: Clock = SystemClock()
         self._random = Random()
@@ -62,6 +68,7 @@ class MirrorService:
         self._group_syncs: dict[str, GroupSync] = {}
         self._topic_syncs: dict[str, TopicSync] = {}
         self._source_positions: dict[str, SourcePositions] = {}
+        self._tracing: TracerProvider | None = None
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -105,6 +112,8 @@ class MirrorService:
             _remove(ready_file)
             await self._http.stop()
             await asyncio.gather(*(client.close() for client in self._clients))
+            if self._tracing is not None:
+                await asyncio.to_thread(self._tracing.shutdown)
 
     def status(self) -> dict[str, Any]:
         """What `/status` answers."""
@@ -194,6 +203,7 @@ class MirrorService:
             ),
             origins=Origins(source) if link.origin == "local" else None,
             lease=self._group,
+            spans=self._spans(link.name) if link.trace_batches else None,
             clock=self._clock,
             random=self._random,
         )
@@ -219,6 +229,14 @@ class MirrorService:
                 self._mm2_topics[link.name] = mm2_topics
             self._group_syncs[link.name] = GroupSync(worker, groups, self._sink, mm2_topics)
         return worker
+
+    def _spans(self, link: str) -> BatchSpans:
+        """Loads OpenTelemetry, which nobody else here does."""
+        from .batch_spans import BatchSpans, open_provider
+
+        if self._tracing is None:
+            self._tracing = open_provider(self._settings.worker_id)
+        return BatchSpans(self._tracing.get_tracer("mirror_maker"), link)
 
     async def _take_part(self) -> None:
         waited_ms = 0

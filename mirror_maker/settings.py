@@ -97,6 +97,8 @@ class LinkSettings:
     """Whether ACLs on copies follow those on their sources."""
     deletions: Literal["report", "mirror"] = "report"
     """Whether what is gone at the source is taken away on the target: configs and ACLs."""
+    trace_batches: bool = False
+    """Whether an OpenTelemetry span is made for each batch; see `batch_spans.py`."""
     source_group: str = ""
     """A group at the source for which the link's positions are committed, so that ordinary lag
     tools see them; empty for none. No consumer may use it."""

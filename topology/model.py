@@ -462,6 +462,9 @@ class LinkTuning(Entry):
     """What to do where the target partition holds records that no offset map explains."""
     coalesce_batches: bool = True
     """Copy runs of tiny batches as one batch each; the records stay what they are."""
+    trace_batches: bool = False
+    """Make an OpenTelemetry span of each batch; where they go is said by the OTEL_* variables of
+    the worker's environment (OTEL_TRACES_EXPORTER and its like)."""
     source_group: str = ""
     """A group at the source for which the link's positions are committed, so that ordinary lag
     tools see them; empty for none. No consumer may use it."""

@@ -256,6 +256,7 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         sync_acls=link.acls.sync,
         deletions=link.deletions,
         coalesce_batches=link.settings.coalesce_batches,
+        trace_batches=link.settings.trace_batches,
         source_group=link.settings.source_group,
         mm2_topics=link.settings.mm2_topics,
     )

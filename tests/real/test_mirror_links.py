@@ -55,8 +55,11 @@ async def until_copied(client: KafkaClient, at: TopicPartition, count: int) -> l
     return records
 
 
-async def test_every_codec_passes_and_the_link_runs(brokers: Brokers, tmp_path: Path) -> None:
+async def test_every_codec_passes_and_the_link_runs(
+    brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source_broker, target_broker = brokers
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
     async with (
         KafkaClient(source_broker.bootstrap) as source,
         KafkaClient(target_broker.bootstrap) as target,
@@ -69,6 +72,7 @@ async def test_every_codec_passes_and_the_link_runs(brokers: Brokers, tmp_path: 
             source_broker.bootstrap,
             target_broker.bootstrap,
             source_group="seen-by-lag-tools",
+            trace_batches=True,
         ) as worker:
             copies = await until_copied(target, COPY, 250)
             assert [r[1:] for r in copies] == [r[1:] for r in await read_records(source, T0)]
@@ -82,6 +86,7 @@ async def test_every_codec_passes_and_the_link_runs(brokers: Brokers, tmp_path: 
             await until_committed(source, "seen-by-lag-tools", 250)
             assert await worker.stop() == 0
             assert not Path(worker.settings.ready_file).exists()
+            assert '"name": "copy a.t"' in worker.log_text()
         check_map(await read_map(target, T0), await read_records(source, T0), copies)
 
 

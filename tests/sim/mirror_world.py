@@ -14,6 +14,7 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.audit_store import AuditStore
+from mirror_maker.batch_spans import BatchSpans
 from mirror_maker.context import LinkContext
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
@@ -274,6 +275,7 @@ class SimWorker:
             audit_store=AuditStore(sink, link=LINK, replication_factor=-1, clock=clock),
             gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
+            spans=world.spans,
             clock=clock,
             random=random,
         )
@@ -332,6 +334,8 @@ class MirrorWorld:
         self.limits = LIMITS
         self.link_settings: dict[str, Any] = {}
         """Of the workers to come."""
+        self.spans: BatchSpans | None = None
+        """Likewise."""
         self.network = Network(Random(self.random.getrandbits(32)))
         self.source = SimCluster("source", self.random)
         self.target = SimCluster("target", self.random)
