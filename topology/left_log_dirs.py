@@ -54,6 +54,6 @@ def problems_of(left: list[LeftLogDir], count: Callable[[str], int] = count_repl
 
 
 def _log_dirs(daemon: Daemon) -> list[str]:
-    """As the settings file of a broker says."""
+    """As the settings file of a broker says; none where it is another version's."""
     (settings,) = daemon.files.values()
-    return [str(path) for path in json.loads(settings)["log_dirs"]]
+    return [str(path) for path in json.loads(settings).get("log_dirs", ())]

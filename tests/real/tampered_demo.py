@@ -28,9 +28,9 @@ DOUBLED = TopicPartition("ewr.flights", 2)
 SEGMENT = "00000000000000000000.log"
 
 
-def segment_of(state: StateDir, at: TopicPartition) -> Path:
-    (path,) = state.data_dir.glob(f"nyc/**/{at.topic}-{at.partition}/{SEGMENT}")
-    return path
+def segments_of(state: StateDir, at: TopicPartition) -> list[Path]:
+    """One of each replica."""
+    return sorted(state.data_dir.glob(f"nyc/**/{at.topic}-{at.partition}/{SEGMENT}"))
 
 
 def drop_record(path: Path) -> int:
@@ -77,9 +77,9 @@ async def double_record(bootstrap: str, path: Path) -> tuple[int, int]:
 
 def tamper(deployment: Deployment, state: StateDir) -> None:
     """Falsify the aggregate's log, and say what was done on standard error."""
-    dropped = drop_record(segment_of(state, DROPPED))
+    (dropped,) = {drop_record(path) for path in segments_of(state, DROPPED)}
     original, copy = asyncio.run(
-        double_record(deployment.cluster("nyc").bootstrap, segment_of(state, DOUBLED))
+        double_record(deployment.cluster("nyc").bootstrap, segments_of(state, DOUBLED)[0])
     )
     done = {"dropped": dropped, "original": original, "copy": copy}
     sys.stderr.write(f"\ntampered {json.dumps(done)}\n")
