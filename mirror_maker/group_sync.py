@@ -39,6 +39,10 @@ class SyncState(StrEnum):
     """The target has a later position, and moving back is off."""
     MIXED = "mixed"
     """The copy has records of several origins, so that no offset of it stands for the position."""
+    MERGED = "merged"
+    """The target has the greatest safe position in a copy that several links write into."""
+    PARTIAL = "partial"
+    """As `merged`, held back by a link at whose source no position of the group is known."""
     REFUSED = "refused"
     """The target did not take the commit."""
 
@@ -51,9 +55,14 @@ class SyncedPosition(NamedTuple):
     target: TopicPartition
     source_offset: int
     target_offset: int | None
-    """The translation; None with PENDING and MIXED."""
+    """The translation; None with PENDING, INEXACT and MIXED."""
     metadata: str
     state: SyncState
+    held_by: str | None = None
+    """With MERGED and PARTIAL: the link whose first unread record is the position."""
+    reread_records: int | None = None
+    """With MERGED and PARTIAL: copies behind the position that the group has read at their
+    sources; None where they cannot be counted."""
 
 
 class FlowMap(NamedTuple):
@@ -119,6 +128,8 @@ def decide(
         return position, None
     if target_group_state != UNKNOWN_STATE and target_group_state not in QUIET_STATES:
         return position._replace(state=SyncState.ACTIVE), None
-    if there is not None and there.offset > wanted.offset and not rewind:
+    # A safe place falls back whenever a source cannot be asked: that is no wish to go back.
+    may_go_back = rewind and position.state not in (SyncState.MERGED, SyncState.PARTIAL)
+    if there is not None and there.offset > wanted.offset and not may_go_back:
         return position._replace(state=SyncState.AHEAD), None
     return position, wanted

@@ -30,6 +30,7 @@ from .group_sync import (
     translate_positions,
 )
 from .link import LinkWorker
+from .merged_groups import MergedGroups
 from .mm2_topics import Mm2Topics
 from .policy import NameFilter
 from .rounds import Rounds
@@ -49,12 +50,14 @@ class GroupSync:
         source: KafkaClient,
         sink: KafkaClient,
         mm2_topics: Mm2Topics | None,
+        merged: MergedGroups,
     ) -> None:
         settings = link.context.settings
         self._link = link
         self._source = source
         self._sink = sink
         self._mm2_topics = mm2_topics
+        self._merged = merged
         self._settings = settings
         self._filter = NameFilter(settings.groups, settings.groups_exclude)
         self._positions: list[SyncedPosition] = []
@@ -84,7 +87,13 @@ class GroupSync:
             if self._mm2_topics is not None:
                 await self._mm2_topics.checkpoint(translated)
             if self._settings.sync_group_offsets:
-                translated = await self._commit(translated)
+                merged = [position for position in translated if self._is_merged(position)]
+                chosen = set(merged)
+                translated = await self._commit([each for each in translated if each not in chosen])
+                # Last, since it needs the maps of other links, which may be in trouble.
+                if merged:
+                    placed = await self._merged.place(self._link.name, merged)
+                    translated += await self._commit(placed)
             self._positions = translated
         self._rounds_count += 1
 
@@ -98,6 +107,10 @@ class GroupSync:
             for at, flow in self._link.flows.items()
             if flow.replicator is not None
         }
+
+    def _is_merged(self, position: SyncedPosition) -> bool:
+        is_merged = self._settings.names.is_merged(position.source.topic)
+        return is_merged and position.state is SyncState.MIXED
 
     async def _commit(self, positions: list[SyncedPosition]) -> list[SyncedPosition]:
         """Bring the target's groups to where they belong; what became of each position."""
@@ -165,6 +178,8 @@ class GroupSync:
                     "source_offset": position.source_offset,
                     "target_offset": position.target_offset,
                     "state": position.state.value,
+                    "held_by": position.held_by,
+                    "reread_records": position.reread_records,
                 }
                 for position in self._positions[:SHOWN_MAX]
             ],

@@ -28,6 +28,7 @@ from .group_syncing import GroupSync
 from .http import StatusServer
 from .link import LinkWorker
 from .map_store import MapStore
+from .merged_groups import MergedGroups
 from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
 from .origins import Origins
@@ -69,6 +70,8 @@ class MirrorService:
         self._topic_syncs: dict[str, TopicSync] = {}
         self._source_positions: dict[str, SourcePositions] = {}
         self._tracing: TracerProvider | None = None
+        # Questions about groups may wait for a coordinator; they have connections of their own.
+        self._merged_groups = MergedGroups(self._target_client("merged"), self._clock)
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -221,13 +224,17 @@ class MirrorService:
                 worker, self._source_client(link, "positions"), link.source_group
             )
         if link.translates_groups:
-            # Questions about groups may wait for a coordinator; they have connections of their own.
             groups = self._source_client(link, "groups")
             mm2_topics = None
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
                 self._mm2_topics[link.name] = mm2_topics
-            self._group_syncs[link.name] = GroupSync(worker, groups, self._sink, mm2_topics)
+            self._merged_groups.add(link.name, map_store, groups)
+            self._group_syncs[link.name] = GroupSync(
+                worker, groups, self._sink, mm2_topics, self._merged_groups
+            )
+        else:
+            self._merged_groups.add(link.name, map_store, None)
         return worker
 
     def _spans(self, link: str) -> BatchSpans:

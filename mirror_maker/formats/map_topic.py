@@ -85,6 +85,10 @@ class MapTopic:
         """Per source topic and partition the flow that was opened last."""
         return iter(self._latest.values())
 
+    def every_flow(self) -> Iterator[FlowKey]:
+        """Every flow that was ever opened, those of deleted topics too; in no order."""
+        yield from dict.fromkeys((*self._openings, *self._blocks))
+
     def latest_flow(
         self, source_topic: str, partition: int, target_topic_id: UUID | None = None
     ) -> FlowKey | None:

@@ -72,11 +72,15 @@ class TopicNames:
                 return self.to.replace(GROUP_MARK, found.group(1) or "")
         return topic if self.otherwise == "identity" else remote_topic(source_alias, topic)
 
+    def is_merged(self, topic: str) -> bool:
+        """Whether `merge` selects the topic."""
+        return not is_heartbeats_topic(topic) and _matches(self.merge, topic)
+
     def is_shared(self, topic: str) -> bool:
         """Whether others may write into the topic's copy: it has the name of the original."""
         if is_heartbeats_topic(topic):
             return False
-        if _matches(self.merge, topic):
+        if self.is_merged(topic):
             return True
         is_named = topic in self.map or (
             self.pattern is not None and _matches((self.pattern,), topic)

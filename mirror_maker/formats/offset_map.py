@@ -186,6 +186,37 @@ class OffsetMap:
         behind = self._targets[index - 1] + self._counts[index - 1] if index > 0 else None
         return Translation(TranslationState.EXACT, self.target_start if behind is None else behind)
 
+    def place_from(self, source_offset: int) -> Translation:
+        """The greatest target offset below which no copied record from `source_offset` on lies.
+
+        `translate` gives the smallest place, this one leaves out what others wrote in between.
+        """
+        smallest = self.translate(source_offset)
+        following = self.next_mapped(source_offset)
+        if smallest.state is not TranslationState.EXACT or following is None:
+            return smallest
+        hole = bisect_left(self._holes, (following[0], -1)) - 1
+        if hole >= 0 and self._holes[hole][1] > source_offset:
+            return smallest
+        return Translation(TranslationState.EXACT, following[1])
+
+    def count_copies(self, source_offset: int, target_offset: int, *, runs_max: int) -> int | None:
+        """How many copies of records before `source_offset` lie at `target_offset` or above.
+
+        None where more than `runs_max` runs would have to be looked at, or some are lost.
+        """
+        count = 0
+        first = max(0, bisect_right(self._targets, target_offset) - 1)
+        for at in range(first, len(self._targets)):
+            if self._sources[at] >= source_offset and self._counts[at]:
+                break
+            if at - first >= runs_max or (not self._counts[at] and at > first):
+                return None
+            begin = max(0, target_offset - self._targets[at])
+            end = min(self._counts[at], source_offset - self._sources[at])
+            count += max(0, end - begin)
+        return count
+
     def source_of(self, target_offset: int) -> int | None:
         """The source offset of the record at `target_offset`; None where it is no copy."""
         index = bisect_right(self._targets, target_offset) - 1

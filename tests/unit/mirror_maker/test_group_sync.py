@@ -97,3 +97,14 @@ def test_a_copy_of_several_origins_has_no_position_of_one() -> None:
     (position,) = translate_positions("g", {at: CommittedOffset(0, -1, "")}, flows)
     assert (position.state, position.target_offset) == (SyncState.MIXED, None)
     assert decide(position, None, "", rewind=True) == (position, None)
+
+
+@pytest.mark.parametrize("state", [SyncState.MERGED, SyncState.PARTIAL])
+def test_a_place_among_several_origins_never_goes_back(state: SyncState) -> None:
+    """It falls back when a source cannot be asked, which is no wish of the group."""
+    placed = translated(7)._replace(state=state)
+    there = CommittedOffset(115, -1, "")
+    position, commit = decide(placed, there, "Empty", rewind=True)
+    assert (position.state, commit) == (SyncState.AHEAD, None)
+    position, commit = decide(placed, CommittedOffset(3, -1, ""), "Empty", rewind=False)
+    assert (position.state, commit) == (state, CommittedOffset(107, -1, ""))
