@@ -26,6 +26,7 @@ class Source:
 
     def __init__(self, world: Merge, name: str, partitions: int) -> None:
         self.random, self.network, self.limits = world.random, world.network, LIMITS
+        self.spans = None
         self.source, self.target = SimCluster(name, world.random), world.target
         self.source.create(TOPIC, partitions)
         self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]

@@ -29,6 +29,7 @@ class Direction:
         self.source, self.target = source, target
         self.partitions = [AT]
         self.limits = LIMITS
+        self.spans = None
         self.link_settings = {
             "name": f"{source.name}-{target.name}",
             "source_alias": source.name,
