@@ -16,6 +16,7 @@ from .gap_store import GapStore
 from .map_store import MapStore
 from .origins import Origins
 from .ports import Clock, DataSink, DataSource, Lease, LogReader
+from .record_rules import RecordRules, record_rules
 from .settings import Limits, LinkSettings
 from .throttle import Rates
 
@@ -51,6 +52,12 @@ class LinkContext:
     lease: Lease
     clock: Clock
     random: Random
+    record_rules: RecordRules | None = field(init=False)
+    """By the settings: which records are copied, and as what; None for all as they are."""
+
+    def __post_init__(self) -> None:
+        rules = record_rules(self.settings.filter, self.settings.transform)
+        object.__setattr__(self, "record_rules", rules)
 
     @property
     def foreign_ids(self) -> Set[int]:

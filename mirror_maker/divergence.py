@@ -22,6 +22,7 @@ from .formats import FlowKey, OffsetMap
 from .model import FlowFailedError
 from .passthrough import select_batches
 from .ports import LogReader
+from .record_rules import RecordRules
 from .trouble import Trouble
 
 LOOK_FETCH_BYTES_MAX: Final = 64 * 1024
@@ -44,8 +45,9 @@ class Found(NamedTuple):
 
     record: Record | None
     is_replaced: bool
-    """Something that never was a copyable record lies there: a marker, an aborted record. Without
-    it, no record means that compaction or retention may have taken it."""
+    """Something that never was a copyable record lies there: a marker, an aborted record, one that
+    the link leaves out. Without it, no record means that compaction or retention may have taken
+    it."""
 
     def differs_from(self, other: Found) -> bool | None:
         """Whether one log has another record than the other; None where that cannot be told."""
@@ -89,7 +91,7 @@ async def look_back(
         copy = await _record(
             context.sink, context.directory.target_leader(target), target, copied_to
         )
-        differs = _find(fetched, offset).differs_from(copy)
+        differs = _find(fetched, offset, context.record_rules).differs_from(copy)
         if differs:
             raise TruncatedError(
                 flow,
@@ -142,7 +144,11 @@ async def _compare(
             return None, end
         copied_from, copied_to = place
         original = await _record(
-            context.source, context.directory.source_leader(source), source, copied_from
+            context.source,
+            context.directory.source_leader(source),
+            source,
+            copied_from,
+            context.record_rules,
         )
         copy = await _record(
             context.sink, context.directory.target_leader(target), target, copied_to
@@ -154,13 +160,19 @@ async def _compare(
     return None, position
 
 
-async def _record(reader: LogReader, leader: int | None, at: TopicPartition, offset: int) -> Found:
+async def _record(
+    reader: LogReader,
+    leader: int | None,
+    at: TopicPartition,
+    offset: int,
+    rules: RecordRules | None = None,
+) -> Found:
     fetched = await _fetch(reader, leader, at, offset)
     if fetched.error == ErrorCode.offset_out_of_range:
         return NOTHING
     if fetched.error:
         raise KafkaError(fetched.error, str(at))
-    return _find(fetched, offset)
+    return _find(fetched, offset, rules)
 
 
 async def _fetch(
@@ -179,8 +191,8 @@ async def _fetch(
     )[at]
 
 
-def _find(fetched: FetchedPartition, offset: int) -> Found:
-    """What a read_committed answer from `offset` on has there."""
+def _find(fetched: FetchedPartition, offset: int, rules: RecordRules | None = None) -> Found:
+    """What a read_committed answer from `offset` on has there, as rules would have it copied."""
     header = next((x for _, x in h.iter_headers(fetched.records) if x.next_offset > offset), None)
     if header is None or header.base_offset > offset or not header.records_count:
         return NOTHING
@@ -191,7 +203,11 @@ def _find(fetched: FetchedPartition, offset: int) -> Found:
         return NOTHING
     if not batches or batches[0].header.base_offset != header.base_offset:
         return Found(None, is_replaced=True)  # a batch that is never copied
-    return Found(next((r for r in batches[0].records() if r.offset == offset), None), False)
+    found = next((r for r in batches[0].records() if r.offset == offset), None)
+    if found is None or rules is None:
+        return Found(found, False)
+    copied = rules.apply(found)
+    return Found(copied, is_replaced=copied is None)
 
 
 def _epoch_before(fetched: memoryview, position: int) -> int:

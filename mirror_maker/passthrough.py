@@ -8,7 +8,7 @@ at its source, batches that a mirror wrote there (`origins.py`). Of the attribut
 bits are kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that
 begins before the position, one with LogAppendTime (the target would clear the bit and so change
 what readers see), and one with holes (the target refuses a count that differs from the offset
-range).
+range). With rules for records (`record_rules`) every batch goes there.
 Runs of tiny batches can be made one batch each (`coalescing`).
 
 Every batch's CRC is checked before anything else: a fresh CRC over broken bytes would make
@@ -32,6 +32,7 @@ from .formats.audit import BatchAudit
 from .gap_ranges import NO_GAPS, GapRanges
 from .model import SourceGap, UncopyableBatchError
 from .record_path import encode_dense
+from .record_rules import RecordRules
 
 _ABORT_MARKER_KEY: Final = b"\0\0\0\0"
 """Key of a control record: version int16 0, type int16 0 = abort (1 = commit)."""
@@ -49,6 +50,8 @@ class CopyPath(StrEnum):
     """Some of its records are in the journal of gaps."""
     CUT = "cut"
     """The target refuses it whole."""
+    RULES = "rules"
+    """The link has a filter or transforms of records."""
 
 
 @dataclass(slots=True)
@@ -72,6 +75,8 @@ class SourceBatch:
     """How many batches of the source it is."""
     gaps: GapRanges = NO_GAPS
     """What of it is not to be copied either."""
+    rules: RecordRules | None = None
+    """What the link leaves out of it and changes in it."""
 
     @property
     def payload(self) -> memoryview:
@@ -79,16 +84,23 @@ class SourceBatch:
         return self.view[h.HEADER_BYTES :]
 
     def records(self) -> list[Record]:
-        """The records to copy. Raises UncopyableBatchError where the bytes are broken."""
+        """The records to copy, as they are to be copied.
+
+        Raises UncopyableBatchError where the bytes are broken.
+        """
         try:
             records = decode_batch(self.view, 0, self.header)
         except (CompressionError, CorruptRecordError) as error:
             raise UncopyableBatchError(self.header.base_offset, str(error)) from error
-        return [
+        records = [
             record
             for record in records
             if record.offset >= self.source_first and not self.gaps.contains(record.offset)
         ]
+        if self.rules is None:
+            return records
+        copied = (self.rules.apply(record) for record in records)
+        return [record for record in copied if record is not None]
 
 
 class Selection(NamedTuple):
@@ -140,6 +152,7 @@ def select_batches(
     *,
     coalesces: bool = False,
     gaps: GapRanges = NO_GAPS,
+    rules: RecordRules | None = None,
 ) -> Selection:
     """Walk the batches of a read_committed fetch from `position`.
 
@@ -147,6 +160,7 @@ def select_batches(
     were born elsewhere and are left out. A cut-off last batch is left for the next fetch.
     `coalesces`: runs of tiny batches become one each.
     What lies in `gaps` is passed over, readable or not.
+    With `rules` every batch is copied by its records, and none is coalesced.
     """
     batches: list[SourceBatch] = []
     left_out = 0
@@ -161,6 +175,7 @@ def select_batches(
             continue
         if (
             coalesces
+            and rules is None
             and start >= scanned
             and header.size_bytes <= TINY_BATCH_BYTES_MAX
             and header.base_offset >= position
@@ -199,6 +214,18 @@ def select_batches(
             or header.producer_id in foreign_ids
         ):
             left_out += 1
+        elif rules is not None:
+            batches.append(
+                SourceBatch(
+                    header,
+                    view,
+                    first,
+                    header.next_offset,
+                    CopyPath.RULES,
+                    gaps=gaps,
+                    rules=rules,
+                )
+            )
         elif gaps.touches(first, header.next_offset):
             batches.append(
                 SourceBatch(header, view, first, header.next_offset, CopyPath.GAP, gaps=gaps)
@@ -215,7 +242,7 @@ def prepare(batch: SourceBatch) -> PreparedBatch | None:
     """Make the batch ready, in place where its bytes are writable.
 
     None where no record remains, which happens to a batch with holes that begins before the
-    position. Raises UncopyableBatchError.
+    position, and where rules leave out all. Raises UncopyableBatchError.
     """
     if batch.path is CopyPath.COALESCED:
         return PreparedBatch(

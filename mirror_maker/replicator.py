@@ -35,6 +35,7 @@ from .model import UNACKED_BATCHES_MAX, advance_sequence
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
 from .passthrough import CopyPath, PreparedBatch, select_batches, stamp
+from .record_rules import RecordRules
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX
 """As many as a predecessor can have had in flight."""
@@ -67,7 +68,8 @@ class CopyTotals:
     records: int = 0
     bytes: int = 0
     left_out: int = 0
-    """Batches that were not to be copied: control, aborted, empty, born elsewhere."""
+    """Batches that were not to be copied: control, aborted, empty, born elsewhere, or with no
+    record that the link's filter leaves."""
     batches: Mapping[CopyPath, int] = field(default_factory=lambda: dict.fromkeys(CopyPath, 0))
 
     def plus(self, other: CopyTotals) -> CopyTotals:
@@ -99,6 +101,7 @@ class PartitionReplicator:
         audit: FlowAudit | None = None,
         gaps: GapRanges = NO_GAPS,
         cutting: Cutting | None = None,
+        rules: RecordRules | None = None,
     ) -> None:
         """`offset_map` reaches to where `block` does; the replicator alone lets both grow.
 
@@ -119,6 +122,7 @@ class PartitionReplicator:
         self._trimmed_to = 0
         self._gaps = gaps
         self._cutting = cutting or Cutting()
+        self._rules = rules
         self._records_acknowledged = 0
         self._bytes_acknowledged = 0
         self._left_out = 0
@@ -201,10 +205,13 @@ class PartitionReplicator:
             self._foreign_ids,
             coalesces=self._coalesces and self._cutting.may_coalesce(before),
             gaps=self._gaps,
+            rules=self._rules,
         )
         for batch in selection.batches:
             pieces = self._cutting.prepare(batch)
             self.fetch_position = batch.source_next
+            if not pieces:
+                self._left_out += batch.batches_count
             for prepared in pieces:
                 prepared.fetched_ns = fetched_ns
                 self._held.append(prepared)

@@ -197,6 +197,7 @@ def start_replicator(
         gaps=proved.gaps,
         audit=proved.audit,
         cutting=cutting,
+        rules=context.record_rules,
     )
 
 
@@ -389,6 +390,7 @@ async def _pair(
             fetched.aborted_transactions,
             context.foreign_ids,
             gaps=gaps,
+            rules=context.record_rules,
         )
         for batch in selection.batches:
             if not pairing.is_done:

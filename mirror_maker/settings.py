@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 from .formats.naming import TopicNames
+from .record_rules import RecordFilter, Transforms, fingerprint
 from .start import check_start
 from .trouble import Policies
 
@@ -77,6 +78,10 @@ class LinkSettings:
     origin: Literal["any", "local"] = "any"
     """`local` copies only records that were born in the source cluster: what a mirror wrote there
     is left out. Needed wherever names do not tell where a copy came from."""
+    filter: RecordFilter = field(default_factory=RecordFilter)
+    """Which records are copied; with it, or with `transform`, every batch is opened."""
+    transform: Transforms = ()
+    """What is changed in each record, in order."""
     groups: tuple[Pattern, ...] = (".*",)
     """Full-match patterns of the consumer groups whose positions are translated."""
     groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
@@ -108,11 +113,18 @@ class LinkSettings:
 
     @property
     def terms(self) -> dict[str, str]:
-        """The settings that decide which records are copied, without those at their defaults.
+        """The settings that decide which records are copied, and as what, without those at their
+        defaults.
 
         They must not change while a link copies; see `MapStore`.
         """
-        return {"origin": self.origin} if self.origin != "any" else {}
+        terms: dict[str, str] = {}
+        if self.origin != "any":
+            terms["origin"] = self.origin
+        rules = fingerprint(self.filter, self.transform)
+        if rules:
+            terms["records"] = rules
+        return terms
 
     def copy_name(self, topic: str) -> str:
         """What the copy of a source topic is called on the target."""

@@ -68,6 +68,8 @@ CORES = (
     "local_cluster/replication/follower.py",
     "mirror_maker/audit.py",
     "mirror_maker/coalescing.py",
+    "mirror_maker/json_fields.py",
+    "mirror_maker/record_rules.py",
     "mirror_maker/passthrough.py",
     "mirror_maker/offset_map.py",
     "mirror_maker/resume.py",

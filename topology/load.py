@@ -7,12 +7,12 @@ wrong by themselves do not hide problems of the others.
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from topology.checks import Parts, check_rules
@@ -167,7 +167,7 @@ def _finding(root: Any, details: ErrorDetails) -> Finding:
     """Where pydantic's error lies in the file, and what should have been there."""
     kind = details["type"]
     location = _in_file(root, details["loc"], missing=kind == "missing")
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         known = known_keys(location[:-1])
         expected = f"unknown key; expected one of {', '.join(known)}"
         return Finding(location, expected, nearest_name(location[-1], known), at_key=True)
@@ -234,9 +234,12 @@ def _flat(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _fields(annotation: Any) -> dict[str, FieldInfo]:
+def _fields(annotation: Any) -> dict[str, Any]:
+    """The fields of a model or dataclass, with their annotations."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation.model_fields
+        return {name: each.annotation for name, each in annotation.model_fields.items()}
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return get_type_hints(annotation)
     return {}
 
 
@@ -245,9 +248,9 @@ def _inner(annotation: Any, item: str | int) -> list[Any]:
     inner: list[Any] = []
     for each in _flat(annotation):
         if isinstance(item, int):
-            inner += get_args(each)[:1] if get_origin(each) is list else []
+            inner += get_args(each)[:1] if get_origin(each) in (list, tuple) else []
         elif get_origin(each) is dict:
             inner.append(get_args(each)[1])
         elif item in _fields(each):
-            inner.append(_fields(each)[item].annotation)
+            inner.append(_fields(each)[item])
     return inner

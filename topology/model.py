@@ -27,6 +27,7 @@ from pydantic import (
 
 from local_cluster.client.security import ClientSecurity, Secret
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
+from mirror_maker.record_rules import RecordFilter, Transforms
 from mirror_maker.settings import (
     CONFIGS_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
@@ -554,6 +555,11 @@ class Link(Entry):
     origin: Literal["any", "local"] | None = None
     """`local` copies only what was born in the source, and nothing that a mirror wrote there.
     Default: `any` where all copies are prefixed, else `local`."""
+    filter: RecordFilter = RecordFilter()
+    """Which records are copied; with a filter or transforms every batch is opened, which is dear.
+    What has begun to copy keeps its filter and transforms."""
+    transform: Transforms = ()
+    """What is changed in each record that is copied, in order."""
     groups: LinkGroups = LinkGroups()
     """Consumer groups that may fail over along the link."""
     on: LinkTroubles = LinkTroubles()

@@ -244,6 +244,8 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         on=Policies(**link.on.model_dump()),
         names=link.topic_names,
         origin=link.effective_origin,
+        filter=link.filter,
+        transform=link.transform,
         groups=tuple(link.groups.include),
         groups_exclude=tuple(link.groups.exclude),
         sync_group_offsets=link.groups.sync,

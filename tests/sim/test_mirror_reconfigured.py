@@ -1,4 +1,4 @@
-"""A link that has copied must go on as it began: other names or another origin stop it."""
+"""A link that has copied must go on as it began: other names, origin or rules stop it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.naming import TopicNames
+from mirror_maker.record_rules import Condition, RecordFilter, Transform
 
 from .mirror_world import TOPIC, MirrorWorld
 from .virtual_time import run_virtually
 
 AT = TopicPartition(TOPIC, 0)
+DROPS = {"filter": RecordFilter(drop=(Condition(header="test"),))}
+MASKS = {"transform": (Transform(mask_field="/card"),)}
 
 
 async def _reconfigured(before: dict[str, Any], after: dict[str, Any], copy: str) -> list[str]:
@@ -59,3 +62,14 @@ def test_another_origin_is_refused(before: dict[str, Any], after: dict[str, Any]
     reasons = run_virtually(_reconfigured(before, after, f"a.{TOPIC}"))
     assert "was reconfigured" in reasons[0]
     assert "origin: local" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, DROPS), (DROPS, {}), (DROPS, {**DROPS, **MASKS}), (MASKS, DROPS)]
+)
+def test_another_filter_or_transform_is_refused(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    reasons = run_virtually(_reconfigured(before, after, f"a.{TOPIC}"))
+    assert "was reconfigured" in reasons[0]
+    assert "records: 1-" in reasons[0]

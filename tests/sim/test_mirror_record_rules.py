@@ -1,0 +1,185 @@
+"""A link with a filter and transforms: exactly once all the same, killed anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.batch import NewRecord, Record
+from local_cluster.wire.errors import ErrorCode
+from mirror_maker.passthrough import CopyPath
+from mirror_maker.record_rules import (
+    Condition,
+    HeaderValue,
+    JsonTest,
+    KeyTest,
+    RecordFilter,
+    Transform,
+)
+
+from .mirror_world import KillAtStep, MirrorWorld, SimWorker, SourceWriter
+from .virtual_time import run_virtually
+
+RULES: dict[str, Any] = {
+    "filter": RecordFilter(
+        keep=(
+            Condition(value=JsonTest(json="/k", equals="order")),
+            Condition(key=KeyTest(matches="k.*[02468]")),
+        ),
+        drop=(Condition(header="n", matches=".*5"),),
+    ),
+    "transform": (
+        Transform(set_header=HeaderValue(name="from", value="a")),
+        Transform(drop_header="n"),
+        Transform(drop_field="/s"),
+        Transform(mask_field="/c"),
+    ),
+}
+
+
+class JsonWriter(SourceWriter):
+    """Most values are JSON, of two kinds; short, as the base's batches with holes ask."""
+
+    def _records(self, count: int | None = None) -> list[NewRecord]:
+        return [self._with_json(each) for each in super()._records(count)]
+
+    def _with_json(self, record: NewRecord) -> NewRecord:
+        if record.value is None or self.random.random() < 0.2:
+            return record
+        document = {
+            "k": self.random.choice(("order", "test", "test")),
+            "s": 1,
+            "i": self.serial,
+            "c": 2,
+        }
+        return record._replace(value=json.dumps(document).encode())
+
+
+def _copied(record: Record) -> Record | None:
+    """What RULES make of it, said another way."""
+    if any(name == "n" and (value or b"").endswith(b"5") for name, value in record.headers):
+        return None
+    value, kind = record.value, None
+    if value is not None and value.startswith(b"{"):
+        document = json.loads(value)
+        kind = document["k"]
+        del document["s"]
+        document["c"] = "***"
+        value = json.dumps(document, separators=(",", ": ")).encode()
+    if kind != "order" and not (record.key is not None and int(record.key[1:]) % 2 == 0):
+        return None
+    return record._replace(value=value, headers=(("from", b"a"),))
+
+
+class RulesWorld(MirrorWorld):
+    def __init__(self, seed: int, partitions: int = 1) -> None:
+        super().__init__(seed, partitions)
+        self.link_settings = RULES
+        self.writers = [
+            JsonWriter(self.source.partition(at), Random(self.random.getrandbits(32)))
+            for at in self.partitions
+        ]
+
+    def expected(self, at: TopicPartition) -> list[Record]:
+        return list(self._expected(at))
+
+    def _expected(self, at: TopicPartition) -> Iterator[Record]:
+        for record in super().expected(at):
+            copied = _copied(record)
+            if copied is not None:
+                yield copied
+
+    def check(self) -> None:
+        """All of it, and no gap is told of for what is left out."""
+        self.check_copies()
+        self.check_map(complete=True)
+        for at in self.partitions:
+            assert not self.gaps(at)
+            every = self.writers[self.partitions.index(at)].expected
+            assert 0 < len(self.expected(at)) < len(every)
+
+
+async def _killed_at(seed: int, step: int | None) -> int:
+    """A worker that dies at its nth step on the network, and another that takes over."""
+    world = RulesWorld(seed)
+    world.write(25)
+    kill = KillAtStep(step)
+    first = await world.worker("w", kill)
+    if step is None:
+        await world.settle(first)
+        world.check()
+        batches = first.flows[0].totals().batches
+        assert batches[CopyPath.RULES] == sum(batches.values()) > 8
+        await first.kill()
+        return kill.count
+    try:
+        async with asyncio.timeout(30):
+            await kill.killed.wait()
+    except TimeoutError:
+        pass  # it was done before its nth step
+    await first.kill()
+    world.check_prefix()
+    world.check_map(complete=False)
+    world.write(10)
+    second = await world.worker("w")
+    await world.settle(second)
+    world.check()
+    assert not second.failures()
+    await second.stop()
+    return kill.count
+
+
+@pytest.mark.parametrize("seed", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_killed_at_every_step_with_a_filter_and_transforms(seed: int) -> None:
+    steps = run_virtually(_killed_at(seed, None))
+    assert steps > 50
+    for step in range(1, steps + 1):
+        run_virtually(_killed_at(seed, step))
+
+
+@pytest.mark.parametrize("seed", range(8), ids=lambda seed: f"seed-{seed}")
+def test_chaos_with_a_filter_and_transforms(seed: int) -> None:
+    """Lost and late messages, kills, two workers at once, a target of small batches."""
+    run_virtually(_chaos(seed))
+
+
+async def _chaos(seed: int) -> None:
+    world = RulesWorld(seed, partitions=2)
+    random = Random(seed)
+    network = world.network
+    network.lost_request = random.choice((0.0, 0.01, 0.05))
+    network.lost_answer = random.choice((0.0, 0.01, 0.05))
+    network.late_arrival = random.choice((0.0, 0.02, 0.1))
+    if random.random() < 0.5:
+        world.target.refuse = lambda at, header: (
+            ErrorCode.message_too_large
+            if at.topic.startswith("a.") and header.records_count > 2
+            else None
+        )
+    world.write(60)
+    workers: list[SimWorker] = [await world.worker("w0")]
+    for turn in range(random.randint(3, 6)):
+        await asyncio.sleep(random.uniform(0.0, 0.4))
+        world.write(random.randint(0, 40))
+        world.check_prefix()
+        if random.random() < 0.5:
+            await workers.pop().kill()
+        else:
+            workers.append(await world.worker(f"w{turn}-overlap"))
+        if not workers:
+            workers.append(await world.worker(f"w{turn + 1}"))
+        world.check_map(complete=False)
+    network.heal()
+    while len(workers) > 1:
+        await workers.pop(random.randrange(len(workers))).kill()
+    await world.settle(workers[0])
+    await asyncio.sleep(5)  # whatever is still on its way arrives
+    world.check()
+    assert not workers[0].failures()
+    await workers[0].stop()
