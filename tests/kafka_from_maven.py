@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +93,21 @@ def new_cluster_id() -> str:
     return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
 
 
+async def await_answering(
+    process: subprocess.Popen[bytes],
+    answers: Callable[[], Awaitable[bool]],
+    log: Path,
+    seconds_max: float,
+) -> None:
+    """Wait until a Kafka `answers`; RuntimeError with the end of its log where it ended instead."""
+    async with asyncio.timeout(seconds_max):
+        while not await answers():
+            if process.poll() is not None:
+                log_text = log.read_text(errors="replace")
+                raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
+            await asyncio.sleep(0.1)
+
+
 @dataclass
 class KafkaProcess:
     """One Kafka in KRaft mode, broker and controller in one."""
@@ -144,12 +159,8 @@ class KafkaProcess:
         """Start and wait until it answers; on the data of an earlier start, if any."""
         await self.format()
         self.process = self.spawn()
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while not await self._answers():
-                if self.process.poll() is not None:
-                    log_text = (self.directory / "kafka.log").read_text(errors="replace")
-                    raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
-                await asyncio.sleep(0.1)
+        log = self.directory / "kafka.log"
+        await await_answering(self.process, self._answers, log, START_SECONDS_MAX)
 
     async def kill(self) -> None:
         """kill -9 and wait."""

@@ -12,7 +12,12 @@ from typing import Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from tests.kafka_from_maven import LOG_WARNINGS, TOOL_OPTIONS, fetched_jars
+from tests.kafka_from_maven import (
+    LOG_WARNINGS,
+    TOOL_OPTIONS,
+    await_answering,
+    fetched_jars,
+)
 from tests.quiet_ports import quiet_port
 
 POM: Final = Path(__file__).parent / "compat" / "zookeeper_mode" / "pom.xml"
@@ -71,12 +76,8 @@ class ZooKeeperModeBroker:
 
     async def wait_answering(self) -> None:
         assert self.process is not None
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while not await self._answers():
-                if self.process.poll() is not None:
-                    log_text = (self.directory / "kafka.log").read_text(errors="replace")
-                    raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
-                await asyncio.sleep(0.1)
+        log = self.directory / "kafka.log"
+        await await_answering(self.process, self._answers, log, START_SECONDS_MAX)
 
     async def kill(self) -> None:
         """kill -9 and wait."""

@@ -75,7 +75,7 @@ class Workload(ABC):
         """What was seen, and what is there now, judged."""
 
 
-class Worker(threading.Thread):
+class Worker(threading.Thread, ABC):
     """A client in a thread; `work` runs until `stopping` is set."""
 
     def __init__(self, name: str) -> None:
@@ -89,8 +89,9 @@ class Worker(threading.Thread):
         except BaseException:  # noqa: BLE001 - told when the worker is ended
             self.failure = traceback.format_exc()
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Until `stopping` is set; what is raised is the worker's `failure`."""
 
     def pause(self, seconds: float) -> None:
         """Sleep, but not past the end."""
