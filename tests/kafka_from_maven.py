@@ -14,8 +14,8 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
@@ -28,7 +28,7 @@ from tests.quiet_ports import quiet_ports
 POM = Path(__file__).parent / "compat" / "pom.xml"
 JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 FETCH_SECONDS_MAX = 600.0
-START_SECONDS_MAX = 180.0
+START_SECONDS_MAX = 240.0
 HEAP = ("-Xmx512m", "-Xms256m")
 # Tools of tests live for seconds: what they do not compile they need not wait for.
 TOOL_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -93,44 +93,81 @@ def new_cluster_id() -> str:
     return "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
 
 
-async def await_answering(
-    process: subprocess.Popen[bytes],
-    answers: Callable[[], Awaitable[bool]],
-    log: Path,
-    seconds_max: float,
-) -> None:
-    """Wait until a Kafka `answers`; RuntimeError with the end of its log where it ended instead."""
-    async with asyncio.timeout(seconds_max):
-        while not await answers():
-            if process.poll() is not None:
-                log_text = log.read_text(errors="replace")
-                raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
-            await asyncio.sleep(0.1)
-
-
 @dataclass
-class KafkaProcess:
-    """One Kafka in KRaft mode, broker and controller in one."""
+class ApacheKafkaBroker:
+    """A broker of any release as a process: how it is reached, waited for and killed."""
 
     directory: Path
     port: int
+    broker_id: int = field(default=1, kw_only=True)
+    process: subprocess.Popen[bytes] | None = field(default=None, kw_only=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where its partitions' directories are."""
+        return self.directory / "data"
+
+    async def wait_answering(self) -> None:
+        """Wait until it knows itself; RuntimeError with the end of its log where it ended."""
+        assert self.process is not None
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not await self._answers():
+                if self.process.poll() is not None:
+                    log_text = self._log_file.read_text(errors="replace")
+                    raise RuntimeError(f"Kafka ended at once:\n{log_text[-4000:]}")
+                await asyncio.sleep(0.1)
+
+    async def kill(self) -> None:
+        """kill -9 and wait."""
+        if self.process is not None:
+            self.process.kill()
+            await asyncio.to_thread(self.process.wait)
+
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        with self._log_file.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        return self.process
+
+    async def _answers(self) -> bool:
+        with contextlib.suppress(KafkaError):
+            async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
+                return self.broker_id in (await client.metadata([])).brokers
+        return False
+
+    @property
+    def _log_file(self) -> Path:
+        return self.directory / "kafka.log"
+
+    @property
+    def _properties_file(self) -> Path:
+        return self.directory / "server.properties"
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    """What Kafka reads as its `server.properties`."""
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+@dataclass
+class KafkaProcess(ApacheKafkaBroker):
+    """One Kafka in KRaft mode, broker and controller in one."""
+
     controller_port: int
     config: Mapping[str, str]
     java_options: Sequence[str] = HEAP
     cluster_id: str = ""
     """Brokers of one cluster are formatted with the same; "" makes a new one."""
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     async def format(self) -> None:
         """Make the directory a log directory of a new cluster, unless it is one already."""
         properties = self._properties_file
         if properties.exists():
             return
-        properties.write_text(self._properties())
+        properties.write_text(properties_text(self._properties()))
         formatted = await asyncio.to_thread(
             subprocess.run,
             [*java_command("kafka.tools.StorageTool"), "format", "-t",
@@ -144,50 +181,25 @@ class KafkaProcess:
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the formatted broker, and don't wait."""
-        with (self.directory / "kafka.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *java_command("kafka.Kafka", options=self.java_options),
-                    str(self._properties_file),
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        return self.process
+        command = java_command("kafka.Kafka", options=self.java_options)
+        return self._spawn([*command, str(self._properties_file)])
 
     async def start(self) -> None:
         """Start and wait until it answers; on the data of an earlier start, if any."""
         await self.format()
-        self.process = self.spawn()
-        log = self.directory / "kafka.log"
-        await await_answering(self.process, self._answers, log, START_SECONDS_MAX)
+        self.spawn()
+        await self.wait_answering()
 
-    async def kill(self) -> None:
-        """kill -9 and wait."""
-        if self.process is not None:
-            self.process.kill()
-            await asyncio.to_thread(self.process.wait)
-
-    async def _answers(self) -> bool:
-        with contextlib.suppress(KafkaError):
-            async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
-                return bool((await client.metadata([])).brokers)
-        return False
-
-    @property
-    def _properties_file(self) -> Path:
-        return self.directory / "server.properties"
-
-    def _properties(self) -> str:
-        values = {
+    def _properties(self) -> dict[str, str]:
+        return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "node.id": str(self.broker_id),
+            "controller.quorum.voters": f"{self.broker_id}@127.0.0.1:{self.controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},"
             f"CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(self.directory / "data"),
+            "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "4",
             "transaction.state.log.replication.factor": "1",
@@ -199,7 +211,6 @@ class KafkaProcess:
             "auto.create.topics.enable": "false",
             **self.config,
         }
-        return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
 @contextlib.asynccontextmanager

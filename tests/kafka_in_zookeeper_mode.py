@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import subprocess
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from local_cluster.client.client import KafkaClient
-from local_cluster.wire.errors import KafkaError
 from tests.kafka_from_maven import (
     LOG_WARNINGS,
     TOOL_OPTIONS,
-    await_answering,
+    ApacheKafkaBroker,
     fetched_jars,
+    properties_text,
 )
 from tests.quiet_ports import quiet_port
 
@@ -25,7 +24,6 @@ BROKER_VERSION: Final = "3.9.1"
 """The last release with a ZooKeeper mode."""
 TOOLS_VERSION: Final = "2.8.2"
 """The last release whose tools write to ZooKeeper themselves."""
-START_SECONDS_MAX: Final = 240.0
 TOOL_SECONDS_MAX: Final = 180.0
 
 
@@ -50,46 +48,16 @@ async def run_old_tool(program: str, *arguments: str) -> str:
 
 
 @dataclass
-class ZooKeeperModeBroker:
+class ZooKeeperModeBroker(ApacheKafkaBroker):
     """One broker of 3.9.1."""
 
-    broker_id: int
     zookeeper_connect: str
-    directory: Path
-    port: int = field(default_factory=quiet_port)
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     def spawn(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        properties = self.directory / "server.properties"
-        properties.write_text("".join(f"{k}={v}\n" for k, v in self._properties().items()))
-        with (self.directory / "kafka.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*zookeeper_mode_command(BROKER_VERSION, "kafka.Kafka"), str(properties)],
-                stdout=log,
-                stderr=log,
-            )
-
-    async def wait_answering(self) -> None:
-        assert self.process is not None
-        log = self.directory / "kafka.log"
-        await await_answering(self.process, self._answers, log, START_SECONDS_MAX)
-
-    async def kill(self) -> None:
-        """kill -9 and wait."""
-        if self.process is not None:
-            self.process.kill()
-            await asyncio.to_thread(self.process.wait)
-
-    async def _answers(self) -> bool:
-        with contextlib.suppress(KafkaError):
-            async with KafkaClient(self.bootstrap, request_timeout_ms=2_000) as client:
-                return self.broker_id in (await client.metadata([])).brokers
-        return False
+        self._properties_file.write_text(properties_text(self._properties()))
+        command = zookeeper_mode_command(BROKER_VERSION, "kafka.Kafka")
+        self._spawn([*command, str(self._properties_file)])
 
     def _properties(self) -> dict[str, str]:
         return {
@@ -98,7 +66,7 @@ class ZooKeeperModeBroker:
             "zookeeper.session.timeout.ms": "6000",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "broker.rack": f"rack-{self.broker_id}",
-            "log.dirs": str(self.directory / "data"),
+            "log.dirs": str(self.log_dir),
             "auto.create.topics.enable": "false",
             "auto.leader.rebalance.enable": "false",
             "offsets.topic.replication.factor": "1",
@@ -111,7 +79,9 @@ async def running_zookeeper_mode_brokers(
 ) -> AsyncIterator[list[ZooKeeperModeBroker]]:
     """Brokers of Kafka 3.9.1, started one after another, so that the first one controls."""
     brokers = [
-        ZooKeeperModeBroker(broker_id, zookeeper_connect, directory / f"kafka-{broker_id}")
+        ZooKeeperModeBroker(
+            directory / f"kafka-{broker_id}", quiet_port(), zookeeper_connect, broker_id=broker_id
+        )
         for broker_id in broker_ids
     ]
     try:

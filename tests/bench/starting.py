@@ -142,14 +142,16 @@ async def running_kafka(
         home.mkdir(parents=True)
         given = {
             **SETTINGS,
-            "node.id": str(node_id),
             "controller.quorum.voters": voters,
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             **({} if far is None else _far_listener(far, port, controller_port)),
             **(config or {}),
         }
         processes.append(
-            KafkaProcess(home, port, controller_port, given, KAFKA_JAVA_OPTIONS, cluster_id)
+            KafkaProcess(
+                *(home, port, controller_port, given, KAFKA_JAVA_OPTIONS, cluster_id),
+                broker_id=node_id,
+            )
         )
     try:
         for process in processes:

@@ -1,6 +1,6 @@
 """A cluster that faults happen to: three brokers, what they keep, and the network between all.
 
-`ours.py` and `kafka.py` start one. Clients use `bootstrap`, which leads through the proxy; what
+`ours.py` and `kafka.py` make one. Clients use `bootstrap`, which leads through the proxy; what
 brokers say among themselves and to ZooKeeper goes through it as well.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, PartitionMetadata
@@ -22,6 +22,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess
 from tests.kafka_from_maven import KafkaProcess
+from tests.nemesis import small_disk
 from tests.nemesis.links import ZOOKEEPER
 from tests.nemesis.network import Network
 from tests.zookeeper_process import ZooKeeperProcess
@@ -141,18 +142,30 @@ class Cluster(ABC):
         await self.network.heal()
         await self.start(*self.nodes)
 
-    async def close(self) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """It answers meanwhile; killed at the end."""
+        with small_disk.mounted(self.log_directory, self.options.small_disk_node):
+            try:
+                await self.network.start()
+                await self.start(*self.nodes)
+                yield self
+            finally:
+                await self._close()
+
+    async def _close(self) -> None:
         """kill -9 for all there is."""
         self.resume()
         for broker in self.nodes.values():
-            await broker.kill()
+            if broker.process is not None:
+                await broker.kill()
         await self.network.stop()
         if self.zookeeper is not None:
             self.zookeeper.kill()
 
-    @abstractmethod
     def log_directory(self, node: int) -> Path:
         """Where a broker keeps its partitions."""
+        return self.nodes[node].log_dir
 
     # -- what the cluster says ----------------------------------------------------------------
 

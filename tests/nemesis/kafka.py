@@ -7,12 +7,9 @@ ZooKeeper; what is between controllers goes through the proxy like what is betwe
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.kafka_from_maven import KafkaProcess, new_cluster_id
-from tests.nemesis import small_disk
 from tests.nemesis.cluster import (
     NODES,
     REPLICA_LAG_MS_MAX,
@@ -47,9 +44,6 @@ CONFIG = {
 class KafkaCluster(Cluster):
     """The quorum of controllers says who is in charge."""
 
-    def log_directory(self, node: int) -> Path:
-        return self.directory / f"kafka-{node}" / "data"
-
     async def controller(self) -> int:
         """The leader of the metadata quorum, as its members' files have it."""
         states = []
@@ -60,9 +54,8 @@ class KafkaCluster(Cluster):
         return int(max(states)[1])
 
 
-@asynccontextmanager
-async def running_kafka_cluster(directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
-    """A cluster that answers; killed at the end. Clocks cannot be set here."""
+def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
+    """A cluster that does not run yet. Clocks cannot be set here."""
     assert options.clock_node is None, "a JVM under libfaketime does not start reliably"
     ports = quiet_ports(6 * len(NODES))
     direct, internal, quorum, client, peers, voters = (ports[n::6] for n in range(6))
@@ -79,7 +72,6 @@ async def running_kafka_cluster(directory: Path, options: ClusterOptions) -> Asy
         home.mkdir()
         config = {
             **CONFIG,
-            "node.id": str(node),
             "listeners": f"PLAINTEXT://127.0.0.1:{direct[place]},"
             f"INTERNAL://127.0.0.1:{internal[place]},CONTROLLER://127.0.0.1:{quorum[place]}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client[place]},"
@@ -89,12 +81,5 @@ async def running_kafka_cluster(directory: Path, options: ClusterOptions) -> Asy
             ),
         }
         brokers[node] = KafkaProcess(home, direct[place], quorum[place], config,
-                                     cluster_id=cluster_id)  # fmt: skip
-    cluster = KafkaCluster("kafka", directory, brokers, Network(routes), client, None, options)
-    with small_disk.mounted(cluster.log_directory, options.small_disk_node):
-        try:
-            await cluster.network.start()
-            await cluster.start(*NODES)
-            yield cluster
-        finally:
-            await cluster.close()
+                                     cluster_id=cluster_id, broker_id=node)  # fmt: skip
+    return KafkaCluster("kafka", directory, brokers, Network(routes), client, None, options)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,8 +15,8 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster, ClusterOptions
 from tests.nemesis.faults.fault import KAFKA, Fault
 from tests.nemesis.faults.table import FAULTS
-from tests.nemesis.kafka import running_kafka_cluster
-from tests.nemesis.ours import running_ours
+from tests.nemesis.kafka import kafka_cluster
+from tests.nemesis.ours import our_cluster
 from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, OK, Outcome
 from tests.nemesis.plan import Step
 from tests.nemesis.replicas import check_replicas
@@ -28,13 +27,6 @@ PROGRESS_SECONDS_MAX: Final = 120.0
 WARM_UP_SECONDS_MAX: Final = 120.0
 
 Say = Callable[[str], None]
-
-
-@asynccontextmanager
-async def running(system: str, directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
-    starting = running_kafka_cluster if system == KAFKA else running_ours
-    async with starting(directory, options) as cluster:
-        yield cluster
 
 
 class Life:
@@ -168,7 +160,8 @@ async def live(
     """The outcomes of one life; `label` is what the table calls its faults."""
     faults = [FAULTS[name] for step in steps for name in step.faults]
     directory.mkdir(parents=True, exist_ok=True)
-    async with running(system, directory, options_for(faults)) as cluster:
+    make = kafka_cluster if system == KAFKA else our_cluster
+    async with make(directory, options_for(faults)).running() as cluster:
         workloads = []
         for number, name in enumerate(workload_names):
             home = directory / f"workload-{name}"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, Listener
 from tests.cluster import DEVELOPMENT_CONFIG, BrokerProcess
-from tests.nemesis import clock, small_disk
+from tests.nemesis import clock
 from tests.nemesis.cluster import (
     NODES,
     REPLICA_LAG_MS_MAX,
@@ -26,21 +24,13 @@ from tests.zookeeper_process import ZooKeeperProcess
 class OurCluster(Cluster):
     """Brokers keep to their log directories; ZooKeeper says who is in charge."""
 
-    def log_directory(self, node: int) -> Path:
-        return _log_directory(self.directory, node)
-
     async def controller(self) -> int:
         async with self.client() as client:
             return (await client.metadata([])).controller_id
 
 
-def _log_directory(directory: Path, node: int) -> Path:
-    return directory / f"broker-{node}" / "log"
-
-
-@asynccontextmanager
-async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterator[Cluster]:
-    """A cluster that answers; killed at the end."""
+def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
+    """A cluster whose brokers do not run yet; its ZooKeeper does."""
     zookeeper = ZooKeeperProcess(directory / "zookeeper")
     ports = quiet_ports(5 * len(NODES))
     direct, internal, client, peers, keeper = (ports[n::5] for n in range(5))
@@ -67,7 +57,7 @@ async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterato
             inter_broker_listener="INTERNAL",
             zookeeper_connect=f"127.0.0.1:{keeper[place]}/nemesis",
             zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
-            log_dirs=(str(_log_directory(directory, node)),),
+            log_dirs=(str(home / "log"),),
             ready_file=str(home / "ready.json"),
             config={
                 **DEVELOPMENT_CONFIG,
@@ -79,11 +69,4 @@ async def running_ours(directory: Path, options: ClusterOptions) -> AsyncIterato
         )  # fmt: skip
         environment = clock.environment(home) if options.clock_node == node else {}
         brokers[node] = BrokerProcess(settings, home, port=direct[place], environment=environment)
-    cluster = OurCluster("ours", directory, brokers, Network(routes), client, zookeeper, options)
-    with small_disk.mounted(cluster.log_directory, options.small_disk_node):
-        try:
-            await cluster.network.start()
-            await cluster.start(*NODES)
-            yield cluster
-        finally:
-            await cluster.close()
+    return OurCluster("ours", directory, brokers, Network(routes), client, zookeeper, options)
