@@ -92,7 +92,7 @@ async def create_topics(bench: Bench, system: System) -> float:
         new = [
             NewTopic(
                 name=name,
-                partitions=min(PARTITIONS_PER_TOPIC, bench.scale.controller_partitions),
+                partitions=_partitions_per_topic(bench),
                 replication_factor=system.replicas,
             )
             for name in names[first : first + TOPICS_PER_REQUEST]
@@ -111,6 +111,10 @@ def _topics(bench: Bench) -> list[str]:
     return [
         f"t{n}" for n in range(max(1, bench.scale.controller_partitions // PARTITIONS_PER_TOPIC))
     ]
+
+
+def _partitions_per_topic(bench: Bench) -> int:
+    return min(PARTITIONS_PER_TOPIC, bench.scale.controller_partitions)
 
 
 def _client(bootstrap: str) -> KafkaClient:
@@ -171,7 +175,9 @@ async def _pause(system: System, broker_id: int) -> None:
 
 
 async def _end_session(system: System, broker_id: int) -> None:
-    """As the server does when it times out; the broker itself goes on."""
+    """As the server does when it times out, while the broker itself hangs: one that goes on may
+    be elected again."""
+    await _pause(system, broker_id)
     broker = system.brokers[broker_id - 1]
     assert isinstance(broker, BrokerProcess), "Kafka's controllers have no session"
     saved = json.loads((broker.log_dir / SESSION_FILE).read_bytes())
@@ -263,19 +269,26 @@ async def _until_led(system: System, brokers: Sequence[int], bench: Bench) -> fl
 async def _until(
     system: System, broker: int, bench: Bench, leaders: frozenset[int], *, in_sync: int = 1
 ) -> float:
+    """When that broker told so of every partition.
+
+    One topic is asked for until it is so, then the next: to ask for all of them again and again
+    would be most of what the brokers do meanwhile.
+    """
     names = _topics(bench)
-    while True:
+    while names:
         with contextlib.suppress(KafkaError, OSError):
             async with _client(f"127.0.0.1:{system.ports[broker - 1]}") as client:
-                while True:
-                    topics = (await client.metadata(names)).topics
-                    partitions = [p for name in names for p in topics[name].partitions.values()]
-                    if len(partitions) >= bench.scale.controller_partitions and all(
-                        p.leader in leaders and len(p.isr) >= in_sync for p in partitions
+                while names:
+                    topic = (await client.metadata(names[-1:])).topics[names[-1]]
+                    if len(topic.partitions) >= _partitions_per_topic(bench) and all(
+                        p.leader in leaders and len(p.isr) >= in_sync
+                        for p in topic.partitions.values()
                     ):
-                        return time.monotonic()
-                    await asyncio.sleep(POLL_SECONDS)
+                        names.pop()
+                    else:
+                        await asyncio.sleep(POLL_SECONDS)
         await asyncio.sleep(POLL_SECONDS)
+    return time.monotonic()
 
 
 async def _until_settled(system: System, bench: Bench) -> None:
