@@ -117,6 +117,9 @@ class Nemesis:
         def next_one() -> None:
             if waiting and self._world.is_healed:
                 return
+            if self._is_fragile():
+                later(next_one)
+                return
             while waiting:
                 each = waiting.pop()
                 if self._may_shut_down(each):
@@ -126,7 +129,10 @@ class Nemesis:
         def back(each: SimBroker) -> None:
             if not each.is_alive:
                 each.start()
-            asyncio.get_running_loop().call_later(self._random.uniform(0.1, 1.5), next_one)
+            later(next_one)
+
+        def later(act: Callable[[], None]) -> None:
+            asyncio.get_running_loop().call_later(self._random.uniform(0.1, 1.5), act)
 
         next_one()
         return True
