@@ -106,9 +106,10 @@ async def look_back(
 async def find_divergence(
     context: LinkContext, error: TruncatedError, target: TopicPartition, offset_map: OffsetMap
 ) -> int:
-    """The first source offset whose record is not the one that was copied from there.
+    """The source offset behind the last record that is known to be the one that was copied.
 
-    Raises KafkaError.
+    Nothing of the former log was copied from between it and the first record that differs, but the
+    source may have something there now. Raises KafkaError.
     """
     source = TopicPartition(error.flow.source_topic, error.flow.partition)
     first, end = await read_bounds(context.source, source)
@@ -118,30 +119,31 @@ async def find_divergence(
     high = max(low, min(end, offset_map.source_next))
     while low < high:
         middle = (low + high) // 2
-        differs_at, compared_to = await _compare(context, source, target, offset_map, middle, high)
-        if differs_at is None:
-            low = compared_to
+        same_at = await _find_same(context, source, target, offset_map, middle, high)
+        if same_at is None:
+            high = middle
         else:
-            # What was looked at before it and could not be compared shows no difference.
-            high = middle if differs_at > middle else differs_at
+            low = same_at + 1
     return low
 
 
-async def _compare(
+async def _find_same(
     context: LinkContext,
     source: TopicPartition,
     target: TopicPartition,
     offset_map: OffsetMap,
     start: int,
     end: int,
-) -> tuple[int | None, int]:
-    """(where the first record in [start, end) that both sides have differs, None if it does not;
-    the offset up to which nothing differs)."""
+) -> int | None:
+    """The offset of the first record in [start, end) that both sides have, if it is the same.
+
+    None where it is not, and where there is none to compare: then the logs may part before it.
+    """
     position = start
     for _ in range(NEIGHBOURS_MAX):
         place = offset_map.next_mapped(position)
         if place is None or place[0] >= end:
-            return None, end
+            return None
         copied_from, copied_to = place
         original = await _record(
             context.source,
@@ -155,9 +157,9 @@ async def _compare(
         )
         differs = original.differs_from(copy)
         if differs is not None:
-            return (copied_from, 0) if differs else (None, copied_from + 1)
+            return None if differs else copied_from
         position = copied_from + 1
-    return None, position
+    return None
 
 
 async def _record(

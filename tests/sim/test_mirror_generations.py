@@ -98,7 +98,8 @@ def test_a_source_cut_back_is_copied_anew_from_where_it_differs(seed: int) -> No
         (gap,) = world.gaps(world.partitions[0])
         assert gap.reason == Trouble.TRUNCATED
         assert gap.source_from <= before[-1].offset
-        assert gap.source_from >= min(end, before[-8].offset)
+        again = [record.offset for record in before if record.offset >= gap.source_from]
+        assert min(again) >= min(end, before[-8].offset), "what is still there is not copied anew"
         _check_generations(world, before)
         await worker.stop()
 
@@ -113,7 +114,7 @@ async def _until_gap(world: MirrorWorld, worker: SimWorker) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(12), 80])
 def test_a_source_that_was_written_over_while_nobody_looked_is_noticed(seed: int) -> None:
     """After a restart there is no epoch to ask with; the last record that was copied tells."""
 
