@@ -1,7 +1,6 @@
 """A real Apache Kafka that asks who comes: SASL over TLS on one port, ACLs on what may be done.
 
 Its second port is plain text, where everybody is `User:ANONYMOUS`, a super user: for the tests.
-The certificate is made with the JDK's keytool.
 """
 
 from __future__ import annotations
@@ -9,14 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-
-import pytest
 
 from local_cluster.client.acls import (
     Acl,
@@ -31,9 +26,9 @@ from local_cluster.client.scram import HASHES, salted_password
 from local_cluster.client.security import ClientSecurity, Secret
 from local_cluster.wire.api import ApiKey
 from tests.kafka_from_maven import KafkaProcess
+from tests.keystore import make_keystore
 from tests.quiet_ports import quiet_ports
 
-STORE_PASSWORD: Final = "of-the-store"
 PASSWORD: Final = "of-the-user, with=signs"
 ITERATIONS: Final = 4096
 _SCRAM_NUMBERS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
@@ -105,10 +100,8 @@ class SecureKafka:
 @contextlib.asynccontextmanager
 async def running_secure_kafka(directory: Path) -> AsyncIterator[SecureKafka]:
     """A Kafka on free ports, killed at the end; skips the test where it cannot be had."""
-    if shutil.which("keytool") is None:
-        pytest.skip("no keytool on this machine")
     directory.mkdir(parents=True, exist_ok=True)
-    ca_file = await asyncio.to_thread(_make_certificate, directory)
+    keystore = await asyncio.to_thread(make_keystore, directory)
     password_file = directory / "password"
     password_file.write_text(PASSWORD + "\n")
     port, controller_port, secure_port = quiet_ports(3)
@@ -125,30 +118,13 @@ async def running_secure_kafka(directory: Path) -> AsyncIterator[SecureKafka]:
         "listener.name.secure.plain.sasl.jaas.config": plain,
         "listener.name.secure.scram-sha-256.sasl.jaas.config": scram,
         "listener.name.secure.scram-sha-512.sasl.jaas.config": scram,
-        "ssl.keystore.location": str(directory / "store.p12"),
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.password": STORE_PASSWORD,
+        **keystore.broker_config,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
     kafka = KafkaProcess(directory, port, controller_port, config)
     try:
         await kafka.start()
-        yield SecureKafka(kafka, secure_port, ca_file, password_file)
+        yield SecureKafka(kafka, secure_port, keystore.ca_file, password_file)
     finally:
         await kafka.kill()
-
-
-def _make_certificate(directory: Path) -> Path:
-    """A key for 127.0.0.1 in store.p12, and its certificate as PEM; the path of that."""
-    store = ["-keystore", str(directory / "store.p12"), "-storetype", "PKCS12"]
-    store += ["-storepass", STORE_PASSWORD, "-alias", "broker"]
-    pem = directory / "ca.pem"
-    for command in (
-        ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=broker",
-         "-ext", "SAN=IP:127.0.0.1", "-validity", "30", *store],
-        ["-exportcert", "-rfc", "-file", str(pem), *store],
-    ):  # fmt: skip
-        made = subprocess.run(["keytool", *command], capture_output=True, text=True, check=False)
-        assert made.returncode == 0, made.stdout + made.stderr
-    return pem

@@ -1,11 +1,12 @@
 """Our mirror and MirrorMaker 2 side by side, between the same two Apache Kafka brokers.
 
-    python -m tests.bench.bench_mirror [--quick] [--rows start,near,far,idle,discovery]
+    python -m tests.bench.bench_mirror [--quick] [--rows start,near,far,tls,idle,discovery]
         [--repeats N] [--json FILE] [--add FILE]
 
 MirrorMaker 2 as it comes and tuned, then ours, then ours between our own brokers. Prints Markdown.
 `--add` takes the rows that this run does not measure from the JSON of an earlier one, so that the
-table can be made in pieces.
+table can be made in pieces. Rows with TLS are only asked for by parts that begin with `tls`:
+`--rows near` has none of them, `--rows tls-near-256k,tls-far-16k` two.
 """
 
 from __future__ import annotations
@@ -29,12 +30,20 @@ from tests.bench.mirror_model import (
     MIRROR_FIGURES,
     OURS_ON_OURS,
     QUICK,
+    SIDES,
     MirrorRow,
     MirrorSample,
     MirrorScale,
     MirrorSide,
 )
-from tests.bench.mirror_pairs import ROUND_TRIP_MS, Distance, Pair, kafka_pair, our_pair
+from tests.bench.mirror_pairs import (
+    PLAIN_WAYS,
+    ROUND_TRIP_MS,
+    TLS_WAYS,
+    Pair,
+    kafka_pair,
+    our_pair,
+)
 from tests.bench.mirror_report import MirrorReport
 from tests.bench.mirrors import MM2_JAVA_OPTIONS, MM2_SETTINGS, MM2_TUNING
 from tests.bench.model import Figures
@@ -49,19 +58,25 @@ def works() -> list[tuple[MirrorRow, Measured]]:
     """The rows in the order of the table, and how each is measured; the idle one leaves most
     behind on the brokers and is the last."""
     found: list[tuple[MirrorRow, Measured]] = [(rows_mirror.START, rows_mirror.start)]
-    distances: tuple[Distance, ...] = ("near", "far")
-    for distance in distances:
+    for way in (*PLAIN_WAYS, *TLS_WAYS):
         for kind in BATCH_KINDS:
             found.append(
                 (
-                    rows_mirror.catch_up_row(distance, kind),
-                    partial(rows_mirror.catch_up, distance=distance, kind=kind),
+                    rows_mirror.catch_up_row(way, kind),
+                    partial(rows_mirror.catch_up, way=way, kind=kind),
                 )
             )
-        found.append((latency_row(distance), partial(latency, distance=distance)))
+        found.append((latency_row(way), partial(latency, way=way)))
     found.append((rows_mirror.DISCOVERY, rows_mirror.discovery))
     found.append((rows_mirror.IDLE, rows_mirror.idle))
     return found
+
+
+def is_asked(name: str, parts: Sequence[str]) -> bool:
+    """Whether a row is to be measured; with TLS only by a part that says so."""
+    return not parts or any(
+        part in name and (part.startswith("tls") or not name.startswith("tls")) for part in parts
+    )
 
 
 async def measure(
@@ -69,25 +84,28 @@ async def measure(
 ) -> MirrorReport:
     """Start the brokers and measure row after row, one side after the other."""
     say = progress()
-    chosen = [work for work in works() if not parts or any(part in work[0].name for part in parts)]
+    chosen = [work for work in works() if is_asked(work[0].name, parts)]
     described = machine.describe(directory)
     samples: list[MirrorSample] = []
     async with AsyncExitStack() as stack:
-        zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
         kafka = await stack.enter_async_context(kafka_pair(directory / "kafka"))
-        ours = await stack.enter_async_context(our_pair(directory / "ours", zookeeper))
+        pairs = dict.fromkeys(SIDES, kafka)
+        if any(OURS_ON_OURS in row.sides for row, _ in chosen):
+            zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
+            pairs[OURS_ON_OURS] = await stack.enter_async_context(
+                our_pair(directory / "ours", zookeeper)
+            )
         for number, (row, work) in enumerate(chosen, 1):
             for repeat in range(scale.repeats):
                 for side in row.sides:
-                    pair = ours if side == OURS_ON_OURS else kafka
-                    figures = await work(pair, side, scale)
+                    figures = await work(pairs[side], side, scale)
                     samples.append(MirrorSample(row.name, side, figures))
                     told = ", ".join(
                         f"{MIRROR_FIGURES[name].title} {value:,.{MIRROR_FIGURES[name].digits}f}"
                         for name, value in figures.items()
                     )
                     say(f"{number}/{len(chosen)} {row.name} #{repeat + 1} {side}: {told}")
-                    shutil.rmtree(pair.directory, ignore_errors=True)
+                    shutil.rmtree(pairs[side].directory, ignore_errors=True)
     return MirrorReport([command], described, _settings(scale), samples)
 
 
@@ -103,7 +121,9 @@ def _settings(scale: MirrorScale) -> dict[str, str]:
         "MM2 tuned": listed(MM2_TUNING),
         "ours": "one worker, defaults, group offsets synced",
         "records": "JSON of about 450 bytes, lz4, 4 partitions",
-        "far": f"{ROUND_TRIP_MS} ms round trip to the source by a delaying proxy; plain text",
+        "far": f"{ROUND_TRIP_MS} ms round trip to the source by a delaying proxy",
+        "TLS": "to source and target, P-256 certificate, version and cipher as both ends agree; "
+        "our own brokers have none; rows that do not name it are in plain text",
         "rates": f"count after {scale.warm_up_share:.0%} of the topic or "
         f"{scale.warm_up_seconds:g} s, for at most {scale.measure_seconds_max:g} s",
         "latency": f"after {scale.latency_warm_up_seconds:g} s, over {scale.latency_seconds:g} s",

@@ -53,7 +53,12 @@ class MirrorRow:
     name: str
     title: str
     wanted: Mapping[str, Sequence[Wanted]] = field(default_factory=dict)
-    sides: tuple[MirrorSide, ...] = SIDES
+    left_out: Mapping[MirrorSide, str] = field(default_factory=dict)
+    """The sides that are not measured, and what the table says instead."""
+
+    @property
+    def sides(self) -> tuple[MirrorSide, ...]:
+        return tuple(side for side in SIDES if side not in self.left_out)
 
 
 @dataclass(frozen=True, slots=True)

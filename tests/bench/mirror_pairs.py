@@ -1,4 +1,4 @@
-"""A source and a target for mirrors, and the proxy that makes the source far."""
+"""A source and a target for mirrors, the ways between them, and the proxies of the far ones."""
 
 from __future__ import annotations
 
@@ -16,19 +16,29 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.errors import KafkaError
 from tests.bench.mirror_load import PARTITIONS, FilledTopic, fill
-from tests.bench.mirror_model import Batches, MirrorScale
-from tests.bench.mirrors import Route
+from tests.bench.mirror_model import OURS_ON_OURS, Batches, MirrorScale, MirrorSide
+from tests.bench.mirrors import Ends, Route
 from tests.bench.starting import (
-    FarListener,
+    ExtraListener,
+    ListenerProtocol,
     RunningZooKeeper,
     running_kafka,
     running_ours,
 )
 from tests.bench.systems import System
+from tests.keystore import make_keystore
 from tests.quiet_ports import quiet_ports
 
 ROUND_TRIP_MS: Final = 50
-Distance = Literal["near", "far"]
+Way = Literal["near", "far", "tls-near", "tls-far"]
+PLAIN_WAYS: Final[tuple[Way, ...]] = ("near", "far")
+TLS_WAYS: Final[tuple[Way, ...]] = ("tls-near", "tls-far")
+WAY_TITLES: Final[Mapping[Way, str]] = {
+    "near": "near",
+    "far": "far",
+    "tls-near": "TLS, near",
+    "tls-far": "TLS, far",
+}
 TOPICS_PER_CREATION: Final = 10
 _LATEST: Final = -1
 
@@ -39,16 +49,16 @@ class Pair:
 
     source: System
     target: System
-    far_bootstrap: str
-    """The source behind the proxy; what it advertises there leads through the proxy too."""
+    ways: Mapping[Way, Ends]
+    """How a mirror may reach both; a far source is behind a proxy, and what it advertises there
+    leads through the proxy too."""
     directory: Path
     filled: dict[Batches, FilledTopic] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    def route(self, topics: str, distance: Distance = "near") -> Route:
+    def route(self, topics: str, way: Way = "near") -> Route:
         """A route with an alias that was not used before."""
-        source = self.source.bootstrap if distance == "near" else self.far_bootstrap
-        return Route(f"s{next(self._numbers)}", topics, source, self.target.bootstrap)
+        return Route(f"s{next(self._numbers)}", topics, self.ways[way])
 
     def new_topic(self, name: str) -> str:
         return f"{name}-{next(self._numbers)}"
@@ -71,6 +81,11 @@ class Pair:
                 await client.delete_topics(
                     names[start : start + TOPICS_PER_CREATION], timeout_ms=120_000
                 )
+
+
+def left_out_of(way: Way) -> dict[MirrorSide, str]:
+    """Which sides cannot go this way, and why."""
+    return {OURS_ON_OURS: "no TLS there"} if way in TLS_WAYS else {}
 
 
 async def records_of(client: KafkaClient, topic: str, partitions: int = PARTITIONS) -> int:
@@ -99,45 +114,69 @@ async def create_topics(bootstrap: str, names: list[str], partitions: int) -> No
 async def kafka_pair(
     directory: Path, config: Mapping[str, str] | None = None
 ) -> AsyncIterator[Pair]:
-    """Two Apache Kafka brokers, each a cluster."""
+    """Two Apache Kafka brokers, each a cluster, with every way between them."""
+    directory.mkdir(parents=True)
+    keystore = await asyncio.to_thread(make_keystore, directory)
+    given = {**(config or {}), **keystore.broker_config}
+    far, far_tls = _proxied("FAR"), _proxied("FARTLS", "SSL")
+    source_tls, target_tls = _direct("TLS", "SSL"), _direct("TLS", "SSL")
     async with AsyncExitStack() as stack:
-        far = _far()
         source, _ = await stack.enter_async_context(
-            running_kafka(directory / "source", config=config, far=far)
+            running_kafka(directory / "source", config=given, extra=(far, source_tls, far_tls))
         )
         target, _ = await stack.enter_async_context(
-            running_kafka(directory / "target", config=config)
+            running_kafka(directory / "target", config=given, extra=(target_tls,))
         )
-        await stack.enter_async_context(_running_proxy(far))
-        yield Pair(source, target, f"127.0.0.1:{far.advertised_port}", directory / "mirrors")
+        for listener in (far, far_tls):
+            await stack.enter_async_context(_running_proxy(listener))
+        ways: dict[Way, Ends] = {
+            "near": Ends(source.bootstrap, target.bootstrap),
+            "far": Ends(_bootstrap(far), target.bootstrap),
+            "tls-near": Ends(_bootstrap(source_tls), _bootstrap(target_tls), keystore.ca_file),
+            "tls-far": Ends(_bootstrap(far_tls), _bootstrap(target_tls), keystore.ca_file),
+        }
+        yield Pair(source, target, ways, directory / "mirrors")
 
 
 @asynccontextmanager
 async def our_pair(directory: Path, zookeeper: RunningZooKeeper) -> AsyncIterator[Pair]:
-    """Two of our brokers, each a cluster, with Kafka's own promise of durability."""
+    """Two of our brokers, each a cluster, with Kafka's own promise of durability; no TLS."""
     async with AsyncExitStack() as stack:
-        far = _far()
+        far = _proxied("FAR")
         source, _ = await stack.enter_async_context(
-            running_ours(directory / "source", zookeeper, flush="page_cache", far=far)
+            running_ours(directory / "source", zookeeper, flush="page_cache", extra=(far,))
         )
         target, _ = await stack.enter_async_context(
             running_ours(directory / "target", zookeeper, flush="page_cache")
         )
         await stack.enter_async_context(_running_proxy(far))
-        yield Pair(source, target, f"127.0.0.1:{far.advertised_port}", directory / "mirrors")
+        ways: dict[Way, Ends] = {
+            "near": Ends(source.bootstrap, target.bootstrap),
+            "far": Ends(_bootstrap(far), target.bootstrap),
+        }
+        yield Pair(source, target, ways, directory / "mirrors")
 
 
-def _far() -> FarListener:
+def _direct(name: str, protocol: ListenerProtocol = "PLAINTEXT") -> ExtraListener:
+    (port,) = quiet_ports(1)
+    return ExtraListener(name=name, port=port, advertised_port=port, protocol=protocol)
+
+
+def _proxied(name: str, protocol: ListenerProtocol = "PLAINTEXT") -> ExtraListener:
     port, proxy_port = quiet_ports(2)
-    return FarListener(port, proxy_port)
+    return ExtraListener(name=name, port=port, advertised_port=proxy_port, protocol=protocol)
+
+
+def _bootstrap(listener: ExtraListener) -> str:
+    return f"127.0.0.1:{listener.advertised_port}"
 
 
 @asynccontextmanager
-async def _running_proxy(far: FarListener) -> AsyncIterator[None]:
+async def _running_proxy(before: ExtraListener) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.bench.delaying_proxy"),
-        *(str(far.advertised_port), str(far.port), str(ROUND_TRIP_MS / 2)),
+        *(str(before.advertised_port), str(before.port), str(ROUND_TRIP_MS / 2)),
         stdout=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parent.parent.parent,
     )

@@ -82,7 +82,10 @@ class MirrorReport:
                 if not values:
                     continue
                 medians = {side: median(each) for side, each in values.items()}
-                shown = {side: f"{value:,.{figure.digits}f}" for side, value in medians.items()}
+                shown = {
+                    **row.left_out,
+                    **{side: f"{value:,.{figure.digits}f}" for side, value in medians.items()},
+                }
                 ratio = ""
                 if medians.get(MM2_TUNED) and OURS in medians:
                     ratio = f"{medians[OURS] / medians[MM2_TUNED]:.3f}"

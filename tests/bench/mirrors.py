@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
 from tests.bench.mirror_model import MM2, MM2_TUNED, MirrorSide
 from tests.bench.processes import cpu_seconds, memory_bytes
@@ -48,6 +49,16 @@ MM2_TUNING: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Where a mirror finds its source and its target."""
+
+    source_bootstrap: str
+    target_bootstrap: str
+    ca_file: Path | None = None
+    """Both are reached by TLS where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """What one mirror copies; the alias is new for each run, so that none goes on where another
     stopped."""
@@ -55,8 +66,7 @@ class Route:
     alias: str
     topics: str
     """A regular expression."""
-    source_bootstrap: str
-    target_bootstrap: str
+    ends: Ends
 
     @property
     def target_alias(self) -> str:
@@ -117,8 +127,8 @@ def mm2_properties(side: MirrorSide, route: Route) -> dict[str, str]:
     properties = {
         **MM2_SETTINGS,
         "clusters": f"{source}, {target}",
-        f"{source}.bootstrap.servers": route.source_bootstrap,
-        f"{target}.bootstrap.servers": route.target_bootstrap,
+        f"{source}.bootstrap.servers": route.ends.source_bootstrap,
+        f"{target}.bootstrap.servers": route.ends.target_bootstrap,
         f"{source}->{target}.enabled": "true",
         f"{source}->{target}.topics": route.topics,
         f"{target}->{source}.enabled": "false",
@@ -127,6 +137,11 @@ def mm2_properties(side: MirrorSide, route: Route) -> dict[str, str]:
         for name, value in MM2_TUNING.items():
             prefix = {"producer": f"{target}.", "consumer": f"{source}."}
             properties[prefix.get(name.partition(".")[0], "") + name] = value
+    if route.ends.ca_file is not None:
+        for alias in (source, target):
+            properties[f"{alias}.security.protocol"] = "SSL"
+            properties[f"{alias}.ssl.truststore.type"] = "PEM"
+            properties[f"{alias}.ssl.truststore.location"] = str(route.ends.ca_file)
     return properties
 
 
@@ -138,15 +153,20 @@ def _mm2(side: MirrorSide, route: Route, home: Path) -> list[str]:
 
 
 def _ours(route: Route, home: Path) -> list[str]:
+    security = PLAINTEXT
+    if route.ends.ca_file is not None:
+        security = ClientSecurity(protocol="SSL", ca_file=str(route.ends.ca_file))
     settings = MirrorSettings(
         worker_id="bench",
         target_alias=route.target_alias,
-        target_bootstrap=route.target_bootstrap,
+        target_bootstrap=route.ends.target_bootstrap,
+        target_security=security,
         links=(
             LinkSettings(
                 name=f"{route.alias}-{route.target_alias}",
                 source_alias=route.alias,
-                source_bootstrap=route.source_bootstrap,
+                source_bootstrap=route.ends.source_bootstrap,
+                source_security=security,
                 topics=(route.topics,),
                 sync_group_offsets=True,
             ),

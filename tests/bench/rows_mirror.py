@@ -17,15 +17,20 @@ from tests.bench.mirror_model import (
     FIRST_RECORD_SECONDS,
     MM2,
     MM2_TUNED,
-    OURS,
-    OURS_ON_OURS,
     RECORDS_PER_SECOND,
     Batches,
     MirrorRow,
     MirrorScale,
     MirrorSide,
 )
-from tests.bench.mirror_pairs import Distance, Pair, create_topics, records_of
+from tests.bench.mirror_pairs import (
+    WAY_TITLES,
+    Pair,
+    Way,
+    create_topics,
+    left_out_of,
+    records_of,
+)
 from tests.bench.mirrors import Route, RunningMirror, running_mirror
 from tests.bench.model import (
     CPU_CORE,
@@ -42,6 +47,7 @@ FIRST_RECORD_SECONDS_MAX: Final = 180.0
 SETTLED_SECONDS_MAX: Final = 600.0
 SETTLED_POLL_SECONDS: Final = 1.0
 MEMORY_MB_MAX: Final = 200
+_EVERY_600_S: Final = "every 600 s"
 
 START: Final = MirrorRow(
     name="start",
@@ -52,13 +58,13 @@ DISCOVERY: Final = MirrorRow(
     name="discovery",
     title="A new topic with a record, until the record is on the target",
     wanted={FIRST_RECORD_SECONDS: [Wanted(3.0, "absolute")]},
-    sides=(OURS, OURS_ON_OURS),
+    left_out={MM2: _EVERY_600_S, MM2_TUNED: _EVERY_600_S},
 )
 IDLE: Final = MirrorRow(
     name="idle",
     title="Idle, 10,000 partitions",
     wanted={CPU_CORE: [Wanted(5.0, "absolute")], MEMORY_MB: [Wanted(400, "absolute")]},
-    sides=(MM2_TUNED, OURS, OURS_ON_OURS),
+    left_out={MM2: ""},
 )
 _CPU_RATIO_MAX: Final[dict[Batches, float]] = {"256k": 0.125, "16k": 0.2}
 _TITLES: Final[dict[Batches, str]] = {
@@ -68,18 +74,19 @@ _TITLES: Final[dict[Batches, str]] = {
 }
 
 
-def catch_up_row(distance: Distance, kind: Batches) -> MirrorRow:
-    """The row of one distance and size of batches."""
+def catch_up_row(way: Way, kind: Batches) -> MirrorRow:
+    """The row of one way and size of batches."""
     cpu = _CPU_RATIO_MAX.get(kind)
     rate = 3.0 if kind == "256k" else 1.0
     return MirrorRow(
-        name=f"{distance}-{kind}",
-        title=f"Catch up, {_TITLES[kind]}, {distance}",
+        name=f"{way}-{kind}",
+        title=f"Catch up, {_TITLES[kind]}, {WAY_TITLES[way]}",
         wanted={
             MB_PER_SECOND: [Wanted(rate)],
             CPU_PER_GB: [Wanted(cpu)] if cpu is not None else [],
             MEMORY_MB: [Wanted(MEMORY_MB_MAX, "absolute")],
         },
+        left_out=left_out_of(way),
     )
 
 
@@ -96,7 +103,7 @@ async def start(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
 
 
 async def catch_up(
-    pair: Pair, side: MirrorSide, scale: MirrorScale, distance: Distance, kind: Batches
+    pair: Pair, side: MirrorSide, scale: MirrorScale, way: Way, kind: Batches
 ) -> Figures:
     """Rate and cost of copying a topic that is full when the mirror starts.
 
@@ -105,7 +112,7 @@ async def catch_up(
     copied before anybody looked counts from the start of the process.
     """
     topic = await pair.filled_topic(kind, scale)
-    route = pair.route(topic.name, distance)
+    route = pair.route(topic.name, way)
     copy = route.copy_of(topic.name)
     record_bytes = topic.size_bytes / topic.records
     async with KafkaClient(pair.target.bootstrap, client_id="bench") as client:

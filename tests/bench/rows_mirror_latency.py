@@ -19,7 +19,7 @@ from tests.bench.mirror_model import (
     MirrorScale,
     MirrorSide,
 )
-from tests.bench.mirror_pairs import Distance, Pair, records_of
+from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, left_out_of, records_of
 from tests.bench.mirrors import running_mirror
 from tests.bench.model import CPU_CORE, Figures, Wanted
 from tests.bench.raw_client import connected
@@ -30,21 +30,22 @@ PROCESS_START_SECONDS: Final = 1.0
 LATENCY_RATIO_MAX: Final = 0.25
 
 
-def latency_row(distance: Distance) -> MirrorRow:
+def latency_row(way: Way) -> MirrorRow:
     return MirrorRow(
-        name=f"{distance}-latency",
-        title=f"2,000 records/s: through the mirror minus direct, {distance}",
+        name=f"{way}-latency",
+        title=f"2,000 records/s: through the mirror minus direct, {WAY_TITLES[way]}",
         wanted={
             ADDED_P50_MS: [Wanted(LATENCY_RATIO_MAX)],
             ADDED_P99_MS: [Wanted(LATENCY_RATIO_MAX)],
         },
+        left_out=left_out_of(way),
     )
 
 
-async def latency(pair: Pair, side: MirrorSide, scale: MirrorScale, distance: Distance) -> Figures:
+async def latency(pair: Pair, side: MirrorSide, scale: MirrorScale, way: Way) -> Figures:
     """Percentiles at the target minus those at the source, of the same records."""
     topic = pair.new_topic("latency")
-    route = pair.route(topic, distance)
+    route = pair.route(topic, way)
     copy = route.copy_of(topic)
     await pair.source.create_topic(topic, PARTITIONS)
     first, _ = make_batches("single")[0]

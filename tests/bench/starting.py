@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
 from tests.bench.model import KAFKA, OURS, OURS_FSYNC
@@ -21,6 +21,7 @@ from topology.zookeeper import EmbeddedZooKeeper
 
 SESSION_TIMEOUT_MS: Final = 9_000
 """Of our brokers with ZooKeeper; the default of Kafka's broker.session.timeout.ms."""
+ListenerProtocol = Literal["PLAINTEXT", "SSL"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,15 @@ class RunningZooKeeper:
     pid: int
 
 
-@dataclass(frozen=True)
-class FarListener:
-    """A second listener of a broker, which clients are told to reach at another port: a proxy's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraListener:
+    """A further listener of a broker."""
 
+    name: str
     port: int
     advertised_port: int
+    """Where clients are told to reach it: another port where a proxy stands before it."""
+    protocol: ListenerProtocol = "PLAINTEXT"
 
 
 @asynccontextmanager
@@ -65,27 +69,29 @@ async def running_ours(
     flush: FlushMode,
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
-    far: FarListener | None = None,
+    extra: Sequence[ExtraListener] = (),
 ) -> AsyncIterator[tuple[System, float]]:
     """Our brokers, and how many seconds they took until the last one was ready.
 
-    `far` is for one broker.
+    `extra` listeners are for one broker; they are plain text.
     """
     chroot = f"{zookeeper.connect}/bench{uuid.uuid4().hex[:8]}"
     processes = []
     for broker_id, port in enumerate(quiet_ports(brokers), 1):
         home = directory / f"broker-{broker_id}"
         home.mkdir(parents=True)
-        listeners = [Listener(name="PLAINTEXT", host="127.0.0.1", port=port)]
-        if far is not None:
-            listeners.append(
+        listeners = [
+            Listener(name="PLAINTEXT", host="127.0.0.1", port=port),
+            *(
                 Listener(
-                    name="FAR",
+                    name=each.name,
                     host="127.0.0.1",
-                    port=far.port,
-                    advertised_port=far.advertised_port,
+                    port=each.port,
+                    advertised_port=each.advertised_port,
                 )
-            )
+                for each in extra
+            ),
+        ]
         settings = BrokerSettings(
             cluster="bench",
             broker_id=broker_id,
@@ -127,11 +133,11 @@ async def running_kafka(
     *,
     brokers: int = 1,
     config: Mapping[str, str] | None = None,
-    far: FarListener | None = None,
+    extra: Sequence[ExtraListener] = (),
 ) -> AsyncIterator[tuple[System, float]]:
     """Kafka's brokers (KRaft, broker and controller in one), and their seconds until ready.
 
-    `far` is for one broker.
+    `extra` listeners are for one broker; those with TLS need a keystore in `config`.
     """
     ports, controller_ports = quiet_ports(brokers), quiet_ports(brokers)
     voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(controller_ports, 1))
@@ -144,7 +150,7 @@ async def running_kafka(
             **SETTINGS,
             "controller.quorum.voters": voters,
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-            **({} if far is None else _far_listener(far, port, controller_port)),
+            **_kafka_listeners(port, controller_port, extra),
             **(config or {}),
         }
         processes.append(
@@ -167,13 +173,19 @@ async def running_kafka(
             await process.kill()
 
 
-def _far_listener(far: FarListener, port: int, controller_port: int) -> dict[str, str]:
-    """Kafka's settings for its usual listeners and a far one."""
+def _kafka_listeners(
+    port: int, controller_port: int, extra: Sequence[ExtraListener]
+) -> dict[str, str]:
+    """Kafka's settings for its usual listeners and further ones."""
+    plain = f"PLAINTEXT://127.0.0.1:{port}"
+    listeners = [f"{each.name}://127.0.0.1:{each.port}" for each in extra]
+    advertised = [f"{each.name}://127.0.0.1:{each.advertised_port}" for each in extra]
+    protocols = [f"{each.name}:{each.protocol}" for each in extra]
     return {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},"
-        f"FAR://127.0.0.1:{far.port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},"
-        f"FAR://127.0.0.1:{far.advertised_port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:PLAINTEXT",
+        "listeners": ",".join([plain, f"CONTROLLER://127.0.0.1:{controller_port}", *listeners]),
+        "advertised.listeners": ",".join([plain, *advertised]),
+        "listener.security.protocol.map": ",".join(
+            ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *protocols]
+        ),
         "inter.broker.listener.name": "PLAINTEXT",
     }

@@ -46,7 +46,7 @@ def test_the_bench_of_the_mirror_measures_every_side(tmp_path: Path) -> None:
     found = tmp_path / "mirror.json"
     command = [sys.executable, "-m", "tests.bench.bench_mirror", "--quick", "--rows"]
     done = subprocess.run(
-        [*command, "start,near-single,discovery", "--json", str(found)],
+        [*command, "start,near-single,tls-far-16k,discovery", "--json", str(found)],
         capture_output=True,
         text=True,
         timeout=800,
@@ -57,4 +57,5 @@ def test_the_bench_of_the_mirror_measures_every_side(tmp_path: Path) -> None:
     measured = {(sample["row"], sample["side"]) for sample in samples}
     for side in ("mm2", "mm2 tuned", "ours", "ours on ours"):
         assert {("start", side), ("near-single", side)} <= measured
+        assert (("tls-far-16k", side) in measured) == (side != "ours on ours")
     assert all(value > 0 for sample in samples for value in sample["figures"].values())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.bench.bench_mirror import works
+from tests.bench.bench_mirror import is_asked, works
 from tests.bench.delaying_proxy import Accepting
 from tests.bench.mirror_load import make_batches
 from tests.bench.mirror_model import (
@@ -18,10 +20,10 @@ from tests.bench.mirror_model import (
     MirrorSide,
 )
 from tests.bench.mirror_report import MirrorReport, verdict
-from tests.bench.mirrors import MM2_TUNING, Route, mm2_properties
+from tests.bench.mirrors import MM2_TUNING, Ends, Route, mm2_properties
 from tests.bench.model import MB_PER_SECOND, Wanted
 
-ROUTE = Route("s1", "t", "near:1", "near:2")
+ROUTE = Route("s1", "t", Ends("near:1", "near:2"))
 
 
 def report(*samples: tuple[str, MirrorSide, float], command: str = "bench") -> MirrorReport:
@@ -81,6 +83,41 @@ def test_mirror_maker_2_is_tuned_only_where_it_says_so() -> None:
         "s1t.producer.batch.size": "262144",
         "s1.consumer.max.poll.records": "5000",
     }
+
+
+def test_mirror_maker_2_is_told_of_tls_on_both_sides() -> None:
+    plain = mm2_properties(MM2, ROUTE)
+    secured = mm2_properties(MM2, replace(ROUTE, ends=replace(ROUTE.ends, ca_file=Path("ca.pem"))))
+    assert {name: secured[name] for name in secured.keys() - plain.keys()} == {
+        f"{alias}.{name}": value
+        for alias in ("s1", "s1t")
+        for name, value in (
+            ("security.protocol", "SSL"),
+            ("ssl.truststore.type", "PEM"),
+            ("ssl.truststore.location", "ca.pem"),
+        )
+    }
+
+
+def test_rows_with_tls_are_only_measured_where_tls_is_asked_for() -> None:
+    names = [row.name for row, _ in works()]
+
+    def asked(*parts: str) -> list[str]:
+        return [name for name in names if is_asked(name, parts)]
+
+    kinds = ("256k", "16k", "single", "latency")
+    assert asked() == names
+    assert asked("near") == [f"near-{kind}" for kind in kinds]
+    assert asked("tls") == [f"tls-{far}-{kind}" for far in ("near", "far") for kind in kinds]
+    assert asked("start", "tls-far-16k") == ["start", "tls-far-16k"]
+
+
+def test_the_table_says_why_our_own_brokers_are_not_measured_with_tls() -> None:
+    sample = MirrorSample("tls-near-16k", OURS, {MB_PER_SECOND: 70.0})
+    table = MirrorReport(["bench"], {}, {}, [sample]).markdown([row for row, _ in works()])
+    (line,) = [line for line in table.splitlines() if line.startswith("| Catch up")]
+    assert line.startswith("| Catch up, 16 KiB batches, TLS, near |")
+    assert line.endswith("| no TLS there |")
 
 
 def test_batches_are_of_the_sizes_they_are_named_after() -> None:
