@@ -52,8 +52,8 @@ class LogDirectories:
         )
         """In the order of the settings, those that failed among them."""
         self._failed: dict[LogDirectory, str] = {}
-        self._homes: dict[tuple[str, int], LogDirectory] = {}
-        """Where each partition is, also where that directory failed since."""
+        self._homes: dict[str, dict[int, LogDirectory]] = {}
+        """Where each partition of a topic is, also where that directory failed since."""
         self.has_unread = False
         """Whether a directory could not be read at the start: nobody knows what it holds."""
 
@@ -129,11 +129,15 @@ class LogDirectories:
 
     def of(self, topic: str, partition: int) -> LogDirectory | None:
         """The directory that has a partition, None where none has; it may have failed since."""
-        return self._homes.get((topic, partition))
+        return self._homes.get(topic, {}).get(partition)
+
+    def partitions_of(self, topic: str) -> tuple[int, ...]:
+        """The partitions of a topic that some directory has."""
+        return tuple(self._homes.get(topic, ()))
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition, None if there is none in a live directory."""
-        directory = self._homes.get((topic, partition))
+        directory = self.of(topic, partition)
         if directory is None or directory in self._failed:
             return None
         return directory.get(topic, partition)
@@ -142,29 +146,28 @@ class LogDirectories:
         self, topic: str, topic_id: UUID, partition: int, config: LogConfig
     ) -> PartitionLog:
         """The log of a partition, made if it is nowhere. Raises as LogDirectory.get_or_create."""
-        key = (topic, partition)
-        directory = self._homes.get(key)
+        directory = self.of(topic, partition)
         if directory is not None and directory in self._failed:
             raise KafkaError(ErrorCode.kafka_storage_error, self._failed[directory])
         if directory is None:
             directory = self._choose()
         log = directory.get_or_create(topic, topic_id, partition, config)
-        self._homes[key] = directory
+        self._homes.setdefault(topic, {})[partition] = directory
         return log
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was checkpointed last, 0 if it never was."""
-        directory = self._homes.get((topic, partition))
+        directory = self.of(topic, partition)
         return 0 if directory is None else directory.high_watermark(topic, partition)
 
     def cleaned_offset(self, topic: str, partition: int) -> int:
         """How far the log was compacted, 0 if it never was."""
-        directory = self._homes.get((topic, partition))
+        directory = self.of(topic, partition)
         return 0 if directory is None else directory.cleaned_offset(topic, partition)
 
     def set_cleaned_offset(self, topic: str, partition: int, offset: int) -> None:
         """See LogDirectory.set_cleaned_offset."""
-        directory = self._homes.get((topic, partition))
+        directory = self.of(topic, partition)
         if directory is not None:
             directory.set_cleaned_offset(topic, partition, offset)
 
@@ -182,13 +185,11 @@ class LogDirectories:
         for directory in self.live:
             directory.delete_topic(topic, topic_id)
         kept = False
-        for key, directory in list(self._homes.items()):
-            if key[0] != topic:
-                continue
+        for index, directory in list(self._homes.get(topic, {}).items()):
             if directory in self._failed:
                 kept = True
-            elif directory.get(*key) is None and key not in directory.offline:
-                del self._homes[key]
+            elif directory.get(topic, index) is None and (topic, index) not in directory.offline:
+                self._forget(topic, index)
         return not kept and not self.has_unread
 
     def delete_replica(self, topic: str, partition: int) -> None:
@@ -196,12 +197,27 @@ class LogDirectories:
 
         Raises KafkaError(kafka_storage_error).
         """
-        directory = self._homes.get((topic, partition))
+        directory = self.of(topic, partition)
         if directory is not None and directory not in self._failed:
             directory.delete_replica(topic, partition)
-            del self._homes[topic, partition]
+            self._forget(topic, partition)
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take out one log of a topic that is no more, and keep its files: where they are now.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        path = self._homes[topic][partition].set_aside(topic, partition)
+        self._forget(topic, partition)
+        return path
 
     # -- inside -----------------------------------------------------------------------------
+
+    def _forget(self, topic: str, partition: int) -> None:
+        partitions = self._homes[topic]
+        del partitions[partition]
+        if not partitions:
+            del self._homes[topic]
 
     def _choose(self) -> LogDirectory:
         if not self.live:
@@ -216,10 +232,11 @@ class LogDirectories:
         _log.critical("a log directory is left out until the next start: %s", error)
 
     def _take_in(self, directory: LogDirectory) -> None:
-        for key in [*((log.topic, log.partition) for log in directory), *directory.offline]:
-            other = self._homes.setdefault(key, directory)
+        keys = [*((log.topic, log.partition) for log in directory), *directory.offline]
+        for topic, index in keys:
+            other = self._homes.setdefault(topic, {}).setdefault(index, directory)
             if other is not directory:
-                name = f"{key[0]}-{key[1]}"
+                name = f"{topic}-{index}"
                 raise DirectoryNotOursError(
                     f"{name} is in {other.path} and in {directory.path}: nobody knows which is"
                     " right; move one of them away"

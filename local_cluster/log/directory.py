@@ -4,6 +4,7 @@
     replication-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint
     <topic>-<partition>/  with partition.metadata and the files of its log
     <topic>-<partition>.<topic id>-delete/  on its way out
+    <topic>-<partition>.<topic id>-stray/   of a topic that is no more; left alone
 
 Guarantees: one process at a time (Kafka included); a directory is deleted only after `delete_log`
 renamed it, never because metadata is missing; the clean-shutdown marker is written only if every
@@ -27,7 +28,13 @@ from .disk import PROBE_NAME, DiskState, Probe
 from .files import Files, LogFile
 from .offset_checkpoints import Checkpoint, OffsetCheckpoints
 from .owner import DirectoryOwner
-from .partition_directory import DELETE_SUFFIX, deleted_name, load_topic_id, parse_log_name
+from .partition_directory import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    load_topic_id,
+    name_on_the_way_out,
+    parse_log_name,
+)
 from .partition_log import PartitionLog
 from .tickets import Deletion, DirectoryNotOursError, LogDirectoryError
 
@@ -129,7 +136,8 @@ class LogDirectory:
     def get_or_create(
         self, topic: str, topic_id: UUID, partition: int, config: LogConfig
     ) -> PartitionLog:
-        """The log of a partition, made if it is not there.
+        """The log of a partition, made if it is not there. Blocks where a log of that name was
+        there a moment ago, until the checkpoints do not tell of it any more.
 
         Raises KafkaError: inconsistent_topic_id where another incarnation of the topic is still
         here (it is deleted only when the metadata says so), kafka_storage_error.
@@ -148,6 +156,13 @@ class LogDirectory:
                 )
             log.update_config(config)
             return log
+        if self._offsets.tells_of_former(key):
+            # Rarely: a name is used again right after its log went.
+            try:
+                self.checkpoint()
+            except LogDirectoryError as error:
+                self.disk.note(error)
+                raise
         log = PartitionLog.create(
             self._files,
             f"{self.path}/{topic}-{partition}",
@@ -190,7 +205,7 @@ class LogDirectory:
         log = self._logs.get((topic, partition))
         if log is None:
             return Deletion(port=self._files)
-        new_path = f"{self.path}/{deleted_name(topic, partition, log.topic_id)}"
+        new_path = self._way_out(log, DELETE_SUFFIX)
         if self._files.exists(new_path):
             # Left from a deletion of the same incarnation that did not finish.
             try:
@@ -201,6 +216,24 @@ class LogDirectory:
         del self._logs[topic, partition]
         self._offsets.forget((topic, partition))
         return deletion
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take out a log whose topic is no more, and keep its files: the path where they are.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        log = self._logs[topic, partition]
+        new_path = self._way_out(log, STRAY_SUFFIX)
+        if self._files.exists(new_path):
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{new_path} is there already")
+        log.delete(new_path)  # what it says is to be removed is not
+        del self._logs[topic, partition]
+        self._offsets.forget((topic, partition))
+        return new_path
+
+    def _way_out(self, log: PartitionLog, suffix: str) -> str:
+        name = name_on_the_way_out(log.topic, log.partition, log.topic_id, suffix)
+        return f"{self.path}/{name}"
 
     def prepare_checkpoint(
         self, high_watermarks: Mapping[tuple[str, int], int] | None = None
@@ -288,7 +321,7 @@ class LogDirectory:
                 _log.warning("%s is no partition and is left alone", path)
                 continue
             self._open_log(key, self.was_clean)
-        self._offsets.keep_cleaned({*self._logs, *self.offline})
+        self._offsets.keep({*self._logs, *self.offline})
 
     def _open_log(self, key: tuple[str, int], is_clean: bool) -> None:
         path = f"{self.path}/{key[0]}-{key[1]}"

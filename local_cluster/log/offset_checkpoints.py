@@ -7,11 +7,14 @@
 
 What is known of a partition that is offline or corrupt stays as it was: lowered to what is still
 readable, it would let the next start take the damage for a torn tail.
+
+The files name logs by topic and partition. Until they are written again they also tell of logs that
+are gone, and after a crash a new log of the same name would be opened by the old one's offsets:
+`tells_of_former` says so, and whoever makes the new one writes the checkpoints first.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Collection, Mapping
@@ -71,7 +74,10 @@ class OffsetCheckpoints:
         self._high_watermarks: dict[Key, int] = {}
         self._cleaned: dict[Key, int] = {}
         self._cleaned_changed = False
-        self._numbers = itertools.count(1)
+        self._number = 0
+        """Of the newest checkpoint that was prepared."""
+        self._gone: dict[Key, int] = {}
+        """Logs that are gone, and the newest checkpoint that may still tell of them."""
         self._turns = Turns()
 
     def load(self) -> None:
@@ -97,15 +103,18 @@ class OffsetCheckpoints:
         self._cleaned[key] = offset
         self._cleaned_changed = True
 
-    def keep_cleaned(self, keys: Collection[Key]) -> None:
-        """Forget how far logs were compacted that are not there any more."""
+    def keep(self, keys: Collection[Key]) -> None:
+        """Forget what is known of logs that are not there any more."""
+        known_of = (self._recovery_points, self._log_starts, self._high_watermarks)
+        for key in {key for offsets in known_of for key in offsets if key not in keys}:
+            self._forget_offsets(key)
         known = {key: at for key, at in self._cleaned.items() if key in keys}
         self._cleaned_changed = known != self._cleaned
         self._cleaned = known
 
     def forget(self, key: Key) -> None:
         """The log was deleted. Blocks for a write without a sync where it was compacted."""
-        self._high_watermarks.pop(key, None)
+        self._forget_offsets(key)
         if self._cleaned.pop(key, None) is None:
             return
         # At once: a log of the same name must not be taken for one that is compacted.
@@ -115,6 +124,20 @@ class OffsetCheckpoints:
         except OSError as error:
             self._cleaned_changed = True
             _log.warning("%s is written later: %s", path, error)
+
+    def _forget_offsets(self, key: Key) -> None:
+        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+            offsets.pop(key, None)
+        self._gone[key] = self._number
+
+    def tells_of_former(self, key: Key) -> bool:
+        """Whether a file may still hold offsets of a log that is gone and had this name."""
+        return key in self._gone and self._gone[key] >= self._number_written()
+
+    def _number_written(self) -> int:
+        """The newest checkpoint that is in every file."""
+        names = (c.RECOVERY_POINTS, c.LOG_START_OFFSETS, c.HIGH_WATERMARKS)
+        return min(self._turns.written.get(f"{self._directory}/{name}", 0) for name in names)
 
     def prepare(
         self,
@@ -126,6 +149,9 @@ class OffsetCheckpoints:
 
         `high_watermarks` replace those known for the partitions they name.
         """
+        self._number += 1
+        written = self._number_written()
+        self._gone = {key: number for key, number in self._gone.items() if number >= written}
         for key, high_watermark in high_watermarks.items():
             log = logs.get(key)
             if log is not None and log.corruption is None:
@@ -147,7 +173,7 @@ class OffsetCheckpoints:
         if self._cleaned_changed:
             self._cleaned_changed = False
             offsets[f"{self._directory}/{c.CLEANER_OFFSETS}"] = dict(self._cleaned)
-        return Checkpoint(self._files, offsets, next(self._numbers), self._turns)
+        return Checkpoint(self._files, offsets, self._number, self._turns)
 
     def _read(self, name: str) -> dict[Key, int]:
         path = f"{self._directory}/{name}"

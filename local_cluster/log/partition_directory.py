@@ -1,4 +1,4 @@
-"""The directory of one partition: its name, the name on its way out, and its topic id."""
+"""The directory of one partition: its name, the names on its way out, and its topic id."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from . import checkpoints as c
 from .files import Files
 
 DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
+"""Of a log of a topic that is no more, kept for people to look at; as Kafka names it."""
 FILE_NAME_BYTES_MAX: Final = 255
 
 
@@ -22,9 +24,9 @@ def parse_log_name(name: str) -> tuple[str, int] | None:
     return topic, int(partition)
 
 
-def deleted_name(topic: str, partition: int, topic_id: UUID | None) -> str:
-    """What a directory is renamed to before it is removed, as long as a file name may be."""
-    suffix = f".{(topic_id or UUID(int=0)).hex}{DELETE_SUFFIX}"
+def name_on_the_way_out(topic: str, partition: int, topic_id: UUID | None, suffix: str) -> str:
+    """What a directory is renamed to, as long as a file name may be."""
+    suffix = f".{(topic_id or UUID(int=0)).hex}{suffix}"
     return f"{topic}-{partition}"[: FILE_NAME_BYTES_MAX - len(suffix)] + suffix
 
 

@@ -165,6 +165,54 @@ def test_another_incarnation_of_a_topic_is_refused_until_the_old_is_deleted(
     directory.close()
 
 
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["at once", "after a restart"])
+def test_a_new_log_is_not_opened_by_the_offsets_of_one_that_had_its_name(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    """The checkpoints name no topic id, and are written every few seconds only."""
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(3))
+    append(log, batch(3))
+    flush(log)
+    log.advance_log_start(4)
+    directory.checkpoint({("t", 0): 6})
+    directory.delete_topic("t", TOPIC_ID)
+    if is_restarted:
+        directory.close(clean=False)
+        directory = opened(tmp_path)
+    newer = made(directory, topic_id=UUID(int=8))
+    append(newer, batch(4))
+    append(newer, batch(1))
+    segment = tmp_path / "t-0" / "00000000000000000000.log"
+    directory.fail("the power is gone")
+    directory.close(clean=False)
+    segment.write_bytes(segment.read_bytes()[:-1])  # a torn tail
+    again = opened(tmp_path)
+    reopened = again.get("t", 0)
+    assert reopened is not None
+    assert reopened.corruption is None
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (0, 4)
+    assert reopened.flushed_end_offset == 0, "nothing of it is known to be on the disk"
+    assert again.high_watermark("t", 0) == 0
+    again.close()
+
+
+def test_checkpoints_are_not_written_for_names_that_are_new(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    made(directory)
+    directory.checkpoint()
+    written = (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino
+    directory.delete_topic("t", TOPIC_ID)
+    made(directory, partition=1, topic_id=UUID(int=8))
+    assert (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino == written
+    directory.checkpoint()  # tells of no former log any more
+    written = (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino
+    made(directory, topic_id=UUID(int=8))
+    assert (tmp_path / checkpoints.RECOVERY_POINTS).stat().st_ino == written
+    directory.close()
+
+
 def test_a_deletion_that_did_not_finish_is_finished_by_the_next_start(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     append(made(directory), batch(1))
