@@ -201,6 +201,11 @@ class ClusterMember:
         self._cache.cluster_id = await membership.ensure_cluster_id(
             self._coordination, znodes.encode_uuid(self._new_topic_id())
         )
+        # Before the registration: from there on a controller that was deposed and has not noticed
+        # may tell this run of replicas and topics as they were, and what it leaves out is dropped.
+        self._cache.observe_controller_epoch(
+            await membership.read_controller_epoch(self._coordination)
+        )
         payload = membership.registration_payload(
             self._settings, self._bound_ports, self._clock.now_ms()
         )

@@ -20,6 +20,7 @@ from local_cluster.controller.coordination import (
     Create,
     SetPayload,
 )
+from local_cluster.controller.model import NO_EPOCH
 from local_cluster.controller.term import Term
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -61,6 +62,12 @@ async def ensure_cluster_id(coordination: Coordination, proposal: str) -> str:
             await coordination.commit([op])
             return proposal
     raise KafkaError(ErrorCode.unknown_server_error, "the cluster id comes and goes")
+
+
+async def read_controller_epoch(coordination: Coordination) -> int:
+    """The epoch of the newest election, NO_EPOCH before the first one."""
+    znode = await coordination.read(znodes.CONTROLLER_EPOCH)
+    return NO_EPOCH if znode is None else znodes.decode_controller_epoch(znode.payload)
 
 
 def registration_payload(

@@ -1,9 +1,9 @@
 """What this broker knows of its cluster: the read model behind Metadata and every handler.
 
-Guarantees: it follows one controller at a time. A delta of an older controller epoch, for an
-earlier run of this broker, or from behind what was applied is refused, so a deposed controller
-cannot bring back an old leader. A topic that is merely missing is *removed*; only a delete record
-makes it *deleted*.
+Guarantees: it follows one controller at a time. A delta of an older controller epoch than was heard
+of, or seen in ZooKeeper before the registration, for an earlier run of this broker, or from behind
+what was applied is refused, so a deposed controller cannot bring back an old leader. A topic that
+is merely missing is *removed*; only a delete record makes it *deleted*.
 
 Not here: where deltas come from (control_plane.py), what is done about them (replication/).
 """
@@ -95,6 +95,12 @@ class MetadataCache:
         changed = controller_id != self.controller_id
         self.controller_id = controller_id
         return Changes(controller=changed)
+
+    def observe_controller_epoch(self, controller_epoch: int) -> None:
+        """Refuse the controllers before this epoch from now on: somebody else was elected."""
+        if controller_epoch > self.controller_epoch:
+            self.controller_epoch = controller_epoch
+            self._sequence = -1  # of the term before
 
     def apply(self, delta: ClusterDelta) -> Changes:
         """Take over a delta and say what changed.

@@ -644,6 +644,23 @@ class TestOthers:
         assert decode_reply(second.plane.take_delta(b"x"))[0] is ErrorCode.invalid_request
         await second.plane.stop()
 
+    async def test_a_broker_that_joins_anew_refuses_whoever_was_deposed_before(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        """A controller that does not know it yet may tell of replicas that moved since."""
+        second = Member(server, 2)
+        await second.plane.start()
+        server.remove(znodes.CONTROLLER)
+        await eventually(lambda: member.plane.is_controller or second.plane.is_controller)
+        third = Member(server, 3)
+        await third.plane.start()
+        image = ClusterImage(1, 1, 9, dict(member.cache.brokers), {"a": topic("a")}, {})
+        deposed = encode_delta(difference(None, image, third.cache.broker_epoch))
+        assert decode_reply(third.plane.take_delta(deposed))[0] is ErrorCode.stale_controller_epoch
+        assert not third.cache.topics
+        for each in (second, third):
+            await each.plane.stop()
+
     async def test_a_broker_says_what_it_cannot_serve(
         self, member: Member, server: FakeZooKeeper
     ) -> None:

@@ -73,6 +73,28 @@ def test_a_difference_says_only_what_differs() -> None:
     assert cache.topics == second.topics
 
 
+def test_controllers_before_the_epoch_that_was_seen_are_refused() -> None:
+    cache = registered()
+    a = topic("a", partition(0, 1))
+    first = image(7, a, epoch=3)
+    take(cache, None, first)
+    cache.observe_controller_epoch(2)
+    assert cache.controller_epoch == 3
+    cache.observe_controller_epoch(4)
+    for base in (None, first):
+        with pytest.raises(KafkaError) as refused:
+            take(cache, base, image(8, epoch=3))
+        assert refused.value.code is ErrorCode.stale_controller_epoch
+    # A difference of the new term, from an image that happens to have the old one's number.
+    base = image(7, a, epoch=4)
+    with pytest.raises(KafkaError) as refused:
+        take(cache, base, image(8, epoch=4))
+    assert refused.value.code is ErrorCode.invalid_update_version
+    assert cache.topics == {"a": a}
+    take(cache, None, image(1, epoch=4))
+    assert not cache.topics
+
+
 def test_a_missing_topic_is_removed_not_deleted() -> None:
     cache = registered()
     first = image(1, topic("a", partition(0, 1)))
