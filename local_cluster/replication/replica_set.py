@@ -2,7 +2,8 @@
 
 A replica's directory is made when the metadata assigns it here, and removed only on a positive
 delete record that names its topic id (never because metadata is missing: the metadata may be
-what was lost).
+what was lost). What is left of a topic whose name is another topic's by now, and whose deletion was
+not told here, is set aside and kept: it would stand in the way of the living one.
 
 A replica whose log ended (its directory failed, or a change of its files was refused) is offline:
 neither led nor followed, answered with KAFKA_STORAGE_ERROR, and reported to the controller, as is
@@ -204,6 +205,7 @@ class ReplicaSet:
         config, left_out = stored_config(topic.configs, self._broker_config)
         if left_out:
             _log.error("%s goes by the defaults of %s", topic.name, ", ".join(left_out))
+        self._set_former_aside(topic)
         for state in topic.partitions.values():
             if self._broker_id not in state.replicas:
                 self._drop_moved(topic, state.partition)
@@ -228,6 +230,32 @@ class ReplicaSet:
             else:
                 self._follow(partition, state)
 
+    def _set_former_aside(self, topic: TopicState) -> None:
+        """Take out what is here of another topic of the same name.
+
+        Its deletion passed this broker by: the replica had been moved away while it was down, or
+        the znodes were removed by hand.
+        """
+        for index in self._directories.partitions_of(topic.name):
+            log = self._directories.get(topic.name, index)
+            if log is None or log.topic_id in (None, topic.topic_id):
+                continue
+            partition = self._partitions.get(topic.name, {}).pop(index, None)
+            if partition is not None:
+                self._resign(partition, partition.leader_epoch)
+            try:
+                path = self._directories.set_aside(topic.name, index)
+            except KafkaError as error:
+                _log.error("%s of topic id %s is in the way: %s", log, log.topic_id, error)
+                continue
+            _log.warning(
+                "%s is of topic id %s, the topic is now %s: kept in %s, to be removed by hand",
+                log,
+                log.topic_id,
+                topic.topic_id,
+                path,
+            )
+
     def _drop_moved(self, topic: TopicState, index: int) -> None:
         """Delete a replica that was moved to other brokers.
 
@@ -251,7 +279,7 @@ class ReplicaSet:
         partitions = self._partitions.setdefault(topic.name, {})
         found = partitions.get(state.partition)
         if found is not None and found.topic_id != topic.topic_id:
-            # The name was deleted and created again while this broker was not told.
+            # It could not be set aside.
             raise KafkaError(
                 ErrorCode.inconsistent_topic_id,
                 f"the directory belongs to topic id {found.topic_id}, not {topic.topic_id}",
