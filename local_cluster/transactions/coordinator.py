@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from local_cluster.controller.model import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
+from local_cluster.network import OpenLine, open_line
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .broker_lines import BrokerLines
@@ -61,10 +62,10 @@ def read_limits(settings: BrokerSettings) -> TransactionLimits:
 class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
-    def __init__(self, broker: BrokerServices) -> None:
+    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
-        self._lines = BrokerLines(broker)
+        self._lines = BrokerLines(broker, open_line)
         self._markers = MarkerSender(broker, self._lines)
         self._joins = JoinBatches(self._lines)
         self.turns = ProducerTurns()
@@ -92,7 +93,7 @@ class TransactionCoordinator:
         """Fail whoever waits, stop every task. Markers under way go on after the next start."""
         await self._topic.stop()
         await self._joins.close()
-        await self._lines.close()
+        self._lines.close()
 
     # -- requests: each raises KafkaError where the id is not served here and now -----------
 
@@ -105,7 +106,16 @@ class TransactionCoordinator:
         return await self._ask_init(request._replace(new_producer_id=producer_id))
 
     def add_partitions(self, request: AddRequest) -> Awaitable[ErrorCode]:
-        """AddPartitionsToTxn: one error for all partitions."""
+        """AddPartitionsToTxn: one error for all partitions.
+
+        A partition that this broker has not heard of yet may not join: when the markers are
+        written, one that it does not know is taken for one that is gone.
+        """
+        unknown = [
+            key for key in request.partitions if self._broker.metadata.partition(*key) is None
+        ]
+        if unknown:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition, f"{unknown} are not known here")
         return self._ask(
             request.transactional_id, lambda shard, now_ms: shard.add_partitions(request, now_ms)
         )

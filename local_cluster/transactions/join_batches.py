@@ -17,7 +17,7 @@ from .broker_lines import BrokerLines
 from .requests import AddRequest
 from .transaction import TopicPartition
 
-ADD_PARTITIONS_VERSION_MAX: Final = 5
+ADD_PARTITIONS_VERSION: Final = 5
 TRANSACTIONS_MAX: Final = 1_000
 """Of one request."""
 WAITING_MAX: Final = 100_000
@@ -74,7 +74,7 @@ class JoinBatches:
                         broker_id,
                         ApiKey.ADD_PARTITIONS_TO_TXN,
                         {"transactions": [_transaction(question) for question in batch]},
-                        ADD_PARTITIONS_VERSION_MAX,
+                        ADD_PARTITIONS_VERSION,
                     )
                     if response.error_code:
                         raise KafkaError(response.error_code)

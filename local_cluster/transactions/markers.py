@@ -2,7 +2,7 @@
 
 The leaders are told side by side. What fails is tried again, with pauses up to a second, for as
 long as this broker coordinates: the decision is in the log, so there is nothing else to do. A
-partition whose topic is gone needs none. Where a leader knows a newer coordinator or a newer
+partition that is gone needs none. Where a leader knows a newer coordinator or a newer
 producer epoch, this coordinator was deposed and stops.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
-MARKERS_VERSION_MAX: Final = 2
+MARKERS_VERSION: Final = 2
 
 _DEPOSED: Final = frozenset(
     {ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch}
@@ -118,7 +118,8 @@ class MarkerSender:
                     _log.warning("markers of %s: %s", decided.transactional_id, deposed)
                     return False
                 missing -= {key for key, error in errors.items() if error is ErrorCode.none}
-            missing = {key for key in missing if key[0] in self._broker.metadata.topics}
+            known = self._broker.metadata.partition
+            missing = {key for key in missing if known(*key) is not None}
             if not missing:
                 return True
             await asyncio.sleep(wait_seconds)
@@ -153,7 +154,7 @@ class MarkerSender:
                 leader,
                 ApiKey.WRITE_TXN_MARKERS,
                 _fields(partitions, decided, marker),
-                MARKERS_VERSION_MAX,
+                MARKERS_VERSION,
             )
         except KafkaError as error:
             _log.info("markers to broker %d are sent again: %s", leader, error)

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.transactions import broker_lines
 from local_cluster.transactions.broker_lines import BrokerLines
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -21,32 +20,29 @@ class BrokenConnection:
 
     is_closed = False
 
-    async def call(self, api: ApiKey, fields: Any, version_max: int) -> Any:
+    async def send(self, api: ApiKey, version: int, body: tuple[bytes, ...]) -> Any:
         raise PeerError("not that message")
 
     def abort(self, reason: str) -> None:
         self.is_closed = True
 
 
-async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_connects_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_connects_anew() -> None:
     opened: list[BrokenConnection] = []
 
-    async def connect(host: str, port: int, **_: Any) -> BrokenConnection:
+    async def connect(host: str, port: int) -> BrokenConnection:
         assert (host, port) == ADDRESS
         opened.append(BrokenConnection())
         return opened[-1]
 
-    monkeypatch.setattr(broker_lines, "connect", connect)
     broker = SimpleNamespace(
         settings=SimpleNamespace(inter_broker_listener="L"),
         metadata=SimpleNamespace(brokers={2: SimpleNamespace(listeners={"L": ADDRESS})}),
     )
-    lines = BrokerLines(cast(BrokerServices, broker))
+    lines = BrokerLines(cast(BrokerServices, broker), connect)
     for calls in (1, 2):
         with pytest.raises(KafkaError) as error:
-            await lines.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {}, 5)
+            await lines.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)
         assert error.value.code is ErrorCode.network_exception
         assert len(opened) == calls
         assert opened[-1].is_closed

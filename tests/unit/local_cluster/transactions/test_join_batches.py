@@ -50,7 +50,7 @@ class Lines:
         self.sent: list[tuple[int, Sent]] = []
         self._answers: list[asyncio.Future[Any]] = []
 
-    async def call(self, broker_id: int, api: ApiKey, fields: Sent, version_max: int) -> Any:
+    async def call(self, broker_id: int, api: ApiKey, fields: Sent, version: int) -> Any:
         assert api is ApiKey.ADD_PARTITIONS_TO_TXN
         self.sent.append((broker_id, fields))
         answer = asyncio.get_running_loop().create_future()

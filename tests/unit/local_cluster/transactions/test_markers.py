@@ -1,0 +1,95 @@
+"""Which partitions get a marker: all that joined, except those that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.model import BrokerEndpoints, ClusterImage, TopicState, difference
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.coordinator import TransactionCoordinator
+from local_cluster.transactions.markers import MarkerSender
+from local_cluster.transactions.requests import AddRequest
+from local_cluster.transactions.transaction import Transaction
+from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.controller.samples import partition
+
+ME, LEADER = 1, 2
+
+
+def broker_that_knows(partitions: int) -> Any:
+    """Topic t has so many partitions, all led by another broker."""
+    cache = MetadataCache()
+    cache.broker_epoch = 1
+    states = {index: partition(index, LEADER) for index in range(partitions)}
+    image = ClusterImage(
+        LEADER,
+        1,
+        1,
+        {LEADER: BrokerEndpoints(LEADER, None, {"L": ("h", 1)})},
+        {"t": TopicState("t", uuid.UUID(int=1), states, {})},
+        {},
+    )
+    cache.apply(difference(None, image, 1))
+    settings = BrokerSettings(
+        cluster="c",
+        broker_id=ME,
+        listeners=(Listener(name="L", host="h", port=0),),
+        inter_broker_listener="L",
+        zookeeper_connect="",
+        log_dirs=("",),
+        ready_file="",
+    )
+    return SimpleNamespace(metadata=cache, settings=settings)
+
+
+class Lines:
+    """The other leader writes whatever it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def call(self, broker_id: int, api: Any, fields: Any, version: int) -> Any:
+        (marker,) = fields["markers"]
+        (topic,) = marker["topics"]
+        self.asked += topic["partition_indexes"]
+        written = [
+            SimpleNamespace(partition_index=index, error_code=ErrorCode.none)
+            for index in topic["partition_indexes"]
+        ]
+        topics = [SimpleNamespace(name=topic["name"], partitions=written)]
+        return SimpleNamespace(markers=[SimpleNamespace(topics=topics)])
+
+
+async def test_a_partition_that_is_gone_needs_no_marker() -> None:
+    """The topic was deleted and made anew under its name, with fewer partitions."""
+    lines = Lines()
+    decided = Transaction(
+        transactional_id="x",
+        producer_id=1,
+        producer_epoch=0,
+        timeout_ms=1,
+        state=TransactionState.PREPARE_COMMIT,
+        partitions=frozenset({("t", 0), ("t", 5), ("gone", 0)}),
+    )
+    send = MarkerSender(broker_that_knows(1), cast(BrokerLines, lines))
+    async with asyncio.timeout(30):
+        assert await send(decided, 0)
+    assert lines.asked == [0]
+
+
+async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
+    """It would be taken for one that is gone, and stay without its marker."""
+    coordinator = TransactionCoordinator(cast(BrokerServices, broker_that_knows(1)))
+    request = AddRequest("x", 1, 0, frozenset({("t", 0), ("t", 1)}))
+    with pytest.raises(KafkaError) as refused:
+        await coordinator.add_partitions(request)
+    assert refused.value.code is ErrorCode.unknown_topic_or_partition
