@@ -90,6 +90,8 @@ class ReplicaSet:
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
         self._unserved = Unserved()
+        self._to_delete: dict[uuid.UUID, str] = {}
+        """Names of deleted topics that a disk did not let go, by id; tried again on `resume`."""
         self._unread: frozenset[tuple[uuid.UUID, int]] | None = None
         """Replicas that may lie where nothing can be read; None before the first image."""
 
@@ -181,6 +183,8 @@ class ReplicaSet:
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""
         self._directories.reopen_offline()
+        for topic_id, name in tuple(self._to_delete.items()):
+            self._delete_topic(name, topic_id)
         for name in sorted(self._unserved.offline_topics & self._cache.topics.keys()):
             self._follow_topic(self._cache.topics[name])
         for partition in self:
@@ -384,5 +388,13 @@ class ReplicaSet:
         if not partitions:
             self._partitions.pop(topic, None)
         # Directories that were never opened in this run (the broker was away) go as well.
-        is_whole = self._directories.delete_topic(topic, topic_id)
+        try:
+            is_whole = self._directories.delete_topic(topic, topic_id)
+        except KafkaError as error:
+            # What else the image says must be done all the same: it is not told again.
+            _log.error("%s of topic id %s is not deleted yet: %s", topic, topic_id, error)
+            is_whole = False
+            self._to_delete[topic_id] = topic
+        else:
+            self._to_delete.pop(topic_id, None)
         self._unserved.topic_deleted(topic, topic_id, is_whole=is_whole)

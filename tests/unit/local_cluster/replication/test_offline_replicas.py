@@ -222,3 +222,25 @@ async def test_the_controller_is_told_until_zookeeper_takes_it(tmp_path: Path) -
     assert announced == [ReplicaReport(frozenset({("t", 1)}))]
     await watcher.stop()
     broker.close()
+
+
+async def test_a_deletion_that_a_disk_refuses_holds_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(1, 1)
+
+    def refuse(*_: object) -> bool:
+        raise KafkaError(ErrorCode.kafka_storage_error, "injected")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(LogDirectories, "delete_topic", refuse)
+        broker.hear(deleted=True)
+        assert broker.replicas.report() == ReplicaReport(undeleted=frozenset({TOPIC_ID}))
+        broker.replicas.resume()
+        assert broker.replicas.report().undeleted
+    assert len(list(broker.directories)) == 2
+    broker.replicas.resume()
+    assert broker.replicas.report() == ALL_WELL
+    assert list(broker.directories) == []
+    broker.close()
