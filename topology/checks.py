@@ -1,7 +1,7 @@
 """The rules between entries of a topology: pure, over whatever entries are right by themselves.
 
 Guarantees: a name, id or port that two entries claim is found, and a reference to nothing.
-Not here: types and single values (model.py), loops of copying (loops.py).
+Not here: types and single values (model/), loops of copying (loops.py).
 """
 
 from __future__ import annotations

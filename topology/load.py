@@ -16,18 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from topology.checks import Parts, check_rules
-from topology.model import (
-    CHROOT_PATTERN,
-    HOST_PATTERN,
-    LISTENER_PATTERN,
-    LOG_DIR_PATTERN,
-    NAME_PATTERN,
-    TOPIC_PATTERN,
-    Cluster,
-    Link,
-    Topology,
-    ZooKeeperProcess,
-)
+from topology.model import Cluster, Link, Topology, ZooKeeperProcess
+from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
+from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
+from topology.model.zookeeper import CHROOT_PATTERN
 from topology.problems import Finding, InvalidTopology, Location, Problem, key_text, nearest_name
 from topology.yaml_document import NotYaml, YamlDocument
 

@@ -1,0 +1,38 @@
+"""A whole topology file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from topology.model.cluster import Cluster
+from topology.model.link import Link
+from topology.model.scalars import Entry, Name
+from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperProcess
+
+
+class Topology(Entry):
+    """A deployment: clusters, and the links between them."""
+
+    name: Name
+    """Name of the deployment; its state directory is named after it."""
+    zookeepers: list[ZooKeeperProcess] = []
+    """Embedded ZooKeeper servers; `embedded` in a cluster means the first. With none listed,
+    one runs on 127.0.0.1:2181."""
+    clusters: Annotated[list[Cluster], Field(min_length=1)]
+    """Clusters of the deployment."""
+    links: list[Link] = []
+    """What is copied from where to where."""
+
+    def cluster(self, name: str) -> Cluster:
+        """The cluster of that name. Raises KeyError."""
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        raise KeyError(name)
+
+    @property
+    def effective_zookeepers(self) -> list[ZooKeeperProcess]:
+        """Every embedded server a cluster may refer to."""
+        return self.zookeepers or [DEFAULT_ZOOKEEPER]
