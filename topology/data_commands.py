@@ -1,0 +1,124 @@
+"""`heliograph gaps`, `sql` and `demo`: what is in the aggregates, and what is not.
+
+Import time matters here: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from topology.command_line import (
+    EXIT_USAGE,
+    Output,
+    OutputOption,
+    StateDirOption,
+    Which,
+    fail,
+    find_deployment,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from topology.deployment import Deployment
+
+
+def gaps(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """List what links skipped: source offsets that were not copied, and why."""
+    from topology.deploy import DeployError, read_deployment
+    from topology.gaps import GapsUnreadable, read_gaps
+
+    try:
+        found = read_gaps(read_deployment(find_deployment(deployment, state_dir)))
+    except DeployError as error:
+        fail(str(error), error.details)
+    except GapsUnreadable as error:
+        fail(str(error))
+    if output is Output.json:
+        print_json({"gaps": found})
+    else:
+        from topology.show import print_gaps
+
+        print_gaps(found)
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="Spark SQL over the views global_<topic>.")],
+    deployment: Which = None,
+    aggregate: Annotated[
+        str | None,
+        typer.Option("--aggregate", help="Aggregate cluster; default: the only one."),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Run Spark SQL over the global views of a running deployment."""
+    from topology.deploy import DeployError, current_status, read_deployment
+
+    state = find_deployment(deployment, state_dir)
+    try:
+        running = read_deployment(state)
+        state_now = current_status(state)["state"]
+    except DeployError as error:
+        fail(str(error), error.details)
+    if state_now == "stopped":
+        fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
+    cluster = _aggregate(running, aggregate)
+    from spark_global.sql import run_sql
+    from topology.aggregate_view import aggregate_view
+
+    code = run_sql(query, aggregate=aggregate_view(running, cluster), output=output.value)
+    raise typer.Exit(code)
+
+
+def _aggregate(deployment: Deployment, name: str | None) -> str:
+    """The cluster the global views are read from."""
+    targets = {link.target for link in deployment.links}
+    names = [
+        each.name
+        for each in deployment.clusters
+        if each.kind == "aggregate" or each.name in targets
+    ]
+    if name is not None:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            fail(f"{name} is no aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+        return name
+    if len(names) != 1:
+        known = ", ".join(names) or "none"
+        fail(f"say which --aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+    return names[0]
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", help="Directory for the result tables, as Parquet.")
+    ] = Path("heliograph-demo"),
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the deployment running.")] = False,
+    topology: Annotated[
+        Path | None,
+        typer.Option(
+            "--topology", help="Topology file; default: the quickstart.", show_default=False
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Run the main job on real input: the departures of 2013 from New York's airports."""
+    from topology.demo import run_demo
+    from topology.shipped import shipped_topology
+
+    code = run_demo(
+        out=out,
+        keep=keep,
+        output=output.value,
+        state_dir=state_dir,
+        topology=topology or shipped_topology("quickstart"),
+    )
+    raise typer.Exit(code)

@@ -1,0 +1,181 @@
+"""`heliograph plan`, `up`, `status` and `down`: a deployment from its file to its end.
+
+Import time matters here: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from topology.command_line import (
+    EXIT_CHANGES,
+    EXIT_UNHEALTHY,
+    Output,
+    OutputOption,
+    StateDirOption,
+    TopologyFile,
+    Which,
+    fail,
+    find_deployment,
+    print_json,
+    render_file,
+)
+
+if TYPE_CHECKING:
+    from topology.plan import Step
+    from topology.state import StateDir
+
+FOREGROUND_POLL_S = 1.0
+
+
+def plan(
+    file: TopologyFile,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help=f"Exit with {EXIT_CHANGES} if there are changes.")
+    ] = False,
+) -> None:
+    """Show what `up` would do."""
+    from topology.deploy import DeployError, plan_steps
+
+    deployment, state = render_file(file, state_dir)
+    try:
+        steps = plan_steps(deployment, state)
+    except DeployError as error:
+        fail(str(error), error.details)
+    if output is Output.json:
+        print_json({"name": deployment.name, "steps": [step.as_json() for step in steps]})
+    else:
+        _print_steps(deployment.name, steps)
+    if steps and exit_code:
+        raise typer.Exit(EXIT_CHANGES)
+
+
+def up(
+    file: TopologyFile,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay; Ctrl-C takes the deployment down.")
+    ] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for all of it."),
+    ] = 120.0,
+    abandon_replicas: Annotated[
+        bool,
+        typer.Option(
+            "--abandon-replicas",
+            help="Go on though brokers or log directories that leave hold replicas.",
+        ),
+    ] = False,
+) -> None:
+    """Start a deployment, repair it, or apply an edited file; what runs well is left alone."""
+    from topology.deploy import DeployError
+    from topology.deploy import up as bring_up
+    from topology.show import UpProgress, print_bootstraps
+
+    deployment, state = render_file(file, state_dir)
+    if foreground:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with UpProgress(enabled=output is Output.human) as progress:
+            result = bring_up(
+                deployment,
+                state,
+                timeout_s=timeout_s,
+                abandon_replicas=abandon_replicas,
+                on_plan=lambda steps: progress.plan(deployment.name, steps),
+                on_status=progress.status,
+            )
+    except DeployError as error:
+        fail(str(error), error.details)
+    except KeyboardInterrupt:
+        if foreground:
+            _take_down(state)
+            return
+        fail("interrupted; what was started goes on, and `heliograph down` stops it")
+    if output is Output.json:
+        steps = [step.as_json() for step in result.steps]
+        print_json({**result.status, "steps": steps})
+    else:
+        print_bootstraps(result.status)
+    if foreground:
+        _stay(state)
+
+
+def status(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Show clusters, brokers and links of a deployment."""
+    from topology.deploy import DeployError, current_status
+
+    try:
+        document = current_status(find_deployment(deployment, state_dir))
+    except DeployError as error:
+        fail(str(error), error.details)
+    if output is Output.json:
+        print_json(document)
+    else:
+        from topology.show import print_status
+
+        print_status(document)
+    if document["state"] != "running":
+        raise typer.Exit(EXIT_UNHEALTHY)
+
+
+def down(
+    deployment: Which = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its data as well.")] = False,
+) -> None:
+    """Stop what this deployment started, and only that."""
+    from topology.deploy import DeployError
+    from topology.deploy import down as take_down
+
+    state = find_deployment(deployment, state_dir)
+    try:
+        stopped = take_down(state, purge=purge)
+    except DeployError as error:
+        fail(str(error), error.details)
+    if output is Output.json:
+        print_json({"stopped": stopped, "purged": purge, "state_dir": str(state.path)})
+        return
+    typer.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+    typer.echo(f"deleted {state.path}" if purge else f"data is kept in {state.path}")
+
+
+def _stay(state: StateDir) -> None:
+    """Wait for Ctrl-C or SIGTERM, then take the deployment down; end if something else does."""
+    typer.echo("running; Ctrl-C stops it", err=True)
+    try:
+        while state.is_locked():
+            time.sleep(FOREGROUND_POLL_S)
+    except KeyboardInterrupt:
+        _take_down(state)
+        return
+    fail("the deployment was stopped, or its supervisor ended; see `heliograph status`")
+
+
+def _take_down(state: StateDir) -> None:
+    from topology.deploy import DeployError, down
+
+    try:
+        down(state)
+    except DeployError as error:
+        fail(str(error), error.details)
+
+
+def _print_steps(name: str, steps: list[Step]) -> None:
+    if not steps:
+        typer.echo(f"{name}: nothing to do")
+    for step in steps:
+        typer.echo(step.sentence())

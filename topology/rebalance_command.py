@@ -1,0 +1,115 @@
+"""`heliograph rebalance`: options in, words and exit codes out.
+
+Import time matters here: what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topology.command_line import (
+    EXIT_USAGE,
+    Output,
+    OutputOption,
+    StateDirOption,
+    fail,
+    find_deployment,
+    print_json,
+)
+
+
+def rebalance(
+    cluster: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CLUSTER]", help="Default: the only one there is.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    drain: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--drain",
+            metavar="BROKER_ID",
+            help="Move everything away from this broker, and nothing else; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="Bytes per second that a broker sends, and takes, for this at most.",
+            show_default=False,
+        ),
+    ] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            "--deployment", help="Name of the deployment, or its file; default: the only one."
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Brokers of the cluster, where it is in no deployment.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Spread replicas over the brokers there are, or move them away from one that leaves.
+
+    May be ended at any time: what moves goes on, and the same command goes on with the rest.
+    """
+    from topology.deploy import DeployError
+    from topology.rebalance.command import Rebalance
+    from topology.rebalance.command import rebalance as move_replicas
+    from topology.rebalance.show import RebalanceProgress, print_rebalance
+
+    human = output is Output.human
+    progress = RebalanceProgress(enabled=human)
+    asked = Rebalance(
+        bootstrap=bootstrap or _bootstrap(cluster, deployment, state_dir),
+        drained=frozenset(drain or ()),
+        throttle=throttle,
+        dry_run=dry_run,
+    )
+    try:
+        document = move_replicas(
+            asked,
+            on_plan=print_rebalance if human else lambda document: None,
+            on_progress=progress.show,
+        )
+    except DeployError as error:
+        fail(str(error), error.details)
+    except KeyboardInterrupt:
+        fail("interrupted; what moves goes on, and the same command goes on with the rest")
+    if not human:
+        print_json(document)
+
+
+def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | None) -> str:
+    """Where a cluster of a deployment is reached."""
+    from topology.deploy import DeployError, read_deployment
+
+    try:
+        running = read_deployment(find_deployment(deployment, state_dir))
+    except DeployError as error:
+        fail(str(error), error.details)
+    names = [each.name for each in running.clusters]
+    name = names[0] if cluster is None and len(names) == 1 else cluster
+    if name not in names:
+        known = ", ".join(names)
+        if name is None:
+            fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+        fail(f"{name} is no cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+    return running.cluster(name).bootstrap
