@@ -19,11 +19,10 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+from tests.kafka_container import running_kafka_container
 from tests.kafka_from_maven import running_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
-
-CONTAINER_IMAGE = "confluentinc/cp-kafka:7.9.0"
 
 
 @contextlib.asynccontextmanager
@@ -33,21 +32,9 @@ async def from_maven(directory: Path) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def from_container(directory: Path) -> AsyncIterator[str]:
-    import docker
-    from docker.errors import DockerException
-    from testcontainers.community.kafka import KafkaContainer
-
-    try:
-        docker.from_env().ping()
-    except DockerException as error:
-        pytest.skip(f"no Docker engine: {error}")
-    container = KafkaContainer(CONTAINER_IMAGE).with_kraft()
-    await asyncio.to_thread(container.start)
-    try:
-        yield container.get_bootstrap_server()
-    finally:
-        await asyncio.to_thread(container.stop)
+async def from_container(_: Path) -> AsyncIterator[str]:
+    async with running_kafka_container() as kafka:
+        yield kafka.bootstrap
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from tests.kafka_container import KafkaInContainer, running_kafka_container
 from tests.kafka_from_maven import KafkaProcess, running_kafka
 from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
 
@@ -35,20 +36,26 @@ Peers = tuple[str, str]
         "own->own",
         pytest.param("own->kafka", marks=pytest.mark.oracle),
         pytest.param("kafka->own", marks=pytest.mark.oracle),
+        pytest.param("container->own", marks=pytest.mark.docker),
     ]
 )
 async def peers(
     request: pytest.FixtureRequest, zookeeper: str, tmp_path: Path
 ) -> AsyncIterator[Peers]:
-    """Bootstrap addresses of a source and a target."""
+    """Bootstrap addresses of a source and a target: our broker, an Apache Kafka from Maven, or
+    one in a container (skipped where no Docker engine is)."""
     async with contextlib.AsyncExitStack() as stack:
         addresses = []
         for side, kind in zip(("source", "target"), request.param.split("->"), strict=True):
-            peer: BrokerProcess | KafkaProcess = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / side, cluster=side)
-                if kind == "own"
-                else running_kafka(tmp_path / side)
-            )
+            peer: BrokerProcess | KafkaProcess | KafkaInContainer
+            match kind:
+                case "own":
+                    running = running_broker(zookeeper, tmp_path / side, cluster=side)
+                    peer = await stack.enter_async_context(running)
+                case "kafka":
+                    peer = await stack.enter_async_context(running_kafka(tmp_path / side))
+                case _:
+                    peer = await stack.enter_async_context(running_kafka_container())
             addresses.append(peer.bootstrap)
         yield addresses[0], addresses[1]
 
