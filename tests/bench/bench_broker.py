@@ -58,7 +58,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
             samples += await run_works(bench, systems, works, say)
     return Report(
         "Our broker and Apache Kafka",
-        command,
+        [command],
         described,
         _settings(scale, warmed),
         rows,

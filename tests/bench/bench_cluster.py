@@ -60,7 +60,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
                 samples += await run_works(bench, [system], others, say)
     return Report(
         "Three of our brokers and three of Apache Kafka's",
-        command,
+        [command],
         described,
         _settings(scale),
         rows,

@@ -57,7 +57,7 @@ async def measure(directory: Path, scale: Scale, parts: Sequence[str], command: 
                 samples += await run_works(bench, [system], works, say)
     return Report(
         f"The controller of {scale.controller_partitions:,} partitions goes",
-        command,
+        [command],
         described,
         _settings(scale),
         rows,

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bench import machine, rows_mirror
 from tests.bench.bench import progress
@@ -28,13 +28,12 @@ from tests.bench.mirror_model import (
     BATCH_KINDS,
     FULL,
     MIRROR_FIGURES,
+    MIRRORS,
     OURS_ON_OURS,
     QUICK,
     SIDES,
-    MirrorRow,
-    MirrorSample,
     MirrorScale,
-    MirrorSide,
+    sides_of,
 )
 from tests.bench.mirror_pairs import (
     PLAIN_WAYS,
@@ -44,20 +43,21 @@ from tests.bench.mirror_pairs import (
     kafka_pair,
     our_pair,
 )
-from tests.bench.mirror_report import MirrorReport
 from tests.bench.mirrors import MM2_JAVA_OPTIONS, MM2_SETTINGS, MM2_TUNING
-from tests.bench.model import Figures
+from tests.bench.model import Figures, Row, Sample, Side
+from tests.bench.report import Report
 from tests.bench.rows_mirror_latency import latency, latency_row
 from tests.bench.starting import running_zookeeper
 from tests.bench.systems import KAFKA_JAVA_OPTIONS
 
-Measured = Callable[[Pair, MirrorSide, MirrorScale], Awaitable[Figures]]
+TITLE: Final = "Our mirror and MirrorMaker 2"
+Measured = Callable[[Pair, Side, MirrorScale], Awaitable[Figures]]
 
 
-def works() -> list[tuple[MirrorRow, Measured]]:
+def works() -> list[tuple[Row, Measured]]:
     """The rows in the order of the table, and how each is measured; the idle one leaves most
     behind on the brokers and is the last."""
-    found: list[tuple[MirrorRow, Measured]] = [(rows_mirror.START, rows_mirror.start)]
+    found: list[tuple[Row, Measured]] = [(rows_mirror.START, rows_mirror.start)]
     for way in (*PLAIN_WAYS, *TLS_WAYS):
         for kind in BATCH_KINDS:
             found.append(
@@ -81,32 +81,33 @@ def is_asked(name: str, parts: Sequence[str]) -> bool:
 
 async def measure(
     directory: Path, scale: MirrorScale, parts: Sequence[str], command: str
-) -> MirrorReport:
+) -> Report:
     """Start the brokers and measure row after row, one side after the other."""
     say = progress()
     chosen = [work for work in works() if is_asked(work[0].name, parts)]
     described = machine.describe(directory)
-    samples: list[MirrorSample] = []
+    samples: list[Sample] = []
     async with AsyncExitStack() as stack:
         kafka = await stack.enter_async_context(kafka_pair(directory / "kafka"))
         pairs = dict.fromkeys(SIDES, kafka)
-        if any(OURS_ON_OURS in row.sides for row, _ in chosen):
+        if any(OURS_ON_OURS in sides_of(row) for row, _ in chosen):
             zookeeper = await stack.enter_async_context(running_zookeeper(directory / "zookeeper"))
             pairs[OURS_ON_OURS] = await stack.enter_async_context(
                 our_pair(directory / "ours", zookeeper)
             )
         for number, (row, work) in enumerate(chosen, 1):
             for repeat in range(scale.repeats):
-                for side in row.sides:
+                for side in sides_of(row):
                     figures = await work(pairs[side], side, scale)
-                    samples.append(MirrorSample(row.name, side, figures))
+                    samples.append(Sample(row.name, side, figures))
                     told = ", ".join(
                         f"{MIRROR_FIGURES[name].title} {value:,.{MIRROR_FIGURES[name].digits}f}"
                         for name, value in figures.items()
                     )
                     say(f"{number}/{len(chosen)} {row.name} #{repeat + 1} {side}: {told}")
                     shutil.rmtree(pairs[side].directory, ignore_errors=True)
-    return MirrorReport([command], described, _settings(scale), samples)
+    rows = [row for row, _ in works()]
+    return Report(TITLE, [command], described, _settings(scale), rows, samples, MIRRORS)
 
 
 def _settings(scale: MirrorScale) -> dict[str, str]:
@@ -151,7 +152,7 @@ def main() -> int:
         report = report.added_to(earlier)
     if arguments.json:
         arguments.json.write_text(json.dumps(report.json(), indent=1))
-    print(report.markdown([row for row, _ in works()]))
+    print(report.markdown())
     return 0
 
 

@@ -1,9 +1,9 @@
-"""What the bench of the mirror measures: sides, figures, rows, samples, sizes. Pure."""
+"""What the bench of the mirror measures: sides, figures, sizes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from tests.bench.model import (
@@ -12,16 +12,16 @@ from tests.bench.model import (
     FIGURES,
     MB_PER_SECOND,
     MEMORY_MB,
+    OURS,
     Figure,
-    Figures,
-    Wanted,
+    Row,
+    Side,
 )
+from tests.bench.table import Comparison
 
-MirrorSide = Literal["mm2", "mm2 tuned", "ours", "ours on ours"]
-MM2: Final[MirrorSide] = "mm2"
-MM2_TUNED: Final[MirrorSide] = "mm2 tuned"
-OURS: Final[MirrorSide] = "ours"
-OURS_ON_OURS: Final[MirrorSide] = "ours on ours"
+MM2: Final[Side] = "mm2"
+MM2_TUNED: Final[Side] = "mm2 tuned"
+OURS_ON_OURS: Final[Side] = "ours on ours"
 SIDES: Final = (MM2, MM2_TUNED, OURS, OURS_ON_OURS)
 """In their order of measuring: MirrorMaker 2 as it comes and tuned, and our mirror, between the
 same two Kafka brokers; then our mirror between our own brokers."""
@@ -42,32 +42,22 @@ MIRROR_FIGURES: Final[Mapping[str, Figure]] = {
     MEMORY_MB: FIGURES[MEMORY_MB],
 }
 
+MIRRORS: Final = Comparison(
+    figures=MIRROR_FIGURES,
+    before={MM2: "MM2", MM2_TUNED: "MM2 tuned", OURS: "ours"},
+    behind={OURS_ON_OURS: "ours on ours"},
+    rival=MM2_TUNED,
+    rival_title="tuned",
+    ratio_digits=3,
+)
+
 Batches = Literal["256k", "16k", "single"]
 BATCH_KINDS: Final[tuple[Batches, ...]] = ("256k", "16k", "single")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorRow:
-    """One row of the table; a wanted `ratio` is ours through MirrorMaker 2 tuned."""
-
-    name: str
-    title: str
-    wanted: Mapping[str, Sequence[Wanted]] = field(default_factory=dict)
-    left_out: Mapping[MirrorSide, str] = field(default_factory=dict)
-    """The sides that are not measured, and what the table says instead."""
-
-    @property
-    def sides(self) -> tuple[MirrorSide, ...]:
-        return tuple(side for side in SIDES if side not in self.left_out)
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorSample:
-    """What one repeat of a row gave on one side."""
-
-    row: str
-    side: MirrorSide
-    figures: Figures
+def sides_of(row: Row) -> list[Side]:
+    """Whom a row is measured with, in that order."""
+    return [side for side in SIDES if side not in row.left_out]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.errors import KafkaError
 from tests.bench.mirror_load import PARTITIONS, FilledTopic, fill
-from tests.bench.mirror_model import OURS_ON_OURS, Batches, MirrorScale, MirrorSide
+from tests.bench.mirror_model import OURS_ON_OURS, Batches, MirrorScale
 from tests.bench.mirrors import Ends, Route
+from tests.bench.model import Side
 from tests.bench.starting import (
     ExtraListener,
     ListenerProtocol,
@@ -83,7 +84,7 @@ class Pair:
                 )
 
 
-def left_out_of(way: Way) -> dict[MirrorSide, str]:
+def left_out_of(way: Way) -> dict[Side, str]:
     """Which sides cannot go this way, and why."""
     return {OURS_ON_OURS: "no TLS there"} if way in TLS_WAYS else {}
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
-from tests.bench.mirror_model import MM2, MM2_TUNED, MirrorSide
+from tests.bench.mirror_model import MM2, MM2_TUNED
+from tests.bench.model import Side
 from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.kafka_from_maven import java_command
 
@@ -101,9 +102,7 @@ class RunningMirror:
 
 
 @asynccontextmanager
-async def running_mirror(
-    side: MirrorSide, route: Route, directory: Path
-) -> AsyncIterator[RunningMirror]:
+async def running_mirror(side: Side, route: Route, directory: Path) -> AsyncIterator[RunningMirror]:
     """Start a mirror and go on at once; it is killed at the end."""
     home = directory / route.alias
     home.mkdir(parents=True)
@@ -121,7 +120,7 @@ async def running_mirror(
         await asyncio.to_thread(process.wait)
 
 
-def mm2_properties(side: MirrorSide, route: Route) -> dict[str, str]:
+def mm2_properties(side: Side, route: Route) -> dict[str, str]:
     """The whole configuration of MirrorMaker 2 for one route."""
     source, target = route.alias, route.target_alias
     properties = {
@@ -145,7 +144,7 @@ def mm2_properties(side: MirrorSide, route: Route) -> dict[str, str]:
     return properties
 
 
-def _mm2(side: MirrorSide, route: Route, home: Path) -> list[str]:
+def _mm2(side: Side, route: Route, home: Path) -> list[str]:
     path = home / "mm2.properties"
     path.write_text("".join(f"{k}={v}\n" for k, v in mm2_properties(side, route).items()))
     program = "org.apache.kafka.connect.mirror.MirrorMaker"

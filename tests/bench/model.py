@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from tests.bench.bench import Bench
     from tests.bench.systems import System
 
-Side = Literal["kafka", "ours", "ours fsync"]
+Side = Literal["kafka", "ours", "ours fsync", "mm2", "mm2 tuned", "ours on ours"]
+"""Who does the work; the last three are of the bench of the mirror, see `mirror_model.py`."""
 KAFKA: Final[Side] = "kafka"
 OURS: Final[Side] = "ours"
 OURS_FSYNC: Final[Side] = "ours fsync"
+
+NO_FSYNC: Final[Mapping[Side, str]] = {OURS_FSYNC: ""}
+"""What a row leaves out that writes nothing."""
 
 Figures = Mapping[str, float]
 
@@ -80,7 +84,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Wanted:
     """A bound; a figure whose higher values are better has it as a lower bound.
 
-    `ratio`: ours through Kafka's. `absolute`: ours alone. `share`: ours with fsync through ours
+    `ratio`: ours through the rival's. `absolute`: ours alone. `share`: ours with fsync through ours
     without.
     """
 
@@ -95,6 +99,8 @@ class Row:
     name: str
     title: str
     wanted: Mapping[str, Sequence[Wanted]] = field(default_factory=dict)
+    left_out: Mapping[Side, str] = field(default_factory=dict)
+    """Sides that are not measured, and what the table says in their place."""
     curve: str = ""
     """The curve that this is a point of, or "" for a row of the table."""
     point: int = 0
@@ -105,16 +111,15 @@ class Work(Row):
     """A row with what is done to a running system."""
 
     measure: Callable[[Bench, System], Awaitable[Figures]]
-    sides: tuple[Side, ...] = (KAFKA, OURS, OURS_FSYNC)
     repeats: int | None = None
     """None: as many as the run was told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one repeat of a work gave on one system."""
+    """What one repeat of a row gave on one side."""
 
-    work: str
+    row: str
     side: Side
     figures: Figures
 

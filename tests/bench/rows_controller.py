@@ -31,8 +31,6 @@ from tests.bench.model import (
     KAFKA,
     LED_SECONDS,
     MEMORY_ALL_MB,
-    OURS,
-    OURS_FSYNC,
     Figures,
     Side,
     Wanted,
@@ -71,7 +69,7 @@ def works() -> list[Work]:
             "controller-expired",
             "The controller's ZooKeeper session is over",
             _end_session,
-            sides=(OURS, OURS_FSYNC),
+            left_out=[KAFKA],
             limit=Wanted(ANSWERED_SECONDS_MAX, "absolute"),
         ),
         _failover("controller-paused", "The controller is stopped (SIGSTOP)", _pause),
@@ -136,7 +134,7 @@ def _failover(
     title: str,
     fault: Fault,
     *,
-    sides: tuple[Side, ...] = (KAFKA, OURS, OURS_FSYNC),
+    left_out: Sequence[Side] = (),
     limit: Wanted | None = None,
 ) -> Work:
     async def measure(bench: Bench, system: System) -> Figures:
@@ -158,7 +156,13 @@ def _failover(
         }
 
     wanted = {} if limit is None else {ANSWERED_SECONDS: [limit]}
-    return Work(name=name, title=title, measure=measure, wanted=wanted, sides=sides)
+    return Work(
+        name=name,
+        title=title,
+        measure=measure,
+        wanted=wanted,
+        left_out=dict.fromkeys(left_out, ""),
+    )
 
 
 # -- faults ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.bench import raw_frames, raw_loops
 from tests.bench.bench import Bench
-from tests.bench.model import CPU_FETCH, CPU_PRODUCE, KAFKA, OURS, Figures, Work
+from tests.bench.model import CPU_FETCH, CPU_PRODUCE, NO_FSYNC, Figures, Work
 from tests.bench.systems import System
 
 PARTITIONS: Final = "partitions"
@@ -35,7 +35,7 @@ def _point(curve: str, point: int, *, partitions: int, connections: int) -> Work
         name=f"curve-{curve}-{point}",
         title=f"Cost per request with {point:,} {curve}",
         measure=measure,
-        sides=(KAFKA, OURS),
+        left_out=NO_FSYNC,
         repeats=1,
         curve=curve,
         point=point,

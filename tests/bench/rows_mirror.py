@@ -19,9 +19,7 @@ from tests.bench.mirror_model import (
     MM2_TUNED,
     RECORDS_PER_SECOND,
     Batches,
-    MirrorRow,
     MirrorScale,
-    MirrorSide,
 )
 from tests.bench.mirror_pairs import (
     WAY_TITLES,
@@ -38,6 +36,8 @@ from tests.bench.model import (
     MB_PER_SECOND,
     MEMORY_MB,
     Figures,
+    Row,
+    Side,
     Wanted,
 )
 from tests.bench.raw_client import connected
@@ -49,18 +49,18 @@ SETTLED_POLL_SECONDS: Final = 1.0
 MEMORY_MB_MAX: Final = 200
 _EVERY_600_S: Final = "every 600 s"
 
-START: Final = MirrorRow(
+START: Final = Row(
     name="start",
     title="Start of the mirror's process to the first record on the target",
     wanted={FIRST_RECORD_SECONDS: [Wanted(1.5, "absolute")]},
 )
-DISCOVERY: Final = MirrorRow(
+DISCOVERY: Final = Row(
     name="discovery",
     title="A new topic with a record, until the record is on the target",
     wanted={FIRST_RECORD_SECONDS: [Wanted(3.0, "absolute")]},
     left_out={MM2: _EVERY_600_S, MM2_TUNED: _EVERY_600_S},
 )
-IDLE: Final = MirrorRow(
+IDLE: Final = Row(
     name="idle",
     title="Idle, 10,000 partitions",
     wanted={CPU_CORE: [Wanted(5.0, "absolute")], MEMORY_MB: [Wanted(400, "absolute")]},
@@ -74,11 +74,11 @@ _TITLES: Final[dict[Batches, str]] = {
 }
 
 
-def catch_up_row(way: Way, kind: Batches) -> MirrorRow:
+def catch_up_row(way: Way, kind: Batches) -> Row:
     """The row of one way and size of batches."""
     cpu = _CPU_RATIO_MAX.get(kind)
     rate = 3.0 if kind == "256k" else 1.0
-    return MirrorRow(
+    return Row(
         name=f"{way}-{kind}",
         title=f"Catch up, {_TITLES[kind]}, {WAY_TITLES[way]}",
         wanted={
@@ -90,7 +90,7 @@ def catch_up_row(way: Way, kind: Batches) -> MirrorRow:
     )
 
 
-async def start(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
+async def start(pair: Pair, side: Side, scale: MirrorScale) -> Figures:
     """Seconds from the start of the process to the first record."""
     topic = await pair.filled_topic("16k", scale)
     route = pair.route(topic.name)
@@ -102,9 +102,7 @@ async def start(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
     return {FIRST_RECORD_SECONDS: seconds}
 
 
-async def catch_up(
-    pair: Pair, side: MirrorSide, scale: MirrorScale, way: Way, kind: Batches
-) -> Figures:
+async def catch_up(pair: Pair, side: Side, scale: MirrorScale, way: Way, kind: Batches) -> Figures:
     """Rate and cost of copying a topic that is full when the mirror starts.
 
     What is counted begins after a share of the topic or some seconds, so that a JVM has compiled
@@ -149,7 +147,7 @@ async def catch_up(
     }
 
 
-async def discovery(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
+async def discovery(pair: Pair, side: Side, scale: MirrorScale) -> Figures:
     """Seconds from the creation of a topic to its first record on the target."""
     prefix = pair.new_topic("discovery")
     route = pair.route(f"{prefix}.*")
@@ -168,7 +166,7 @@ async def discovery(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures
     return {FIRST_RECORD_SECONDS: seconds}
 
 
-async def idle(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
+async def idle(pair: Pair, side: Side, scale: MirrorScale) -> Figures:
     """What a mirror costs that has many partitions and nothing to copy."""
     count, partitions = scale.idle_topics, scale.idle_partitions
     names = [f"idle-{index}" for index in range(count)]
@@ -195,7 +193,7 @@ async def idle(pair: Pair, side: MirrorSide, scale: MirrorScale) -> Figures:
 async def _is_settled(
     mirror: RunningMirror,
     pair: Pair,
-    side: MirrorSide,
+    side: Side,
     route: Route,
     names: list[str],
     partitions: int,

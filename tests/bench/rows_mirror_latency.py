@@ -15,13 +15,11 @@ from tests.bench.mirror_load import PARTITIONS, make_batches
 from tests.bench.mirror_model import (
     ADDED_P50_MS,
     ADDED_P99_MS,
-    MirrorRow,
     MirrorScale,
-    MirrorSide,
 )
 from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, left_out_of, records_of
 from tests.bench.mirrors import running_mirror
-from tests.bench.model import CPU_CORE, Figures, Wanted
+from tests.bench.model import CPU_CORE, Figures, Row, Side, Wanted
 from tests.bench.raw_client import connected
 
 READY_SECONDS_MAX: Final = 180.0
@@ -30,8 +28,8 @@ PROCESS_START_SECONDS: Final = 1.0
 LATENCY_RATIO_MAX: Final = 0.25
 
 
-def latency_row(way: Way) -> MirrorRow:
-    return MirrorRow(
+def latency_row(way: Way) -> Row:
+    return Row(
         name=f"{way}-latency",
         title=f"2,000 records/s: through the mirror minus direct, {WAY_TITLES[way]}",
         wanted={
@@ -42,7 +40,7 @@ def latency_row(way: Way) -> MirrorRow:
     )
 
 
-async def latency(pair: Pair, side: MirrorSide, scale: MirrorScale, way: Way) -> Figures:
+async def latency(pair: Pair, side: Side, scale: MirrorScale, way: Way) -> Figures:
     """Percentiles at the target minus those at the source, of the same records."""
     topic = pair.new_topic("latency")
     route = pair.route(topic, way)

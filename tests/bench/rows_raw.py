@@ -11,9 +11,8 @@ from tests.bench.model import (
     CPU_CORE,
     CPU_PER_GB,
     CPU_PER_REQUESTS,
-    KAFKA,
     MB_PER_SECOND,
-    OURS,
+    NO_FSYNC,
     P50_MS,
     P99_MS,
     P999_MS,
@@ -120,7 +119,7 @@ def _fetch(name: str, title: str, partition_bytes_max: int) -> Work:
         }
 
     wanted = {CPU_PER_GB: [Wanted(1.0)], MB_PER_SECOND: [Wanted(1.0)]}
-    return Work(name=name, title=title, measure=measure, wanted=wanted, sides=(KAFKA, OURS))
+    return Work(name=name, title=title, measure=measure, wanted=wanted, left_out=NO_FSYNC)
 
 
 async def _latency(bench: Bench, system: System) -> Figures:

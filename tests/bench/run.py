@@ -58,7 +58,7 @@ async def run_works(
     for number, work in enumerate(works, 1):
         for repeat in range(work.repeats or bench.scale.repeats):
             for system in systems:
-                if system.side not in work.sides:
+                if system.side in work.left_out:
                     continue
                 figures = await work.measure(bench, system)
                 samples.append(Sample(work.name, system.side, figures))

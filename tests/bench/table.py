@@ -18,6 +18,7 @@ from tests.bench.model import (
     KAFKA,
     OURS,
     OURS_FSYNC,
+    Figure,
     Row,
     Sample,
     Side,
@@ -32,6 +33,30 @@ BAR_CHARACTERS_MAX: Final = 30
 _WANTED_OF: Final = {"ratio": "", "absolute": " (ours)", "share": " of page cache"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Which sides a table has, and what ours is set against."""
+
+    figures: Mapping[str, Figure]
+    """In the order of a row's lines."""
+    before: Mapping[Side, str]
+    """Columns before the ratio, and their titles."""
+    behind: Mapping[Side, str]
+    """Columns at the end."""
+    rival: Side
+    rival_title: str
+    ratio_digits: int = 2
+
+
+KAFKA_AND_OURS: Final = Comparison(
+    figures=FIGURES,
+    before={KAFKA: "Kafka", OURS: "ours"},
+    behind={OURS_FSYNC: "ours, fsync"},
+    rival=KAFKA,
+    rival_title="Kafka",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One figure of one row."""
@@ -41,18 +66,21 @@ class Line:
     figure: str
     values: Mapping[Side, float]
     """Medians."""
+    left_out: Mapping[Side, str]
     ratio: float | None
-    """Ours through Kafka's."""
+    """Ours through the rival's."""
     wanted: Sequence[Wanted]
     verdicts: Sequence[Verdict]
     """As many."""
 
 
-def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
+def lines_of(
+    rows: Iterable[Row], samples: Sequence[Sample], comparison: Comparison = KAFKA_AND_OURS
+) -> Iterator[Line]:
     """What the table shows, row by row; rows without samples are left out."""
     for row in rows:
         repeats = _repeats(row.name, samples)
-        for figure in FIGURES:
+        for figure in comparison.figures:
             values = {
                 side: median(each[figure]) for side, each in repeats.items() if figure in each
             }
@@ -64,16 +92,17 @@ def lines_of(rows: Iterable[Row], samples: Sequence[Sample]) -> Iterator[Line]:
                 row.title,
                 figure,
                 values,
-                _quotient(values, OURS, KAFKA),
+                row.left_out,
+                _quotient(values, OURS, comparison.rival),
                 wanted,
-                [_verdict(each, figure, repeats) for each in wanted],
+                [_verdict(each, figure, repeats, comparison) for each in wanted],
             )
 
 
 def _repeats(row: str, samples: Iterable[Sample]) -> dict[Side, dict[str, list[float]]]:
     repeats: dict[Side, dict[str, list[float]]] = {}
     for sample in samples:
-        if sample.work == row:
+        if sample.row == row:
             of_side = repeats.setdefault(sample.side, {})
             for figure, value in sample.figures.items():
                 of_side.setdefault(figure, []).append(value)
@@ -87,10 +116,13 @@ def _quotient(values: Mapping[Side, float], above: Side, below: Side) -> float |
 
 
 def _verdict(
-    wanted: Wanted, figure: str, repeats: Mapping[Side, Mapping[str, list[float]]]
+    wanted: Wanted,
+    figure: str,
+    repeats: Mapping[Side, Mapping[str, list[float]]],
+    comparison: Comparison,
 ) -> Verdict:
     above, below = {
-        "ratio": (OURS, KAFKA),
+        "ratio": (OURS, comparison.rival),
         "absolute": (OURS, None),
         "share": (OURS_FSYNC, OURS),
     }[wanted.of]
@@ -98,7 +130,7 @@ def _verdict(
     theirs = repeats.get(below, {}).get(figure) if below is not None else [1.0]
     if not ours or not theirs:
         return "not measured"
-    higher = FIGURES[figure].higher_is_better
+    higher = comparison.figures[figure].higher_is_better
     reached = median(ours) >= wanted.limit * median(theirs)
     best = max(ours) >= wanted.limit * min(theirs)
     if not higher:
@@ -107,37 +139,42 @@ def _verdict(
     return "yes" if reached else "even" if best else "no"
 
 
-def markdown_table(lines: Iterable[Line]) -> str:
+def markdown_table(lines: Iterable[Line], comparison: Comparison = KAFKA_AND_OURS) -> str:
     """A line per figure; the row's title stands at its first figure."""
-    out = [
-        "| work | figure | Kafka | ours | ours : Kafka | wanted | reached | ours, fsync |",
-        "|---|---|---:|---:|---:|---|---|---:|",
-    ]
+    before, behind = comparison.before, comparison.behind
+    titles = (
+        *("work", "figure", *before.values()),
+        *(f"{before[OURS]} : {comparison.rival_title}", "wanted", "reached", *behind.values()),
+    )
+    ruler = ("---", "---", *("---:" for _ in before), "---:", "---", "---")
+    out = [_joined(titles), f"|{'|'.join((*ruler, *('---:' for _ in behind)))}|"]
     titled = ""
     for line in lines:
         title = "" if line.row == titled else line.title
         titled = line.row
+        figure = comparison.figures[line.figure]
+        ratio = "" if line.ratio is None else f"{line.ratio:.{comparison.ratio_digits}f}"
         cells = (
-            title,
-            FIGURES[line.figure].title,
-            _number(line, KAFKA),
-            _number(line, OURS),
-            "" if line.ratio is None else f"{line.ratio:.2f}",
-            _wanted(line),
+            *(title, figure.title, *(_number(line, side, figure) for side in before)),
+            *(ratio, _wanted(line, figure)),
             ", ".join("**no**" if each == "no" else each for each in line.verdicts),
-            _number(line, OURS_FSYNC),
+            *(_number(line, side, figure) for side in behind),
         )
-        out.append(f"| {' | '.join(cells)} |")
+        out.append(_joined(cells))
     return "\n".join(out)
 
 
-def _number(line: Line, side: Side) -> str:
+def _joined(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(line: Line, side: Side, figure: Figure) -> str:
     value = line.values.get(side)
-    return "" if value is None else f"{value:,.{FIGURES[line.figure].digits}f}"
+    return line.left_out.get(side, "") if value is None else f"{value:,.{figure.digits}f}"
 
 
-def _wanted(line: Line) -> str:
-    sign = ">=" if FIGURES[line.figure].higher_is_better else "<="
+def _wanted(line: Line, figure: Figure) -> str:
+    sign = ">=" if figure.higher_is_better else "<="
     return ", ".join(f"{sign} {each.limit:g}{_WANTED_OF[each.of]}" for each in line.wanted)
 
 

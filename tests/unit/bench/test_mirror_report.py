@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,22 +14,35 @@ from tests.bench.delaying_proxy import Accepting
 from tests.bench.mirror_load import make_batches
 from tests.bench.mirror_model import (
     FIRST_RECORD_SECONDS,
+    MIRRORS,
     MM2,
     MM2_TUNED,
-    OURS,
-    MirrorSample,
-    MirrorSide,
 )
-from tests.bench.mirror_report import MirrorReport, verdict
 from tests.bench.mirrors import MM2_TUNING, Ends, Route, mm2_properties
-from tests.bench.model import MB_PER_SECOND, Wanted
+from tests.bench.model import (
+    CPU_PER_GB,
+    MB_PER_SECOND,
+    OURS,
+    Figures,
+    Row,
+    Sample,
+    Side,
+    Wanted,
+)
+from tests.bench.report import Report
+from tests.bench.table import lines_of
 
 ROUTE = Route("s1", "t", Ends("near:1", "near:2"))
 
 
-def report(*samples: tuple[str, MirrorSide, float], command: str = "bench") -> MirrorReport:
-    made = [MirrorSample(row, side, {MB_PER_SECOND: value}) for row, side, value in samples]
-    return MirrorReport([command], {"cores": "2"}, {"repeats": "1"}, made)
+def report(*samples: tuple[str, Side, Figures], command: str = "bench") -> Report:
+    rows = [row for row, _ in works()]
+    made = [Sample(row, side, figures) for row, side, figures in samples]
+    return Report("Mirrors", [command], {"cores": "2"}, {"repeats": "1"}, rows, made, MIRRORS)
+
+
+def rate(value: float) -> Figures:
+    return {MB_PER_SECOND: value}
 
 
 @pytest.mark.parametrize(
@@ -44,29 +58,38 @@ def report(*samples: tuple[str, MirrorSide, float], command: str = "bench") -> M
 def test_a_rate_against_three_times_the_tuned_one(
     ours: list[float], theirs: list[float], expected: str
 ) -> None:
-    values: dict[MirrorSide, list[float]] = {OURS: ours, MM2_TUNED: theirs}
-    assert verdict(Wanted(3.0), values, higher_is_better=True) == expected
+    samples = [
+        Sample("row", side, rate(value))
+        for side, values in ((OURS, ours), (MM2_TUNED, theirs))
+        for value in values
+    ]
+    row = Row(name="row", title="Row", wanted={MB_PER_SECOND: [Wanted(3.0)]})
+    (line,) = lines_of([row], samples, MIRRORS)
+    assert line.verdicts == [expected]
 
 
 def test_a_cost_and_an_absolute_bound() -> None:
-    costs: dict[MirrorSide, list[float]] = {OURS: [3.0], MM2_TUNED: [25.0]}
-    assert verdict(Wanted(0.125), costs, higher_is_better=False) == "yes"
-    assert verdict(Wanted(0.1), costs, higher_is_better=False) == "no"
-    assert verdict(Wanted(2.9, "absolute"), costs, higher_is_better=False) == "no"
+    wanted = [Wanted(0.125), Wanted(0.1), Wanted(2.9, "absolute")]
+    samples = [Sample("row", OURS, {CPU_PER_GB: 3.0}), Sample("row", MM2_TUNED, {CPU_PER_GB: 25.0})]
+    row = Row(name="row", title="Row", wanted={CPU_PER_GB: wanted})
+    (line,) = lines_of([row], samples, MIRRORS)
+    assert (line.ratio, line.verdicts) == (0.12, ["yes", "no", "no"])
 
 
 def test_an_earlier_run_keeps_what_was_not_measured_again() -> None:
-    earlier = report(("near-16k", MM2, 10.0), ("near-16k", OURS, 90.0), command="one")
-    later = report(("near-16k", OURS, 100.0), ("far-16k", OURS, 70.0), command="two")
-    merged = later.added_to(earlier.json())
+    earlier = report(("near-16k", MM2, rate(10)), ("near-16k", OURS, rate(90)), command="one")
+    later = report(("near-16k", OURS, rate(100)), ("far-16k", OURS, rate(70)), command="two")
+    merged = later.added_to(json.loads(json.dumps(earlier.json())))
     assert merged.commands == ["one", "two"]
-    assert merged.values("near-16k", MB_PER_SECOND) == {MM2: [10.0], OURS: [100.0]}
-    assert merged.values("far-16k", MB_PER_SECOND) == {OURS: [70.0]}
+    assert {(each.row, each.side): each.figures for each in merged.samples} == {
+        ("near-16k", MM2): rate(10),
+        ("near-16k", OURS): rate(100),
+        ("far-16k", OURS): rate(70),
+    }
 
 
 def test_the_table_has_every_row_that_was_measured_and_no_other() -> None:
-    sample = MirrorSample("start", OURS, {FIRST_RECORD_SECONDS: 0.7})
-    table = MirrorReport(["bench"], {}, {}, [sample]).markdown([row for row, _ in works()])
+    table = report(("start", OURS, {FIRST_RECORD_SECONDS: 0.7})).markdown()
     (line,) = [line for line in table.splitlines() if line.startswith("| Start")]
     assert "| 0.70 |" in line
     assert "| yes |" in line
@@ -113,8 +136,7 @@ def test_rows_with_tls_are_only_measured_where_tls_is_asked_for() -> None:
 
 
 def test_the_table_says_why_our_own_brokers_are_not_measured_with_tls() -> None:
-    sample = MirrorSample("tls-near-16k", OURS, {MB_PER_SECOND: 70.0})
-    table = MirrorReport(["bench"], {}, {}, [sample]).markdown([row for row, _ in works()])
+    table = report(("tls-near-16k", OURS, rate(70))).markdown()
     (line,) = [line for line in table.splitlines() if line.startswith("| Catch up")]
     assert line.startswith("| Catch up, 16 KiB batches, TLS, near |")
     assert line.endswith("| no TLS there |")

@@ -108,12 +108,12 @@ def test_a_curve_tells_whether_it_is_flat() -> None:
 def test_a_report_says_everything_twice() -> None:
     rows = [Row(name="row", title="Row"), Row(name="p1", title="", curve="partitions", point=1)]
     taken = [*samples(CPU_PER_GB, kafka=[4.0], ours=[2.0]), Sample("p1", OURS, {CPU_FETCH: 7.0})]
-    report = Report("Bench", "command", {"cores": "2"}, {"both": "acks=all"}, rows, taken)
+    report = Report("Bench", ["command"], {"cores": "2"}, {"both": "acks=all"}, rows, taken)
     told = report.markdown()
     for part in ("`command`", "- cores: 2", "- both: acks=all", "| Row |", "| 1 | fetch |"):
         assert part in told
     saved = json.loads(json.dumps(report.json()))
-    assert saved["samples"][0] == {"work": "row", "side": "kafka", "figures": {CPU_PER_GB: 4.0}}
+    assert saved["samples"][0] == {"row": "row", "side": "kafka", "figures": {CPU_PER_GB: 4.0}}
     assert saved["lines"][0]["ratio"] == 0.5
 
 
