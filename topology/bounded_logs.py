@@ -7,6 +7,7 @@ written at that very moment may be lost.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -17,22 +18,31 @@ two checks."""
 
 TAIL_BYTES_MAX = 64 * 1024
 
+log = logging.getLogger("heliograph.logs")
+
 
 def bound_logs(directory: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
-    """Cut every log in the directory that has grown past the bound."""
-    for log in directory.glob("*.log"):
-        if log.stat().st_size > bytes_max:
-            kept = log.with_name(f"{log.name}.1")
-            with open(log, "rb") as source, open(kept, "wb") as target:
-                source.seek(-bytes_max, os.SEEK_END)
-                shutil.copyfileobj(source, target)
-            os.truncate(log, 0)
+    """Cut every log in the directory that has grown past the bound, and can be cut now."""
+    for path in directory.glob("*.log"):
+        try:
+            _bound(path, bytes_max)
+        except OSError as error:  # a full disk, a file that is gone: no reason to stop anything
+            log.warning("%s is not cut: %s", path, error)
 
 
-def last_lines(log: Path, count: int) -> list[str]:
+def _bound(path: Path, bytes_max: int) -> None:
+    if path.stat().st_size <= bytes_max:
+        return
+    with open(path, "rb") as source, open(path.with_name(f"{path.name}.1"), "wb") as target:
+        source.seek(-bytes_max, os.SEEK_END)
+        shutil.copyfileobj(source, target)
+    os.truncate(path, 0)
+
+
+def last_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log; none if there is no log."""
     try:
-        with open(log, "rb") as file:
+        with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL_BYTES_MAX))
             text = file.read().decode(errors="replace")

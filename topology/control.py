@@ -17,6 +17,10 @@ class SupervisorUnreachable(Exception):
     """No supervisor answers on the socket."""
 
 
+class SupervisorRefused(Exception):
+    """The supervisor does not do it, and why."""
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
         super().__init__("localhost", timeout=CALL_TIMEOUT_S)
@@ -34,7 +38,8 @@ def supervisor_status(socket_path: Path) -> dict[str, Any]:
 
 
 def supervisor_apply(socket_path: Path, deployment: Deployment) -> list[dict[str, Any]]:
-    """Hand over what should run; the steps that follow. Raises SupervisorUnreachable."""
+    """Hand over what should run; the steps that follow. Raises SupervisorUnreachable, and
+    SupervisorRefused with everything as it was."""
     answer = _call(socket_path, "POST", "/apply", encode_deployment(deployment))
     steps: list[dict[str, Any]] = answer["steps"]
     return steps
@@ -55,8 +60,8 @@ def _call(socket_path: Path, method: str, path: str, body: str | None = None) ->
         raise SupervisorUnreachable(str(error) or type(error).__name__) from error
     finally:
         connection.close()
-    if response.status != http.client.OK:
-        raise SupervisorUnreachable(f"{path}: {answer.get('error', response.status)}")
     if not isinstance(answer, dict):
         raise SupervisorUnreachable(f"{path}: unexpected answer")
+    if response.status != http.client.OK:
+        raise SupervisorRefused(str(answer.get("error", response.status)))
     return answer

@@ -19,6 +19,7 @@ from typing import Any
 
 from topology.bounded_logs import last_lines
 from topology.control import (
+    SupervisorRefused,
     SupervisorUnreachable,
     supervisor_apply,
     supervisor_status,
@@ -36,10 +37,9 @@ from topology.process import (
     python_command,
 )
 from topology.state import StateDir, write_atomically
-from topology.status import assemble_status, fetch_link_reports
+from topology.status import assemble_status, fetch_link_reports, unsupervised_report
 
 UP_TIMEOUT_S = 120.0
-SUPERVISOR_START_TIMEOUT_S = 20.0
 DOWN_TIMEOUT_S = 90.0
 KILL_TIMEOUT_S = 10.0
 """How long the system may take to end what was killed."""
@@ -112,8 +112,13 @@ def up(
         state.create()
     except OSError as error:
         raise DeployError(f"cannot use state directory {state.path}: {error}") from error
-    _apply(deployment, state)
-    return Up(tuple(steps), _wait_until_up(deployment, state, timeout_s, on_status))
+    deadline_s = time.monotonic() + timeout_s
+    _apply(deployment, state, deadline_s)
+    try:
+        status = _wait_until_up(deployment, state, deadline_s, on_status)
+    except TimeoutError as error:
+        raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
+    return Up(tuple(steps), status)
 
 
 def current_status(state: StateDir) -> dict[str, Any]:
@@ -142,7 +147,10 @@ def down(state: StateDir, *, purge: bool = False, timeout_s: float = DOWN_TIMEOU
         time.sleep(POLL_S)
     _stop_left_over(_alive(state))
     if purge and state.path.exists():
-        state.purge()
+        try:
+            state.purge()
+        except OSError as error:
+            raise DeployError(f"stopped, but not all is deleted: {error}") from error
     return stopped
 
 
@@ -235,30 +243,34 @@ def _port_problem(daemon: Daemon, host: str, port: int) -> str | None:
     return None
 
 
-def _apply(deployment: Deployment, state: StateDir) -> None:
+def _apply(deployment: Deployment, state: StateDir, deadline_s: float) -> None:
     """Hand the deployment to the supervisor, starting one if none lives."""
-    deadline_s = time.monotonic() + SUPERVISOR_START_TIMEOUT_S
     child: subprocess.Popen[bytes] | None = None
     while True:
         try:
             supervisor_apply(state.socket_path, deployment)
             return
+        except SupervisorRefused as error:
+            raise DeployError(f"the supervisor refuses: {error}") from error
         except SupervisorUnreachable as error:
             if time.monotonic() > deadline_s:
-                raise _supervisor_error(state, str(error)) from error
+                raise _supervisor_error(state, f"does not answer: {error}") from error
         if child is None and not state.is_locked():
-            # Left in its place before the supervisor looks, so that daemons start at once.
-            write_atomically(state.deployment_file, encode_deployment(deployment))
-            child = _start_supervisor(state)
+            try:
+                # In its place before the supervisor looks, so that daemons start at once.
+                write_atomically(state.deployment_file, encode_deployment(deployment))
+                child = _start_supervisor(state)
+            except OSError as error:
+                raise DeployError(f"cannot use state directory {state.path}: {error}") from error
         elif child is not None and child.poll() not in (None, 0):
-            raise _supervisor_error(state, f"exit code {child.returncode}")
+            raise _supervisor_error(state, f"did not start (exit code {child.returncode})")
         time.sleep(POLL_S / 2)
 
 
 def _start_supervisor(state: StateDir) -> subprocess.Popen[bytes]:
     with open(state.log_file("supervisor"), "ab") as log:
         return subprocess.Popen(
-            python_command("topology.supervisor", "--state-dir", str(state.path)),
+            python_command("topology.keeper", "--state-dir", str(state.path)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -270,7 +282,7 @@ def _start_supervisor(state: StateDir) -> subprocess.Popen[bytes]:
 
 def _supervisor_error(state: StateDir, why: str) -> DeployError:
     log = state.log_file("supervisor")
-    return DeployError(f"the supervisor did not start: {why}", _tail(log))
+    return DeployError(f"the supervisor {why}", _tail(log))
 
 
 def _look(
@@ -278,20 +290,21 @@ def _look(
     state: StateDir,
     external: Mapping[str, list[dict[str, Any]]] | None = None,
 ) -> dict[str, Any]:
+    report: dict[str, Any] | None
     try:
         report = supervisor_status(state.socket_path)
     except SupervisorUnreachable:
-        report = None
+        report = unsupervised_report(_alive(state), state.log_file)
     return assemble_status(deployment, report, fetch_link_reports(report), external)
 
 
 def _wait_until_up(
     deployment: Deployment,
     state: StateDir,
-    timeout_s: float,
+    deadline_s: float,
     on_status: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    deadline_s = time.monotonic() + timeout_s
+    """The status when everything runs. Raises DeployError, or TimeoutError with what does not."""
     while True:
         status = _look(deployment, state)
         on_status(status)
@@ -304,7 +317,7 @@ def _wait_until_up(
                     _tail(Path(daemon["log"])),
                 )
         if time.monotonic() > deadline_s:
-            raise DeployError(f"not everything runs after {timeout_s:g} s", _not_running(status))
+            raise TimeoutError(*_not_running(status))
         time.sleep(POLL_S)
 
 

@@ -14,8 +14,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import psutil
+
+_GO: Final = b"go\n"
+_WAIT_FOR_GO: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "heliograph")
+"""A shell that becomes the command that follows, under the same pid, once it has read a line."""
 
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
@@ -66,6 +71,13 @@ class OwnProcess:
         """Exit code, negative for a signal; None while it runs, and where it was no child."""
         return self.child.returncode if self.child is not None else None
 
+    def release(self) -> None:
+        """Let a process that was just started begin; nothing happens if it has ended."""
+        assert self.child is not None and self.child.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.write(_GO)
+        self.child.stdin.close()
+
     def terminate(self) -> None:
         """Ask it to stop (SIGTERM); nothing happens if it has ended."""
         self._signal(signal.SIGTERM)
@@ -104,11 +116,16 @@ def adopt(identity: Identity) -> OwnProcess | None:
 
 
 def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess:
-    """Start a process in a session of its own, its output appended to the log. Raises OSError."""
+    """Start a process in a session of its own, its output appended to the log. Raises OSError.
+
+    It does nothing before `release`, and ends if this process is gone before that: so nothing runs
+    that could not be written down first.
+    """
     with open(log_file, "ab") as log:
         child = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
+            [*_WAIT_FOR_GO, *argv],
+            bufsize=0,
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=directory,

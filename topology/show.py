@@ -14,6 +14,7 @@ from rich.table import Table
 from topology.plan import Step
 
 UNKNOWN = "-"
+PIPED_COLUMNS = 1_000
 
 
 class UpProgress:
@@ -64,12 +65,10 @@ class UpProgress:
 
 def print_bootstraps(document: Mapping[str, Any]) -> None:
     """Where clients connect."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("cluster", "kind", "bootstrap"):
-        table.add_column(column)
+    table = plain_table("cluster", "kind", "bootstrap")
     for cluster in document["clusters"]:
         table.add_row(cluster["name"], cluster["kind"], cluster["bootstrap"])
-    console = _console()
+    console = plain_console()
     console.print(f"{document['name']}: {document['state']}")
     console.print(table)
     for aggregator in document["aggregators"]:
@@ -78,10 +77,16 @@ def print_bootstraps(document: Mapping[str, Any]) -> None:
 
 def print_status(document: Mapping[str, Any]) -> None:
     """Clusters with brokers, links, and whatever does not run."""
-    console = _console()
+    console = plain_console()
     supervisor = document["supervisor"]
     pid = f" (supervisor pid {supervisor['pid']})" if supervisor is not None else ""
     console.print(f"{document['name']}: {document['state']}{pid}")
+    if document["state"] == "unsupervised":
+        file = document["topology_file"]
+        console.print(
+            f"nothing restarts what ends; `heliograph up {file}` takes it over, untouched",
+            soft_wrap=True,
+        )
     console.print(_broker_table(document["clusters"]))
     if document["links"]:
         console.print(_link_table(document["links"]))
@@ -93,20 +98,17 @@ def print_status(document: Mapping[str, Any]) -> None:
             console.print(
                 f"{daemon['label']}: {daemon['state']}, {daemon['restarts']} restarts,"
                 f" log {daemon['log']}",
-                markup=False,
                 soft_wrap=True,
             )
 
 
 def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:
     """What was not copied, a line each."""
-    console = _console()
+    console = plain_console()
     if not gaps:
         console.print("nothing was skipped")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("link", "partition", "from", "to", "records", "reason", "noticed", "detail"):
-        table.add_column(column)
+    table = plain_table("link", "partition", "from", "to", "records", "reason", "noticed", "detail")
     for gap in gaps:
         noticed = datetime.fromtimestamp(gap["noticed_at_ms"] / 1000, UTC)
         table.add_row(
@@ -122,14 +124,25 @@ def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:
     console.print(table)
 
 
-def _console() -> Console:
-    return Console(highlight=False)
+def plain_console() -> Console:
+    """Standard output, where words with brackets are words; lines of any width where it is read
+    by a program."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = PIPED_COLUMNS
+    return console
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, in which nothing is cut off."""
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def _broker_table(clusters: list[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("cluster", "kind", "broker", "address", "pid", "state"):
-        table.add_column(column)
+    table = plain_table("cluster", "kind", "broker", "address", "pid", "state")
     for cluster in clusters:
         brokers = cluster["brokers"]
         if not brokers:
@@ -147,9 +160,7 @@ def _broker_table(clusters: list[Mapping[str, Any]]) -> Table:
 
 
 def _link_table(links: list[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("link", "from", "to", "state", "topics", "partitions", "lag", "lag s"):
-        table.add_column(column)
+    table = plain_table("link", "from", "to", "state", "topics", "partitions", "lag", "lag s")
     for link in links:
         figures = [link[key] for key in ("topics", "partitions", "lag_records", "lag_seconds")]
         table.add_row(

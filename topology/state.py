@@ -2,7 +2,7 @@
 
 deployment.json    what should run (deployment.py)
 processes.json     what was started: pid, start time, digest, for each daemon
-lock               held by the supervisor for as long as it lives
+lock               held by the supervisor and its keeper for as long as either lives
 control.sock       the supervisor's control API, if the path is short enough
 settings/          one JSON file for each daemon
 ready/             written by a daemon when it is ready
@@ -18,12 +18,16 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 SOCKET_PATH_CHARS_MAX = 100
 """Unix socket paths end at 104 (BSD) or 108 (Linux) bytes."""
+
+LOCK_PATIENCE_S = 1.0
+"""How long a lock is tried for that somebody may only be asking about."""
 
 _RUN_ENTRIES = ("settings", "ready", "logs")
 _DATA_ENTRY = "data"
@@ -85,7 +89,10 @@ class StateDir:
     def locked(self) -> Iterator[bool]:
         """Hold the supervisor's lock; False where another process holds it."""
         with open(self.lock_file, "a") as lock:
-            held = _try_lock(lock)
+            deadline_s = time.monotonic() + LOCK_PATIENCE_S
+            # Whoever asks `is_locked` has it for a moment.
+            while not (held := _try_lock(lock)) and time.monotonic() < deadline_s:
+                time.sleep(LOCK_PATIENCE_S / 20)
             yield held
 
     def is_locked(self) -> bool:
@@ -117,10 +124,15 @@ def _try_lock(lock: IO[str]) -> bool:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content as one step, for whoever reads it meanwhile and after a crash."""
+    """Replace a file's content as one step, for whoever reads it meanwhile and after a crash.
+    Raises OSError, with the file as it was."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with open(temporary, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -10,11 +10,14 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from topology.deployment import ClusterView, Deployment, LinkView
+from topology.journal import StartedProcess
+from topology.readiness import read_ready_file
 
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024
@@ -36,14 +39,17 @@ def assemble_status(
     links: Mapping[str, Mapping[str, Any]],
     external_brokers: Mapping[str, list[dict[str, Any]]] | None = None,
 ) -> dict[str, Any]:
-    """The status document, from what is deployed, the supervisor's report (None where no
-    supervisor lives), what mirror workers said of each link, and what existing clusters said."""
+    """The status document, from what is deployed, the supervisor's report, what mirror workers
+    said of each link, and what existing clusters said.
+
+    Without a supervisor the report is `unsupervised_report`'s, or None where nothing runs."""
     rows: Rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    supervisor_pid = report["pid"] if report is not None else None
     document: dict[str, Any] = {
         "name": deployment.name,
         "topology_file": deployment.topology_file,
         "state": "stopped",
-        "supervisor": {"pid": report["pid"]} if report is not None else None,
+        "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
         "clusters": [
             _cluster(cluster, rows, external_brokers or {}) for cluster in deployment.clusters
         ],
@@ -53,6 +59,36 @@ def assemble_status(
     }
     document["state"] = _overall(deployment, report, document)
     return document
+
+
+def unsupervised_report(
+    started: Mapping[str, StartedProcess], log_file: Callable[[str], Path]
+) -> dict[str, Any] | None:
+    """What a supervisor would report of processes that have outlived it; None if there are none."""
+    if not started:
+        return None
+    return {
+        "pid": None,
+        "stopping": False,
+        "daemons": [_left_row(key, each, log_file(key)) for key, each in started.items()],
+    }
+
+
+def _left_row(key: str, started: StartedProcess, log: Path) -> dict[str, Any]:
+    daemon, pid = started.daemon, started.identity.pid
+    ready = read_ready_file(Path(daemon.ready_file), pid) if daemon.ready_file else None
+    return {
+        "key": key,
+        "role": daemon.role,
+        "label": daemon.label,
+        # Only ZooKeeper has no ready file, and it is not asked here.
+        "phase": "running" if ready is not None or not daemon.ready_file else "starting",
+        "pid": pid,
+        "restarts": None,
+        "exit_code": None,
+        "log": str(log),
+        "ready": ready,
+    }
 
 
 def _daemon(deployment: Deployment, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,6 +163,8 @@ def _overall(
 ) -> str:
     if report is None:
         return "stopped"
+    if report["pid"] is None:
+        return "unsupervised"
     if report["stopping"]:
         return "stopping"
     phases = [row["phase"] for row in report["daemons"]]

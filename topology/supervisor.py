@@ -1,14 +1,14 @@
 """The supervisor: one detached process for each deployment that keeps its daemons running.
 
-Guarantees: at most one supervisor for a state directory (a lock); daemons outlive it, and the
-next supervisor goes on with those that still run; only processes recorded as started here, and
-known by pid and start time, are ever signalled.
-Not here: decisions (reconcile.py), the control API (supervisor_api.py).
+Guarantees: daemons outlive it, and the next supervisor goes on with those that still run; nothing
+runs that is not on record; only processes recorded as started here, and known by pid and start
+time, are ever signalled.
+Not here: that there is one, and one only (keeper.py), decisions (reconcile.py), the control API
+(supervisor_api.py).
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
@@ -20,6 +20,7 @@ from typing import Any
 from topology.bounded_logs import bound_logs
 from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.journal import StartedProcess, read_processes, write_processes
+from topology.keeper import EXIT_NOTHING_TO_KEEP, EXIT_STOPPED, accept_signals
 from topology.plan import Running, Step, plan
 from topology.process import OwnProcess, adopt, start
 from topology.readiness import is_ready, read_ready_file
@@ -146,8 +147,9 @@ class Supervisor:
             try:
                 self._record(row.key, StartedProcess(process.identity, daemon))
             except OSError:
-                process.kill()  # what is not written down would be nobody's
+                process.kill()
                 raise
+            process.release()
         except OSError as error:
             row.apply_start_failed(time.monotonic())
             log.error("%s could not be started: %s", daemon.label, error)
@@ -213,42 +215,30 @@ def _exit_text(code: int | None) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-async def supervise(state: StateDir) -> None:
-    """Run the supervisor of a state directory until it is told to stop."""
+def run_supervisor(state: StateDir) -> int:
+    """Supervise until told to stop; the exit code. Raises what should not have happened."""
     supervisor = Supervisor(state)
-    supervisor.load()
+    try:
+        supervisor.load()
+    except (OSError, ValueError) as error:
+        log.error("cannot tell what to keep: %s", error)
+        return EXIT_NOTHING_TO_KEEP
+    asyncio.run(_supervise(supervisor))
+    return EXIT_STOPPED
+
+
+async def _supervise(supervisor: Supervisor) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
+    accept_signals()
+    socket_path = supervisor.state.socket_path
     async with asyncio.TaskGroup() as group:
         running = group.create_task(supervisor.run())
         await asyncio.sleep(0)  # the first daemons start while the HTTP server is imported
         from topology.supervisor_api import serve_control
 
         # The lock is held, so a socket that is left there belongs to nobody.
-        await asyncio.to_thread(state.socket_path.unlink, missing_ok=True)
-        async with serve_control(supervisor, state.socket_path):
+        await asyncio.to_thread(socket_path.unlink, missing_ok=True)
+        async with serve_control(supervisor, socket_path):
             await running
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m topology.supervisor")
-    parser.add_argument("--state-dir", type=Path, required=True)
-    state = StateDir(parser.parse_args().state_dir)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    with state.locked() as held:
-        if not held:
-            log.info("another supervisor keeps %s", state.path)
-            return 0
-        try:
-            asyncio.run(supervise(state))
-        except Exception:
-            log.exception("the supervisor of %s ended; its daemons go on", state.path)
-            return 1
-        finally:
-            state.socket_path.unlink(missing_ok=True)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -37,7 +37,10 @@ async def serve_control(supervisor: Supervisor, socket_path: Path) -> AsyncItera
             deployment = decode_deployment(await request.read())
         except ValueError as error:
             return web.json_response({"error": str(error)}, status=400)
-        steps = supervisor.apply(deployment)
+        try:
+            steps = supervisor.apply(deployment)
+        except OSError as error:
+            return web.json_response({"error": str(error)}, status=500)
         return web.json_response({"steps": [step.as_json() for step in steps]})
 
     async def stop(_: web.Request) -> web.Response:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from topology import deploy
-from topology.control import supervisor_status
+from topology.control import SupervisorUnreachable, supervisor_status
 from topology.deploy import DeployError, current_status, down, plan_steps, read_deployment
 from topology.deployment import Daemon, Deployment, encode_deployment
 from topology.journal import StartedProcess, read_processes, write_processes
@@ -25,7 +25,7 @@ from topology.process import Identity, start_mark
 from topology.state import SOCKET_PATH_CHARS_MAX, StateDir
 
 FAKE = Path(__file__).with_name("fake_daemon.py")
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 pytestmark = pytest.mark.real
 
@@ -63,6 +63,23 @@ def up(wanted: Deployment, state: StateDir) -> deploy.Up:
 
 def pids(state: StateDir) -> dict[str, int]:
     return {row["key"]: row["pid"] for row in supervisor_status(state.socket_path)["daemons"]}
+
+
+def supervisor_pid(state: StateDir) -> int | None:
+    try:
+        return int(supervisor_status(state.socket_path)["pid"])
+    except SupervisorUnreachable:
+        return None
+
+
+def kill_supervisor_and_keeper(state: StateDir) -> None:
+    """At once, so that nobody is left to start another."""
+    supervisor = psutil.Process(supervisor_pid(state))
+    keeper = supervisor.parent()
+    assert keeper is not None
+    for process in (keeper, supervisor):
+        process.kill()
+    wait_for(lambda: not alive(keeper.pid) and not alive(supervisor.pid))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -133,13 +150,12 @@ def test_a_second_up_does_nothing_where_everything_runs(state: StateDir) -> None
 
 
 def test_a_second_up_repairs_only_what_is_missing(state: StateDir) -> None:
-    """The supervisor and one daemon are killed; what still runs is found again, untouched."""
+    """No supervisor, and one daemon less; what still runs is found again, untouched."""
     wanted = deployment(fake(state, "a"), fake(state, "b"))
     up(wanted, state)
     before = pids(state)
-    supervisor = supervisor_status(state.socket_path)["pid"]
-    os.kill(supervisor, signal.SIGKILL)
-    wait_for(lambda: not alive(supervisor))
+    supervisor = supervisor_pid(state)
+    kill_supervisor_and_keeper(state)
     os.kill(before["a"], signal.SIGKILL)
     wait_for(lambda: not alive(before["a"]))
     assert alive(before["b"])
@@ -149,10 +165,93 @@ def test_a_second_up_repairs_only_what_is_missing(state: StateDir) -> None:
     after = pids(state)
     assert after["b"] == before["b"]
     assert after["a"] != before["a"]
-    assert supervisor_status(state.socket_path)["pid"] != supervisor
+    assert supervisor_pid(state) != supervisor
 
     os.kill(after["b"], signal.SIGKILL)  # found, not a child: its death is noticed as well
     wait_for(lambda: pids(state)["b"] not in (None, after["b"]))
+
+
+def test_a_killed_supervisor_is_followed_by_another_that_starts_nothing_twice(
+    state: StateDir,
+) -> None:
+    up(deployment(fake(state, "a"), fake(state, "b", after=("a",))), state)
+    before, first = pids(state), supervisor_pid(state)
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: supervisor_pid(state) not in (None, first))
+    wait_for(lambda: current_status(state)["state"] == "running")
+    assert pids(state) == before
+
+    os.kill(before["a"], signal.SIGKILL)
+    wait_for(lambda: pids(state)["a"] not in (None, before["a"]))
+    assert pids(state)["b"] == before["b"]
+    assert down(state) == ["fake a", "fake b"]
+    assert not any(alive(pid) for pid in before.values())
+
+
+def test_a_supervisor_goes_on_without_its_keeper(state: StateDir) -> None:
+    wanted = deployment(fake(state, "a"))
+    up(wanted, state)
+    before, supervisor = pids(state), supervisor_pid(state)
+    keeper = psutil.Process(supervisor).parent()
+    assert keeper is not None
+    keeper.kill()
+    wait_for(lambda: not alive(keeper.pid))
+    assert up(wanted, state).steps == ()
+    assert (pids(state), supervisor_pid(state)) == (before, supervisor)
+    os.kill(before["a"], signal.SIGKILL)
+    wait_for(lambda: pids(state)["a"] not in (None, before["a"]))
+
+
+def test_sigterm_to_the_keeper_stops_everything(state: StateDir) -> None:
+    up(deployment(fake(state, "a")), state)
+    before = pids(state)
+    keeper = psutil.Process(supervisor_pid(state)).parent()
+    assert keeper is not None
+    keeper.terminate()
+    wait_for(lambda: not state.is_locked())
+    assert not any(alive(pid) for pid in before.values())
+
+
+def test_what_could_not_be_written_down_never_runs(state: StateDir) -> None:
+    """A supervisor is killed between the start of a process and its record."""
+    state.create()
+    daemon = fake(state, "a")
+    for path, text in daemon.files.items():
+        Path(path).write_text(text)
+    log_file = state.log_file("a")
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from topology.process import start\n"
+        "log_file, directory, *argv = sys.argv[1:]\n"
+        "print(start(argv, log_file=Path(log_file), directory=Path(directory)).pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(log_file), str(state.path), *daemon.argv],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).resolve().parents[2],
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    wait_for(lambda: not alive(int(done.stdout)))
+    assert "started" not in log_file.read_text()
+
+
+def test_a_supervisor_that_cannot_read_what_to_keep_says_so(state: StateDir) -> None:
+    up(deployment(fake(state, "a")), state)
+    down(state)
+    state.processes_file.write_text("{}")
+    done = subprocess.run(
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
+        cwd=Path(__file__).resolve().parents[2],
+        stderr=subprocess.PIPE,
+        timeout=WAIT_S,
+        check=False,
+    )
+    state.processes_file.unlink()
+    assert (done.returncode, b"cannot tell what to keep" in done.stderr) == (2, True)
 
 
 def test_an_edited_deployment_applies_only_the_difference(state: StateDir) -> None:
@@ -206,10 +305,10 @@ def test_down_stops_only_what_this_deployment_started(state: StateDir, tmp_path:
 def test_down_stops_what_outlived_its_supervisor(state: StateDir) -> None:
     up(deployment(fake(state, "a"), fake(state, "b", after=("a",))), state)
     before = pids(state)
-    supervisor = supervisor_status(state.socket_path)["pid"]
-    os.kill(supervisor, signal.SIGKILL)
-    wait_for(lambda: not alive(supervisor))
-    assert current_status(state)["state"] == "stopped"  # nobody keeps it: not called running
+    kill_supervisor_and_keeper(state)
+    status = current_status(state)
+    assert (status["state"], status["supervisor"]) == ("unsupervised", None)
+    assert {each["key"]: each["pid"] for each in status["daemons"]} == before
 
     assert down(state) == ["fake a", "fake b"]
     assert not any(alive(pid) for pid in before.values())
@@ -262,13 +361,15 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
     while b"up" not in output:
         output += os.read(controller, 1024)
     before = pids(state)["a"]
-    supervisor = supervisor_status(state.socket_path)["pid"]
+    supervisor = supervisor_pid(state)
+    assert supervisor is not None
+    keeper = psutil.Process(supervisor).ppid()
     os.killpg(shell.pid, signal.SIGHUP)  # what the system sends when a terminal goes away
     os.close(controller)
     shell.wait(WAIT_S)
 
     assert os.getsid(before) == before
-    assert os.getsid(supervisor) == supervisor
+    assert os.getsid(supervisor) == os.getsid(keeper) == keeper
     assert pids(state) == {"a": before}
     os.kill(before, signal.SIGKILL)
     wait_for(lambda: pids(state)["a"] not in (None, before))
@@ -318,7 +419,7 @@ def test_two_supervisors_never_keep_one_state_directory(state: StateDir) -> None
     up(deployment(fake(state, "a")), state)
     before = supervisor_status(state.socket_path)["pid"]
     second = subprocess.run(
-        [sys.executable, "-m", "topology.supervisor", "--state-dir", str(state.path)],
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
         cwd=Path(__file__).resolve().parents[2],
         timeout=WAIT_S,
         check=False,

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from topology.rebalance.execution import Progress
+from topology.show import UNKNOWN, plain_console, plain_table
 
-UNKNOWN = "-"
 MOVES_MAX = 50
 """Most moves that are listed; all of them are in `-o json`."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -34,16 +33,14 @@ class RebalanceProgress:
 
 def print_rebalance(document: Mapping[str, Any]) -> None:
     """The plan: what moves, and what every broker holds before and after."""
-    console = Console(highlight=False)
+    console = plain_console()
     moves = document["moves"]
     if document["under_way"]:
-        console.print(f"moving already: {', '.join(document['under_way'])}", markup=False)
+        console.print(f"moving already: {', '.join(document['under_way'])}")
     if not moves:
         console.print("nothing to move")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("partition", "replicas now", "replicas then", "to copy"):
-        table.add_column(column)
+    table = plain_table("partition", "replicas now", "replicas then", "to copy")
     for move in moves[:MOVES_MAX]:
         table.add_row(
             f"{move['topic']}-{move['partition']}",
@@ -55,9 +52,7 @@ def print_rebalance(document: Mapping[str, Any]) -> None:
     if len(moves) > MOVES_MAX:
         console.print(f"... and {len(moves) - MOVES_MAX} more")
     console.print(f"{len(moves)} partitions, {_size(document['bytes'])} to copy")
-    brokers = Table(box=None, pad_edge=False)
-    for column in ("broker", "replicas", "then", "preferred leader of", "then"):
-        brokers.add_column(column)
+    brokers = plain_table("broker", "replicas", "then", "preferred leader of", "then")
     for each in document["brokers"]:
         names = ("replicas_before", "replicas_after", "preferred_before", "preferred_after")
         brokers.add_row(str(each["id"]), *(str(each[name]) for name in names))

@@ -28,6 +28,15 @@ def test_a_small_log_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["broker.log"]
 
 
+def test_a_log_that_cannot_be_cut_stops_nothing(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log", "c.log"):
+        (tmp_path / name).write_bytes(b"x" * 65)
+    (tmp_path / "b.log.1").mkdir()  # where its end should be kept
+    bound_logs(tmp_path, bytes_max=64)
+    sizes = {name: (tmp_path / name).stat().st_size for name in ("a.log", "b.log", "c.log")}
+    assert sizes == {"a.log": 0, "b.log": 65, "c.log": 0}
+
+
 def test_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(b"\xff1\n2\n3\n")

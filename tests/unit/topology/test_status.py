@@ -5,10 +5,14 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.status import assemble_status, fetch_link_reports
+from topology.journal import StartedProcess
+from topology.process import Identity
+from topology.status import assemble_status, fetch_link_reports, unsupervised_report
 
 DEPLOYMENT = Deployment(
     name="d",
@@ -78,6 +82,25 @@ def test_nothing_runs() -> None:
             "lag_seconds": None,
         }
     ]
+
+
+def test_what_runs_without_a_supervisor_is_not_called_stopped(tmp_path: Path) -> None:
+    ready = tmp_path / "m.json"
+    ready.write_text(json.dumps({"pid": 9, "state": "running", "http_port": 8083}))
+    left = {
+        "b": StartedProcess(Identity(8, "then"), DEPLOYMENT.daemons[0]),
+        "m": StartedProcess(
+            Identity(9, "then"), replace(DEPLOYMENT.daemons[1], ready_file=str(ready))
+        ),
+    }
+    found = unsupervised_report(left, lambda key: tmp_path / key)
+    status = assemble_status(DEPLOYMENT, found, {"l": {"name": "l", "state": "running"}})
+    assert (status["state"], status["supervisor"]) == ("unsupervised", None)
+    assert status["clusters"][0]["brokers"][0]["pid"] == 8
+    assert status["links"][0]["state"] == "running"
+    assert status["aggregators"][0]["state"] == "stopped"
+    assert [each["restarts"] for each in status["daemons"]] == [None, None]
+    assert unsupervised_report({}, lambda key: tmp_path / key) is None
 
 
 def test_everything_runs() -> None:

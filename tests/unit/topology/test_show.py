@@ -1,0 +1,53 @@
+"""What is printed is all there, whoever reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topology.show import print_gaps, print_status
+
+
+def status(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "d",
+        "topology_file": "/d.yaml",
+        "state": "running",
+        "supervisor": {"pid": 7},
+        "clusters": [],
+        "links": [],
+        "aggregators": [],
+        "daemons": [],
+        **more,
+    }
+
+
+def test_addresses_are_whole_where_a_program_reads_them(capsys: pytest.CaptureFixture[str]) -> None:
+    bootstrap = ",".join(f"kafka-{number}.example:9092" for number in range(12))
+    cluster = {"name": "lga", "kind": "external", "bootstrap": bootstrap, "brokers": None}
+    print_status(status(clusters=[cluster]))
+    assert f" {bootstrap} " in capsys.readouterr().out
+
+
+def test_words_in_brackets_are_words(capsys: pytest.CaptureFixture[str]) -> None:
+    gap = {
+        "link": "jfk-nyc",
+        "topic": "flights",
+        "partition": 0,
+        "source_from": 3,
+        "source_to": None,
+        "records_count": None,
+        "reason": "too_large",
+        "noticed_at_ms": 0,
+        "detail": "the target says: [bold] is no topic",
+    }
+    print_gaps([gap])
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split()[:5] == ["jfk-nyc", "flights-0", "3", "-", "-"]
+    assert "the target says: [bold] is no topic" in line
+
+
+def test_without_a_supervisor_it_is_said_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    print_status(status(state="unsupervised", supervisor=None))
+    assert "`heliograph up /d.yaml`" in capsys.readouterr().out
