@@ -1,22 +1,29 @@
-"""Asks the mirror workers of this aggregate for their status, found by their ready files.
+"""Asks the mirror workers of this aggregate for their status, wherever they run.
 
-A worker that does not answer is left out of what is known; nothing of an earlier answer is kept,
-because an old lag would look like a present one.
+The workers of a target are members of a group there, to share their work, and tell it where they
+serve HTTP (`mirror_maker.formats.workers`). A worker that does not answer is left out of what
+is known; nothing of an earlier answer is kept, because an old lag would look like a present one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Sequence
-from pathlib import Path
+import socket
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from local_cluster.client.group import Coordinated
+from local_cluster.client.group_members import DescribedMember, describe_members
+from local_cluster.wire.errors import KafkaError
+from mirror_maker.formats.workers import worker_address, workers_group_id
+
 from .aggregate import Aggregate
 
+FIND_SECONDS: Final = 5.0
+"""Between looks at who the workers are: how late a new one is known."""
 REFRESH_SECONDS: Final = 2.0
 ANSWER_SECONDS_MAX: Final = 2.0
 
@@ -26,34 +33,69 @@ logger = logging.getLogger(__name__)
 class MirrorWatcher:
     """Keeps the workers' status in an `Aggregate` fresh; `run` until cancelled."""
 
-    def __init__(self, aggregate: Aggregate, ready_files: Sequence[str]) -> None:
+    def __init__(self, aggregate: Aggregate, client: Coordinated) -> None:
+        """`client` is the aggregate's, for nothing else: a coordinator may be away for long."""
         self._aggregate = aggregate
-        self._ready_files = [Path(each) for each in ready_files]
+        self._client = client
+        self._alias = aggregate.settings.aggregate
+        self._machine = socket.gethostname()
+        self._urls: frozenset[str] = frozenset()
+        self._failure = ""
 
     async def run(self) -> None:
-        if not self._ready_files:
-            return
-        async with ClientSession(timeout=ClientTimeout(total=ANSWER_SECONDS_MAX)) as session:
+        async with (
+            ClientSession(timeout=ClientTimeout(total=ANSWER_SECONDS_MAX)) as session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(self._keep_finding())
             while True:
-                await self.step(session)
+                await self.ask(session)
                 await asyncio.sleep(REFRESH_SECONDS)
 
-    async def step(self, session: ClientSession) -> None:
+    async def _keep_finding(self) -> None:
+        while True:
+            await self.find()
+            # The first worker is awaited by people who have just started it.
+            await asyncio.sleep(FIND_SECONDS if self._urls else REFRESH_SECONDS)
+
+    async def find(self) -> None:
+        """Look who the workers are. While the group cannot tell, they are those of before."""
+        try:
+            members = await describe_members(self._client, workers_group_id(self._alias))
+        except KafkaError as error:
+            if self._failure != str(error):
+                logger.warning("the mirror workers are not told: %s", error)
+            self._failure = str(error)
+            return
+        self._failure = ""
+        if members is not None:
+            self._urls = frozenset(_urls(members, self._machine))
+
+    async def ask(self, session: ClientSession) -> None:
         """Ask every worker once."""
-        answers = await asyncio.gather(*(_ask(session, path) for path in self._ready_files))
+        answers = await asyncio.gather(*(self._ask(session, url) for url in self._urls))
         self._aggregate.set_workers([each for each in answers if each is not None])
 
+    async def _ask(self, session: ClientSession, url: str) -> dict[str, Any] | None:
+        """A worker's status; None where it does not answer, or somebody else does."""
+        try:
+            async with session.get(f"{url}/status") as answer:
+                status = await answer.json() if answer.status == 200 else None
+        except (OSError, ValueError, TimeoutError, ClientError) as error:
+            logger.debug("%s: %r", url, error)
+            return None
+        if not isinstance(status, dict) or status.get("target") != self._alias:
+            return None
+        return status
 
-async def _ask(session: ClientSession, ready_file: Path) -> dict[str, Any] | None:
-    """A worker's status; None where it does not run, or does not answer."""
-    try:
-        ready = json.loads(await asyncio.to_thread(ready_file.read_text))
-        url = f"http://{ready['http_host']}:{ready['http_port']}/status"
-        async with session.get(url) as answer:
-            if answer.status != 200:
-                return None
-            status: dict[str, Any] = await answer.json()
-            return status
-    except (OSError, ValueError, KeyError, TimeoutError, ClientError) as error:
-        logger.debug("%s: %r", ready_file, error)
-        return None
+
+def _urls(members: Iterable[DescribedMember], here: str) -> Iterable[str]:
+    for member in members:
+        try:
+            address = worker_address(member.metadata)
+        except ValueError as error:
+            logger.debug("member %s: %s", member.member_id, error)
+            continue
+        url = None if address is None else address.url(member.client_host, here)
+        if url is not None:
+            yield url

@@ -19,6 +19,7 @@ from typing import Final
 from aiohttp import web
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.group import Coordinated
 from mirror_maker.formats import map_topic_name
 
 from .aggregate import GROUP_SECONDS_MAX, Aggregate
@@ -75,22 +76,28 @@ class AggregatorService:
         # A follower's long polls would hold up other requests on a shared connection.
         follower_client = self._open_aggregate()
         topics_client = self._open_aggregate()
+        workers_client = self._open_aggregate()
         try:
             await runner.setup()
             site = web.TCPSite(runner, self.settings.http_host, self.settings.http_port)
             await site.start()
             self.http_port = runner.addresses[0][1]
             logger.info("listening on %s:%d", self.settings.http_host, self.http_port)
-            await self._run_tasks(stop, follower_client, topics_client)
+            await self._run_tasks(stop, follower_client, topics_client, workers_client)
         finally:
             self._ready_file.unlink(missing_ok=True)
             await runner.cleanup()
             await follower_client.close()
             await topics_client.close()
+            await workers_client.close()
             self._metrics.close()
 
     async def _run_tasks(
-        self, stop: asyncio.Event, follower_client: ClusterReader, topics_client: ClusterReader
+        self,
+        stop: asyncio.Event,
+        follower_client: ClusterReader,
+        topics_client: ClusterReader,
+        workers_client: Coordinated,
     ) -> None:
         follower = MapFollower(
             follower_client,
@@ -102,10 +109,10 @@ class AggregatorService:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(follower.run(), name="map follower")
                 tasks.create_task(TopicWatcher(topics_client, self.aggregate).run(), name="topics")
-                tasks.create_task(
-                    MirrorWatcher(self.aggregate, self.settings.mirror_ready_files).run(),
-                    name="mirrors",
-                )
+                if self.settings.links:
+                    tasks.create_task(
+                        MirrorWatcher(self.aggregate, workers_client).run(), name="mirrors"
+                    )
                 tasks.create_task(self._announce(), name="ready file")
                 await stop.wait()
                 raise _Stopped

@@ -53,8 +53,6 @@ class AggregatorSettings:
     http_host: str = "127.0.0.1"
     http_port: int = 0
     """0 picks a free port; the one in use is in the ready file."""
-    mirror_ready_files: tuple[str, ...] = ()
-    """Of the mirror workers that copy into this aggregate: they tell the lag of its links."""
     ready_file: str
     """JSON {"pid", "state", "http_port"}, written atomically, removed on a clean stop."""
 

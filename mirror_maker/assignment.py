@@ -7,14 +7,13 @@ moment: the conditional append makes that safe, only wasteful.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-PROTOCOL_TYPE: Final = "heliograph-mirror"
+from .formats.workers import WorkerAddress, address_of, decode_document, encode_document
+
 PROTOCOL_NAME: Final = "sticky"
-FORMAT_VERSION: Final = 1
 
 
 class FlowName(NamedTuple):
@@ -34,6 +33,8 @@ class Subscription(NamedTuple):
     attempt: int = 0
     """Grows with each join of a process: the coordinator starts a rebalance for a member that
     joins again only where something in its subscription has changed."""
+    address: WorkerAddress | None = None
+    """Where its status is served, for whoever describes the group."""
 
 
 class Assignment(NamedTuple):
@@ -42,11 +43,6 @@ class Assignment(NamedTuple):
     flows: frozenset[FlowName]
     known_digest: int
     """Of everything that was given out, to all workers."""
-
-
-def group_id(target_alias: str) -> str:
-    """The group of a target's workers."""
-    return f"heliograph-mirror-{target_alias}"
 
 
 def assign_sticky(members: Mapping[str, Subscription]) -> dict[str, set[FlowName]]:
@@ -83,26 +79,28 @@ def assign_sticky(members: Mapping[str, Subscription]) -> dict[str, set[FlowName
 
 def digest(flows: Iterable[FlowName]) -> int:
     """A number that tells sets of flows apart."""
-    return zlib.crc32(_dumps(_nested(flows)))
+    return zlib.crc32(encode_document(_nested(flows)))
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
     """The version byte, then JSON {"flows": {link: {topic: [partition, ...]}}, "known": digest}."""
-    return _dumps({"flows": _nested(assignment.flows), "known": assignment.known_digest})
+    return encode_document({"flows": _nested(assignment.flows), "known": assignment.known_digest})
 
 
 def decode_assignment(encoded: bytes) -> Assignment:
     """Read an assignment; empty bytes assign nothing. Raises ValueError."""
     if not encoded:
         return Assignment(frozenset(), 0)
-    document = _loads(encoded)
+    document = decode_document(encoded)
     return Assignment(frozenset(_flat(document["flows"])), int(document["known"]))
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
     """What a member sends when it joins."""
-    return _dumps(
+    address = subscription.address
+    return encode_document(
         {
+            "http": None if address is None else address._asdict(),
             "owned": _nested(subscription.owned),
             "known": _nested(subscription.known),
             "attempt": subscription.attempt,
@@ -112,11 +110,12 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 def decode_subscription(encoded: bytes) -> Subscription:
     """Read what a member sent. Raises ValueError."""
-    document = _loads(encoded)
+    document = decode_document(encoded)
     return Subscription(
         frozenset(_flat(document["owned"])),
         frozenset(_flat(document["known"])),
         int(document["attempt"]),
+        address_of(document),
     )
 
 
@@ -145,16 +144,3 @@ def _flat(nested: Nested) -> Iterable[FlowName]:
         for topic, partitions in topics.items():
             for partition in partitions:
                 yield FlowName(link, topic, partition)
-
-
-def _dumps(document: object) -> bytes:
-    return bytes((FORMAT_VERSION,)) + json.dumps(document, separators=(",", ":")).encode()
-
-
-def _loads(encoded: bytes) -> dict[str, Any]:
-    if encoded[:1] != bytes((FORMAT_VERSION,)):
-        raise ValueError(f"format version {encoded[:1].hex()}, this worker knows {FORMAT_VERSION}")
-    document = json.loads(encoded[1:])
-    if not isinstance(document, dict):
-        raise ValueError("not a JSON object")
-    return document

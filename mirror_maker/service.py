@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from .audit_store import AuditStore
 from .context import LinkContext
 from .directory import Directory
 from .formats.controls import Controls
+from .formats.workers import WorkerAddress
 from .gap_store import GapStore
 from .group_syncing import GroupSync
 from .http import StatusServer
@@ -87,6 +89,7 @@ class MirrorService:
         """Work until stopped. Raises GroupFencedError where another process is this worker."""
         settings = self._settings
         port = await self._http.start(settings.http_host, settings.http_port)
+        self._group.address = WorkerAddress(settings.http_host, port, socket.gethostname())
         ready_file = Path(settings.ready_file)
         try:
             async with asyncio.TaskGroup() as tasks:

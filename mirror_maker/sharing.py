@@ -11,15 +11,14 @@ from local_cluster.client.model import TopicPartition
 
 from .assignment import (
     PROTOCOL_NAME,
-    PROTOCOL_TYPE,
     FlowName,
     Subscription,
     assign,
     decode_assignment,
     digest,
     encode_subscription,
-    group_id,
 )
+from .formats.workers import PROTOCOL_TYPE, WorkerAddress, workers_group_id
 from .link import LinkWorker
 from .settings import MirrorSettings
 
@@ -36,10 +35,12 @@ class WorkerGroup:
         self._told_digest = 0
         self._attempts = 0
         self.is_joined = False
+        self.address: WorkerAddress | None = None
+        """Told to the group; set before `membership.run`."""
         self.membership = GroupMembership(
             client,
             GroupOptions(
-                group_id=group_id(settings.target_alias),
+                group_id=workers_group_id(settings.target_alias),
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=PROTOCOL_NAME,
                 # A worker that was killed and comes back takes its place again at once.
@@ -77,7 +78,7 @@ class WorkerGroup:
         known = self._known()
         self._told_digest = digest(known)
         self._attempts += 1
-        return encode_subscription(Subscription(self._owned, known, self._attempts))
+        return encode_subscription(Subscription(self._owned, known, self._attempts, self.address))
 
     async def _on_assignment(self, given: GroupAssignment) -> None:
         assignment = decode_assignment(given.assignment)

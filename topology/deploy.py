@@ -295,7 +295,7 @@ def _look(
         report = supervisor_status(state.socket_path)
     except SupervisorUnreachable:
         report = unsupervised_report(_alive(state), state.log_file)
-    return assemble_status(deployment, report, fetch_link_reports(report), external)
+    return assemble_status(deployment, report, fetch_link_reports(deployment, report), external)
 
 
 def _wait_until_up(

@@ -290,9 +290,6 @@ def _aggregators(topology: Topology, state: StateDir, security: Securities) -> I
             links=tuple(links),
             http_host=endpoint.host if endpoint is not None else "127.0.0.1",
             http_port=endpoint.port if endpoint is not None else 0,
-            mirror_ready_files=(
-                (str(state.ready_dir / f"{_mirror_key(cluster.name)}.json"),) if links else ()
-            ),
             ready_file=ready_file,
         )
         settings_file = str(state.settings_dir / f"{key}.json")

@@ -10,7 +10,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from topology.readiness import read_ready_file
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024
 FETCHES_MAX = 16
-"""Mirror workers asked at the same time."""
+"""Mirror workers and aggregators asked at the same time."""
 
 Rows = Mapping[str, Mapping[str, Any]]
 """Daemon key to its row of the supervisor's report."""
@@ -175,25 +175,80 @@ def _overall(
     return "degraded" if any(row["restarts"] for row in report["daemons"]) else "starting"
 
 
-def fetch_link_reports(report: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """What every mirror worker says of its links, by link name; silent ones are left out."""
-    rows = report["daemons"] if report is not None else []
-    urls = [_url(row) for row in rows if row["role"] == "mirror"]
-    asked = [f"{url}/status" for url in urls if url is not None]
+def fetch_link_reports(
+    deployment: Deployment, report: Mapping[str, Any] | None
+) -> dict[str, Mapping[str, Any]]:
+    """What the mirror workers of the deployment say of each link, by link name; silent ones are
+    left out.
+
+    Where workers elsewhere have a part of a link, only the aggregator of the target knows how far
+    all of it is behind.
+    """
+    rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    workers = [_url(row) for row in rows.values() if row["role"] == "mirror"]
+    told = {
+        str(link["name"]): link
+        for answer in _fetch_all(f"{url}/status" for url in workers if url is not None)
+        for link in _listed_links(answer)
+        if "name" in link
+    }
+    aggregators = [
+        _url(rows.get(cluster.aggregator))
+        for cluster in deployment.clusters
+        if cluster.aggregator is not None
+        and any(
+            link.target == cluster.name and _is_partial(told.get(link.name))
+            for link in deployment.links
+        )
+    ]
+    whole = {
+        str(link["link"]): link
+        for answer in _fetch_all(f"{url}/api/v1/lag" for url in aggregators if url is not None)
+        for link in _listed_links(answer)
+        if "link" in link
+    }
+    return {
+        name: {**link, **_figures_of_all(link, whole.get(name))} if _is_partial(link) else link
+        for name, link in told.items()
+    }
+
+
+def _is_partial(link: Mapping[str, Any] | None) -> bool:
+    """Whether a worker has not all of a link's partitions."""
+    return link is not None and link.get("partitions") != link.get("partitions_known")
+
+
+def _figures_of_all(link: Mapping[str, Any], lag: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A link's figures, with the lag that its aggregator puts together; null where it does not."""
+    found = lag or {}
+    topics = {part["topic"] for part in found.get("partitions") or ()}
+    return {
+        "topics": len(topics) if found.get("records") is not None else None,
+        "partitions": link.get("partitions_known"),
+        "lag_records": found.get("records"),
+        "lag_seconds": found.get("seconds"),
+    }
+
+
+def _fetch_all(urls: Iterable[str]) -> list[Any]:
+    """The JSON answers, None where there is none."""
+    asked = list(urls)
     if not asked:
-        return {}
+        return []
     with ThreadPoolExecutor(min(len(asked), FETCHES_MAX)) as pool:
-        answers = list(pool.map(_fetch, asked))
-    return {link["name"]: link for answer in answers for link in answer}
+        return list(pool.map(_fetch, asked))
 
 
-def _fetch(url: str) -> list[Mapping[str, Any]]:
+def _fetch(url: str) -> Any:
     try:
         with urllib.request.urlopen(url, timeout=REPORT_TIMEOUT_S) as response:
-            document = json.loads(response.read(REPORT_BYTES_MAX))
+            return json.loads(response.read(REPORT_BYTES_MAX))
     except (OSError, http.client.HTTPException, ValueError):
-        return []
-    links = document.get("links") if isinstance(document, dict) else document
+        return None
+
+
+def _listed_links(document: Any) -> list[Mapping[str, Any]]:
+    links = document.get("links") if isinstance(document, dict) else None
     if not isinstance(links, list):
         return []
-    return [link for link in links if isinstance(link, dict) and "name" in link]
+    return [link for link in links if isinstance(link, dict)]

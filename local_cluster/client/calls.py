@@ -297,10 +297,14 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def _first_error(response: Any) -> ErrorCode:
-    """The top-level error, or for per-topic answers a NOT_CONTROLLER among them."""
+    """The top-level error; of per-group answers a moved coordinator, of per-topic ones a
+    NOT_CONTROLLER among them."""
     code = get(response, "error_code", ErrorCode.none)
     if code:
         return ErrorCode(code)
+    for group in get(response, "groups", None) or ():
+        if get(group, "error_code", 0) in _MOVED:
+            return ErrorCode(group.error_code)
     for field in ("topics", "responses", "results"):
         for entry in get(response, field, None) or ():
             if get(entry, "error_code", 0) == ErrorCode.not_controller:

@@ -60,7 +60,6 @@ class World:
                 )
                 for source in links
             ),
-            mirror_ready_files=(str(self.directory / "mirror-ready.json"),),
             ready_file=str(self.directory / "ready.json"),
         )
 
@@ -117,25 +116,35 @@ async def world(zookeeper: str, tmp_path: Path) -> AsyncIterator[World]:
 
 
 @contextlib.contextmanager
-def running_mirror(world: World) -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m mirror_maker` with the link from the source into the aggregate."""
+def running_mirror(
+    world: World, worker_id: str = "worker-1", *, machine: str | None = None
+) -> Iterator[Path]:
+    """`python -m mirror_maker` with the link from the source into the aggregate; its ready file.
+
+    With a `machine` it believes to be there, and serves on all of its addresses.
+    """
+    program = ["-m", "mirror_maker"]
+    if machine is not None:
+        told = f"import socket; socket.gethostname = lambda: {machine!r}"
+        program = ["-c", f"{told}; import mirror_maker.__main__ as m; raise SystemExit(m.main())"]
     settings = MirrorSettings(
-        worker_id="worker-1",
+        worker_id=worker_id,
+        http_host="127.0.0.1" if machine is None else "0.0.0.0",
         target_alias="nyc",
         target_bootstrap=world.aggregate.bootstrap,
         links=(MirrorLink(name=LINK, source_alias="jfk", source_bootstrap=world.source.bootstrap),),
-        ready_file=str(world.directory / "mirror-ready.json"),
+        ready_file=str(world.directory / f"{worker_id}-ready.json"),
     )
-    path = world.directory / "mirror.json"
+    path = world.directory / f"{worker_id}.json"
     path.write_bytes(dump_settings(settings))
-    with (world.directory / "mirror.log").open("ab") as log:
+    with (world.directory / f"{worker_id}.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mirror_maker", "--settings", str(path)],
+            [sys.executable, *program, "--settings", str(path)],
             stderr=log,
             cwd=Path(__file__).parents[2],
         )
     try:
-        yield process
+        yield Path(settings.ready_file)
     finally:
         process.kill()
         process.wait()
@@ -277,6 +286,38 @@ async def test_what_a_real_mirror_publishes_is_exact_and_audited(world: World) -
         report = await world.audit("gates")
     assert report.line() == "audit: 60 produced, 60 mirrored, 0 lost, 0 duplicated"
     assert report.is_faultless
+
+
+async def test_lag_is_put_together_from_workers_on_several_machines(world: World) -> None:
+    """Each tells of its own partitions only: with one of them unseen the lag is unknown."""
+    gates = NewTopic(name="gates", partitions=4, replication_factor=1)
+    assert set((await world.source_client.create_topics([gates])).values()) == {None}
+    await world.produce(world.source_client, "gates", [(b"UA", b"flight 1")])
+    async with contextlib.AsyncExitStack() as stack:
+        ready_files = [
+            stack.enter_context(running_mirror(world)),
+            stack.enter_context(running_mirror(world, "worker-2", machine="elsewhere")),
+        ]
+        _, session = await stack.enter_async_context(running_aggregator(world, "jfk"))
+        async with asyncio.timeout(START_SECONDS_MAX):
+            while not all([await _copies(ready_file) for ready_file in ready_files]):
+                await asyncio.sleep(0.05)
+            while True:
+                (link,) = (await _get(session, "/api/v1/lag"))[1]["links"]
+                if link["records"] == 0:
+                    break
+                await asyncio.sleep(0.05)
+    assert len(link["partitions"]) == link["partitions_known"] == 4 + 1
+
+
+async def _copies(ready_file: Path) -> bool:
+    """Whether a worker has partitions to copy."""
+    if not ready_file.exists():
+        return False
+    port = json.loads(ready_file.read_text())["http_port"]
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        _, worker = await _get(session, "/status")
+    return bool(worker["links"][0]["partitions"] > 0)
 
 
 async def test_group_of_a_real_consumer_is_translated(world: World) -> None:

@@ -32,6 +32,7 @@ from mirror_maker.formats import Block, FlowKey, Opening, Run, encode_record
 
 SOURCE_TOPIC_ID = uuid.UUID(int=1)
 LEADER = 7
+DESCRIBE_GROUPS_VERSION = 5
 
 
 @dataclass
@@ -65,6 +66,9 @@ class FakeCluster:
         self.closed = False
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
         self.coordinator_errors: list[ErrorCode] = []
+        self.worker_group_state = "Dead"
+        self.workers: list[tuple[str, bytes]] = []
+        """(client host, subscription) of the mirror workers."""
         self.stalled = asyncio.Event()
         self.stalled.set()
 
@@ -95,6 +99,40 @@ class FakeCluster:
             answer = {"error_code": ErrorCode.none, "topics": self._committed(fields["group_id"])}
         body = encode_response(api, version_max, answer)
         return decode_response(api, version_max, memoryview(body), 0)
+
+    async def call_coordinator(
+        self,
+        group_id: str,
+        api: ApiKey,
+        fields: Mapping[str, Any],
+        *,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        await self._reach()
+        assert (group_id, api) == ("heliograph-mirror-nyc", ApiKey.DESCRIBE_GROUPS)
+        encode_request(api, DESCRIBE_GROUPS_VERSION, fields)
+        group = {
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "group_id": group_id,
+            "group_state": self.worker_group_state,
+            "protocol_type": "heliograph-mirror",
+            "protocol_data": "sticky",
+            "members": [
+                {
+                    "member_id": f"member-{number}",
+                    "group_instance_id": None,
+                    "client_id": "worker",
+                    "client_host": client_host,
+                    "member_metadata": subscription,
+                    "member_assignment": b"",
+                }
+                for number, (client_host, subscription) in enumerate(self.workers)
+            ],
+            "authorized_operations": 0,
+        }
+        body = encode_response(api, DESCRIBE_GROUPS_VERSION, {"groups": [group]})
+        return decode_response(api, DESCRIBE_GROUPS_VERSION, memoryview(body), 0)
 
     def _committed(self, group: str) -> list[dict[str, Any]]:
         return [

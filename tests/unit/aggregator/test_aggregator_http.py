@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
+import socket
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import BaseTestServer, TestClient, TestServer
 
 from aggregator import aggregate as aggregate_module
 from aggregator.aggregate import Aggregate
@@ -21,6 +21,7 @@ from aggregator.mirror_watcher import MirrorWatcher
 from aggregator.topic_watcher import TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.records.batch import Record
+from mirror_maker.assignment import Subscription, encode_subscription
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.audit import (
     AuditChunk,
@@ -29,6 +30,7 @@ from mirror_maker.formats.audit import (
     audit_topic_name,
     encode_audit,
 )
+from mirror_maker.formats.workers import WorkerAddress
 from tests.unit.aggregator.fakes import (
     FakeCluster,
     FakeTopic,
@@ -417,7 +419,10 @@ async def test_audit_refusals(world: World) -> None:
 
 def worker(*flows: dict[str, Any], known: int = 2, link: str = "jfk-nyc") -> dict[str, Any]:
     """What a mirror worker's /status has of one link."""
-    return {"links": [{"name": link, "partitions_known": known, "flows": list(flows)}]}
+    return {
+        "target": "nyc",
+        "links": [{"name": link, "partitions_known": known, "flows": list(flows)}],
+    }
 
 
 def copied_flow(partition: int, records: int | None, seconds: float | None) -> dict[str, Any]:
@@ -477,18 +482,63 @@ async def test_a_partition_that_is_handed_over_counts_once(world: World) -> None
     assert jfk["records"] == 6
 
 
-async def test_workers_are_found_by_their_ready_files(world: World, tmp_path: Path) -> None:
+async def test_workers_are_found_in_their_group_wherever_they_run(world: World) -> None:
+    here, cluster = socket.gethostname(), world.cluster
+    async with contextlib.AsyncExitStack() as stack:
+        loopback, far, unreachable, other = [
+            await stack.enter_async_context(status_server(document))
+            for document in (
+                worker(copied_flow(0, 3, 0.5)),
+                worker(copied_flow(1, 4, 0.5)),
+                worker(copied_flow(1, 50, 0.5)),
+                {**worker(copied_flow(0, 60, 0.5)), "target": "another"},
+            )
+        ]
+        cluster.worker_group_state = "Stable"
+        cluster.workers = [
+            ("/10.0.0.1", said(loopback, "127.0.0.1", here)),
+            ("far.example/127.0.0.1", said(far, "0.0.0.0", "elsewhere")),
+            ("/127.0.0.1", said(unreachable, "127.0.0.1", "elsewhere")),
+            ("/127.0.0.1", said(other, "127.0.0.1", here)),
+            ("/127.0.0.1", said(None)),
+            ("/127.0.0.1", b"\2 another version"),
+        ]
+        watcher = MirrorWatcher(world.aggregate, cluster)
+        session = await stack.enter_async_context(ClientSession())
+        await watcher.find()
+        await watcher.ask(session)
+        assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4
+
+        cluster.worker_group_state, cluster.workers = "PreparingRebalance", []
+        await watcher.find()
+        cluster.down = True
+        await watcher.find()
+        await watcher.ask(session)
+        assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4, "they are those of before"
+
+        await far.close()
+        await watcher.ask(session)
+        assert world.aggregate.link_lag("jfk-nyc").records is None, "nothing old is kept"
+
+        cluster.down, cluster.worker_group_state = False, "Empty"
+        await watcher.find()
+        await watcher.ask(session)
+        assert world.aggregate.link_lag("jfk-nyc").partitions_known is None
+
+
+def status_server(document: dict[str, Any]) -> TestServer:
     async def status(request: web.Request) -> web.Response:
-        return web.json_response(worker(copied_flow(0, 3, 0.5), known=1))
+        return web.json_response(document)
 
     app = web.Application()
     app.router.add_get("/status", status)
-    ready = tmp_path / "mirror.json"
-    watcher = MirrorWatcher(world.aggregate, [str(ready), str(tmp_path / "absent.json")])
-    async with ClientSession() as session:
-        async with TestServer(app) as server:
-            ready.write_text(json.dumps({"http_host": server.host, "http_port": server.port}))
-            await watcher.step(session)
-            assert world.aggregate.link_lag("jfk-nyc").records == 3
-        await watcher.step(session)
-        assert world.aggregate.link_lag("jfk-nyc").records is None, "nothing old is kept"
+    return TestServer(app, host="127.0.0.1")
+
+
+def said(server: BaseTestServer | None, host: str = "", machine: str = "") -> bytes:
+    """What a worker that serves there says when it joins."""
+    address = None
+    if server is not None:
+        assert server.port is not None
+        address = WorkerAddress(host, server.port, machine)
+    return encode_subscription(Subscription(frozenset(), frozenset(), 1, address))

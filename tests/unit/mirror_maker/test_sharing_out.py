@@ -18,6 +18,7 @@ from mirror_maker.assignment import (
     encode_assignment,
     encode_subscription,
 )
+from mirror_maker.formats.workers import WorkerAddress, worker_address
 
 
 def flows(count: int, topic: str = "t") -> frozenset[FlowName]:
@@ -78,6 +79,10 @@ def test_a_new_topic_moves_nothing() -> None:
 def test_encodings_round_trip() -> None:
     subscription = Subscription(flows(2), flows(3, "u"), 4)
     assert decode_subscription(encode_subscription(subscription)) == subscription
+    served = subscription._replace(address=WorkerAddress("::", 8083, "ewr-3"))
+    assert decode_subscription(encode_subscription(served)) == served
+    assert worker_address(encode_subscription(served)) == served.address
+    assert worker_address(encode_subscription(subscription)) is None
     assignment = Assignment(flows(5), digest(flows(5)))
     assert decode_assignment(encode_assignment(assignment)) == assignment
     assert decode_assignment(b"") == Assignment(NOTHING, 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,26 +164,55 @@ def test_a_daemon_the_supervisor_does_not_know_is_not_running() -> None:
     assert assemble_status(DEPLOYMENT, stopping, said)["state"] == "stopping"
 
 
-def test_mirror_workers_are_asked_over_http() -> None:
-    class Worker(http.server.BaseHTTPRequestHandler):
+@contextlib.contextmanager
+def serving(documents: dict[str, Any]) -> Iterator[int]:
+    """A port that answers with these documents, by path."""
+
+    class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"links": [{"name": "l", "state": "running"}]}).encode()
-            self.send_response(200 if self.path == "/status" else 404)
+            self.send_response(200 if self.path in documents else 404)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(json.dumps(documents.get(self.path)).encode())
 
         def log_message(self, *_: Any) -> None:
             return
 
-    server = http.server.HTTPServer(("127.0.0.1", 0), Worker)
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        port = server.server_address[1]
-        rows = report(row("m", "mirror", ready={"http_port": port}))
-        assert fetch_link_reports(rows) == {"l": {"name": "l", "state": "running"}}
+        yield server.server_address[1]
     finally:
         server.shutdown()
         server.server_close()
-    assert fetch_link_reports(rows) == {}
-    assert fetch_link_reports(None) == {}
+
+
+def test_mirror_workers_are_asked_over_http() -> None:
+    with serving({"/status": {"links": [{"name": "l", "state": "running"}]}}) as port:
+        rows = report(row("m", "mirror", ready={"http_port": port}))
+        assert fetch_link_reports(DEPLOYMENT, rows) == {"l": {"name": "l", "state": "running"}}
+    assert fetch_link_reports(DEPLOYMENT, rows) == {}
+    assert fetch_link_reports(DEPLOYMENT, None) == {}
+
+
+def test_where_workers_elsewhere_share_a_link_its_aggregator_knows_the_lag() -> None:
+    told = {
+        "name": "l",
+        "state": "running",
+        "topics": 1,
+        "partitions": 1,
+        "partitions_known": 3,
+        "lag_records": 5,
+        "lag_seconds": 0.5,
+    }
+    parts = [{"topic": topic} for topic in ("a", "a", "b")]
+    lag = {"link": "l", "records": 9, "seconds": 2.0, "partitions_known": 3, "partitions": parts}
+    with serving({"/status": {"links": [told]}, "/api/v1/lag": {"links": [lag]}}) as port:
+        worker = row("m", "mirror", ready={"http_port": port})
+        known = report(worker, row("g", "aggregator", ready={"http_port": port}))
+        whole = fetch_link_reports(DEPLOYMENT, known)["l"]
+        part = fetch_link_reports(DEPLOYMENT, report(worker))["l"]
+    figures = ("topics", "partitions", "lag_records", "lag_seconds")
+    assert [whole[key] for key in figures] == [2, 3, 9, 2.0]
+    assert [part[key] for key in figures] == [None, 3, None, None]  # not the lag of a part
+    assert part["state"] == "running"

@@ -1,0 +1,93 @@
+"""How the workers of a target are found: by the group in which they share their work.
+
+What a worker says when it joins (its subscription, `mirror_maker.assignment`) is a version byte and
+a JSON object; under "http" stands where its status is served:
+
+    {"http": {"host": "0.0.0.0", "port": 8083, "machine": "ewr-3"}, ...}
+
+Kafka Connect's workers tell their REST address in the same way (ConnectProtocol's WorkerState).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Any, Final, NamedTuple
+
+PROTOCOL_TYPE: Final = "heliograph-mirror"
+FORMAT_VERSION: Final = 1
+
+
+def workers_group_id(target_alias: str) -> str:
+    """The group of a target's workers."""
+    return f"heliograph-mirror-{target_alias}"
+
+
+class WorkerAddress(NamedTuple):
+    """Where a worker serves HTTP."""
+
+    host: str
+    """What it is bound to: an address, a name, or one that means all addresses of its machine."""
+    port: int
+    machine: str
+    """The host name of its machine."""
+
+    def url(self, client_host: str, here: str) -> str | None:
+        """How it is reached from the machine that is named `here`, None where it is not.
+
+        `client_host` is the address that the target's coordinator sees the worker at: it serves
+        where the worker is bound to all of its addresses.
+        """
+        host = self.host
+        if _is_loopback(host):
+            if self.machine != here:
+                return None
+        elif _is_any(host):
+            loopback = "::1" if ":" in host else "127.0.0.1"
+            host = loopback if self.machine == here else client_host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def worker_address(subscription: bytes) -> WorkerAddress | None:
+    """The address in a member's metadata; None where it tells none. Raises ValueError."""
+    return address_of(decode_document(subscription))
+
+
+def address_of(document: dict[str, Any]) -> WorkerAddress | None:
+    """The address in a subscription that is decoded. Raises ValueError."""
+    told = document.get("http")
+    if told is None:
+        return None
+    try:
+        return WorkerAddress(str(told["host"]), int(told["port"]), str(told["machine"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no address of a worker: {error!r}") from error
+
+
+def encode_document(document: object) -> bytes:
+    """The version byte and the JSON."""
+    return bytes((FORMAT_VERSION,)) + json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_document(encoded: bytes) -> dict[str, Any]:
+    """What `encode_document` wrote. Raises ValueError."""
+    if encoded[:1] != bytes((FORMAT_VERSION,)):
+        raise ValueError(f"format version {encoded[:1].hex()}, not {FORMAT_VERSION}")
+    document = json.loads(encoded[1:])
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")
+    return document
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_any(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,39 @@
+"""How a worker is reached, from its own machine and from others."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror_maker.formats.workers import WorkerAddress, encode_document, worker_address
+
+CLIENT_HOST = "10.0.0.7"
+
+
+@pytest.mark.parametrize(
+    ("bound", "here", "url"),
+    [
+        ("127.0.0.1", "ewr-3", "http://127.0.0.1:8083"),
+        ("127.0.0.1", "ewr-4", None),
+        ("::1", "ewr-3", "http://[::1]:8083"),
+        ("::1", "ewr-4", None),
+        ("localhost", "ewr-4", None),
+        ("0.0.0.0", "ewr-3", "http://127.0.0.1:8083"),
+        ("0.0.0.0", "ewr-4", "http://10.0.0.7:8083"),
+        ("::", "ewr-3", "http://[::1]:8083"),
+        ("::", "ewr-4", "http://10.0.0.7:8083"),
+        ("ewr-3.example", "ewr-4", "http://ewr-3.example:8083"),
+        ("10.1.0.3", "ewr-4", "http://10.1.0.3:8083"),
+    ],
+)
+def test_the_address_that_leads_there(bound: str, here: str, url: str | None) -> None:
+    assert WorkerAddress(bound, 8083, "ewr-3").url(CLIENT_HOST, here) == url
+
+
+@pytest.mark.parametrize(
+    "subscription",
+    [b"", b"\2{}", b"\1[]", b"\1{", encode_document({"http": {"port": 1}})],
+    ids=["nothing", "another version", "a list", "half of it", "half an address"],
+)
+def test_what_is_no_subscription_is_told_so(subscription: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        worker_address(subscription)
