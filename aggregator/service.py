@@ -123,7 +123,12 @@ class AggregatorService:
         """Write the ready file as soon as the aggregator is ready."""
         while not self.aggregate.is_ready:  # noqa: ASYNC110 - three places make it so, once
             await asyncio.sleep(READY_POLL_SECONDS)
-        content = {"pid": os.getpid(), "state": "running", "http_port": self.http_port}
+        content = {
+            "pid": os.getpid(),
+            "state": "running",
+            "http_host": self.settings.http_host,
+            "http_port": self.http_port,
+        }
         self._ready_file.parent.mkdir(parents=True, exist_ok=True)
         partial = self._ready_file.with_name(f".{self._ready_file.name}.{os.getpid()}")
         partial.write_text(json.dumps(content))

@@ -54,7 +54,7 @@ class AggregatorSettings:
     http_port: int = 0
     """0 picks a free port; the one in use is in the ready file."""
     ready_file: str
-    """JSON {"pid", "state", "http_port"}, written atomically, removed on a clean stop."""
+    """JSON {"pid", "state", "http_host", "http_port"}; atomic, and removed by a clean stop."""
 
     def __post_init__(self) -> None:
         for what, values in (

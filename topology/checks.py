@@ -104,6 +104,7 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
         if isinstance(cluster.brokers, list):
             for place, broker in enumerate(cluster.brokers):
                 at = (*here, "brokers", place)
+                yield from _check_advertised(cluster, broker, at)
                 yield from _check_broker_ports(cluster, broker, at)
                 yield from _check_log_dirs(broker, at)
             yield from _duplicates(
@@ -115,8 +116,22 @@ def _check_clusters(parts: Parts) -> Iterator[Finding]:
             if last > PORT_MAX:
                 expected = f"a base port so that the last port, {last}, is at most {PORT_MAX}"
                 yield Finding((*here, "brokers", "base_port"), expected)
+            yield from _check_advertised(cluster, cluster.brokers, (*here, "brokers"))
             yield from _check_log_dirs(cluster.brokers, (*here, "brokers"))
             yield from _check_racks(cluster.brokers, (*here, "brokers"))
+
+
+def _check_advertised(
+    cluster: Cluster, broker: Broker | BrokerCount, here: Location
+) -> Iterator[Finding]:
+    """Kafka, too, tells nobody to connect to all addresses of a machine."""
+    told = all(listener.advertised_host for listener in cluster.listeners)
+    if broker.host in ANY_ADDRESSES and not told:
+        expected = (
+            f"an address that clients can be told, not {broker.host!r}; a listener's `bind` may be"
+            " that, and its `advertised_host` is told instead"
+        )
+        yield Finding((*here, "host"), expected)
 
 
 def _check_log_dirs(brokers: Broker | BrokerCount, here: Location) -> Iterator[Finding]:

@@ -87,12 +87,13 @@ def _aggregate(deployment: Deployment, name: str | None) -> str:
     ]
     if name is not None:
         if name not in names:
-            known = ", ".join(names) or "none"
-            fail(f"{name} is no aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+            from topology.problems import unknown_name
+
+            fail(f"{deployment.name}: {unknown_name('aggregate', name, names)}", code=EXIT_USAGE)
         return name
     if len(names) != 1:
         known = ", ".join(names) or "none"
-        fail(f"say which --aggregate of {deployment.name}; there is: {known}", code=EXIT_USAGE)
+        fail(f"say which --aggregate of {deployment.name}; there are: {known}", code=EXIT_USAGE)
     return names[0]
 
 

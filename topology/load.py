@@ -19,6 +19,7 @@ from topology.checks import Parts, check_rules
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
+from topology.model.security import SecretPlace
 from topology.model.zookeeper import CHROOT_PATTERN
 from topology.problems import Finding, InvalidTopology, Location, Problem, key_text, nearest_name
 from topology.yaml_document import NotYaml, YamlDocument
@@ -177,6 +178,10 @@ def _finding(root: Any, details: ErrorDetails) -> Finding:
 
 def _expected_text(details: ErrorDetails) -> str:
     kind, context = details["type"], details.get("ctx", {})
+    if context.get("class_name") == SecretPlace.__name__:
+        return (
+            "a mapping that says where the secret is, by `file` or `env`"  # what it is not, is one
+        )
     got = f", not {details['input']!r}" if isinstance(details["input"], str | int | float) else ""
     if kind in _EXPECTED:
         return _EXPECTED[kind] + got

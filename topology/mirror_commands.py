@@ -98,8 +98,11 @@ def run(
         logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         try:
             run_workers(workers)
-        except* GroupFencedError as errors:
-            fail(str(errors.exceptions[0]))
+        except* (GroupFencedError, OSError) as errors:
+            first: BaseException = errors
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            fail(str(first))
 
 
 def _load_mm2(file: Path) -> Topology:
@@ -110,8 +113,10 @@ def _load_mm2(file: Path) -> Topology:
 
     try:
         reading = read_mm2(file.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"cannot read {file}: {error}", code=EXIT_USAGE)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror}", code=EXIT_USAGE)
+    except UnicodeDecodeError:
+        fail(f"cannot read {file}: it is not UTF-8 text", code=EXIT_USAGE)
     complain([remark.sentence(str(file)) for remark in reading.remarks])
     if reading.topology is None:
         raise typer.Exit(EXIT_USAGE)

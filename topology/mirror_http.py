@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.deployment import Deployment
+from topology.problems import unknown_name
+from topology.readiness import http_url
 
 ANSWER_TIMEOUT_S: Final = 30.0
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -46,13 +48,13 @@ def tell(deployment: Deployment, link: str, action: str, **values: object) -> Js
 def _worker_url(deployment: Deployment, link: str) -> str:
     view = next((each for each in deployment.links if each.name == link), None)
     if view is None:
-        known = ", ".join(each.name for each in deployment.links)
-        raise NotTold(f"no link {link!r}; there are: {known}")
+        raise NotTold(unknown_name("link", link, [each.name for each in deployment.links]))
     ready_file = deployment.daemon(view.daemon).ready_file
     assert ready_file is not None, "a mirror worker has a ready file"
     try:
-        ready = json.loads(Path(ready_file).read_bytes())
-        host, port = ready["http_host"], int(ready["http_port"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        url = http_url(json.loads(Path(ready_file).read_bytes()))
+    except (OSError, ValueError) as error:
         raise NotTold(f"the worker of link {link} does not run") from error
-    return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"
+    if url is None:
+        raise NotTold(f"the worker of link {link} does not say where it listens")
+    return url

@@ -17,8 +17,12 @@ from pathlib import Path
 from mirror_maker.service import MirrorService
 from mirror_maker.settings import MirrorSettings, parse_settings
 from topology.model import Topology
+from topology.problems import unknown_name
 from topology.render import render
 from topology.state import StateDir
+
+WORKER_ID_PATTERN = r"[a-zA-Z0-9._-]{1,63}"
+"""It becomes part of a group instance id, for which Kafka's rule of topic names holds."""
 
 
 def worker_settings(
@@ -31,7 +35,8 @@ def worker_settings(
 ) -> list[MirrorSettings]:
     """Settings of one worker per target, of all targets or of those that are named.
 
-    `directory` takes the ready files. Raises ValueError for a target without links.
+    `directory` takes the ready files. Raises ValueError for a target without links, or for what
+    cannot be a worker id.
     """
     deployment = render(topology, StateDir(directory), topology_file=topology_file)
     found = {
@@ -42,8 +47,10 @@ def worker_settings(
     }
     for target in targets:
         if target not in found:
-            raise ValueError(f"no link writes into {target!r}; links do into: {', '.join(found)}")
+            raise ValueError(unknown_name("link into", target, found))
     here = worker_id or re.sub(r"[^a-zA-Z0-9._-]", "-", socket.gethostname())
+    if not re.fullmatch(WORKER_ID_PATTERN, here):
+        raise ValueError(f"a worker id is letters, digits, ., _ and -, at most 63, not {here!r}")
     return [
         replace(
             settings,
@@ -56,7 +63,8 @@ def worker_settings(
 
 
 def run_workers(workers: Sequence[MirrorSettings]) -> None:
-    """Run until SIGTERM or SIGINT, then stop cleanly. Raises GroupFencedError."""
+    """Run until SIGTERM or SIGINT, then stop cleanly. Raises, in an ExceptionGroup,
+    GroupFencedError, or OSError where a port is taken."""
     asyncio.run(_run(workers))
 
 

@@ -12,20 +12,25 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync import Change
 from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
 from topology.deployment import Deployment
+from topology.problems import unknown_name
 
 CLIENT_ID = "heliograph-mirror-sync"
 JsonObject = dict[str, Any]
 
 
 class SyncFailed(Exception):
-    """A cluster did not answer, and why."""
+    """Nothing could be compared, and why."""
 
 
 def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) -> list[JsonObject]:
     """Every change, as JSON with `link` and `state`: planned, done, withheld or refused.
 
-    Links that sync neither configs nor ACLs have none. Raises SyncFailed.
+    Links that sync neither configs nor ACLs have none. Raises SyncFailed, also for a link that is
+    not there.
     """
+    names = [each.name for each in deployment.links]
+    if link_name is not None and link_name not in names:
+        raise SyncFailed(unknown_name("link", link_name, names))
     return asyncio.run(_sync_all(deployment, link_name, dry_run=dry_run))
 
 

@@ -153,9 +153,8 @@ class _Mm2Reader:
                 for name, quoted, plain in _JAAS_FIELD.findall(jaas)
             }
             if "username" in found and "password" in found:
-                variable = f"HELIOGRAPH_MM2_{re.sub(r'[^A-Z0-9]', '_', alias.upper())}_PASSWORD"
-                self._secrets[variable] = found["password"]
-                security |= {"username": found["username"], "password": {"env": variable}}
+                place = self._secret(alias, "PASSWORD", found["password"])
+                security |= {"username": found["username"], "password": place}
             else:
                 self._problem(f"{alias}.sasl.jaas.config", "no username and password in it")
         if protocol.endswith("SSL"):
@@ -169,9 +168,21 @@ class _Mm2Reader:
                         f"only PEM files are read; export it and say ssl.{store}.type=PEM",
                     )
                 security[key] = location
+            key_password = self._of_cluster(alias, "ssl.key.password")
+            if key_password is not None and "certificate_file" in security:
+                security["key_password"] = self._secret(alias, "KEY_PASSWORD", key_password)
             algorithm = self._of_cluster(alias, "ssl.endpoint.identification.algorithm")
             security["check_hostname"] = algorithm != ""
         return security
+
+    def _secret(self, alias: str, kind: str, secret: str) -> dict[str, str]:
+        """Hand a secret out; the place that the topology names instead."""
+        name = re.sub(r"[^A-Z0-9]", "_", alias.upper())
+        variable = f"HELIOGRAPH_MM2_{name}_{kind}"
+        while variable in self._secrets:  # of an alias that only other letters tell apart
+            variable += "_"
+        self._secrets[variable] = secret
+        return {"env": variable}
 
     # -- flows ------------------------------------------------------------------------------------
 

@@ -69,6 +69,14 @@ def nearest_name(given: object, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
+def unknown_name(what: str, given: str, known: Iterable[str]) -> str:
+    """`no link 'x'; did you mean 'y'? there are: y, z`."""
+    names = list(known)
+    near = nearest_name(given, names)
+    hint = f"; did you mean {near!r}?" if near else ";"
+    return f"no {what} {given!r}{hint} there are: {', '.join(names) or 'none'}"
+
+
 def key_text(location: Location) -> str:
     """`clusters[0].brokers[1].port` from a path; `topology` for the whole file."""
     text = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,15 @@ def read_ready_file(path: Path, pid: int) -> dict[str, Any] | None:
     if not isinstance(report, dict) or report.get("pid") != pid:
         return None  # left by an earlier process
     return report
+
+
+def http_url(ready: Mapping[str, Any] | None) -> str | None:
+    """Where a daemon of this machine serves HTTP, as its ready file says; None if it does not."""
+    if not isinstance(ready, Mapping) or not ready.get("http_port"):
+        return None
+    host = str(ready.get("http_host") or "127.0.0.1")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{ready['http_port']}"
 
 
 async def zookeeper_serves(host: str, port: int) -> bool:

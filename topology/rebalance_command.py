@@ -100,6 +100,7 @@ def rebalance(
 def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | None) -> str:
     """Where a cluster of a deployment is reached."""
     from topology.deploy import DeployError, read_deployment
+    from topology.problems import unknown_name
 
     try:
         running = read_deployment(find_deployment(deployment, state_dir))
@@ -108,8 +109,8 @@ def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | No
     names = [each.name for each in running.clusters]
     name = names[0] if cluster is None and len(names) == 1 else cluster
     if name not in names:
-        known = ", ".join(names)
         if name is None:
+            known = ", ".join(names)
             fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
-        fail(f"{name} is no cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+        fail(f"{running.name}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
     return running.cluster(name).bootstrap

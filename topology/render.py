@@ -71,9 +71,13 @@ def bootstrap_of(cluster: Cluster) -> str:
         return cluster.external
     first = cluster.listeners[0]
     return ",".join(
-        f"{first.advertised_host or broker.host}:{broker.ports[first.name]}"
+        _address(first.advertised_host or broker.host, broker.ports[first.name])
         for broker in cluster.broker_list
     )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _cluster_view(cluster: Cluster, security: ClientSecurity) -> ClusterView:

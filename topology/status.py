@@ -17,7 +17,7 @@ from typing import Any
 
 from topology.deployment import ClusterView, Deployment, LinkView
 from topology.journal import StartedProcess
-from topology.readiness import read_ready_file
+from topology.readiness import http_url, read_ready_file
 
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024
@@ -151,11 +151,7 @@ def _state(rows: Rows, key: str) -> str:
 
 
 def _url(row: Mapping[str, Any] | None) -> str | None:
-    ready = row["ready"] if row is not None else None
-    if not ready or not ready.get("http_port"):
-        return None
-    host = ready.get("http_host") or "127.0.0.1"
-    return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{ready['http_port']}"
+    return http_url(row["ready"]) if row is not None else None
 
 
 def _overall(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from topology.kafka_configs import known_broker_configs
 from topology.load import load_topology, parse_topology
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
 from topology.problems import InvalidTopology
@@ -203,6 +205,30 @@ links:
             ],
         ),
         (
+            "  - {name: jfk, brokers: [{id: 1, port: 9}], config: {num.partitions: four,"
+            " delete.topic.enable: no, log.retention.hours: day, log.segment.bytes: 0}}\n",
+            [
+                "t.yaml:5:71: clusters[1].config.num.partitions: a whole number, not 'four'",
+                "t.yaml:5:98: clusters[1].config.delete.topic.enable: true or false, not 'no'",
+                "t.yaml:5:123: clusters[1].config.log.retention.hours: a whole number, not 'day'",
+                "t.yaml:5:147: clusters[1].config.log.segment.bytes: Value must be at least"
+                " 14, not '0'",
+            ],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, host: 0.0.0.0, port: 9}]}\n",
+            [
+                "t.yaml:5:41: clusters[1].brokers[0].host: an address that clients can be told,"
+                " not '0.0.0.0'; a listener's `bind` may be that, and its `advertised_host` is told"
+                " instead"
+            ],
+        ),
+        (
+            "  - {name: jfk, listeners: [{name: A, advertised_host: b}],"
+            " brokers: {count: 1, base_port: 9, host: 0.0.0.0}}\n",
+            [],
+        ),
+        (
             "  - {name: jfk, listeners: [{name: A}, {name: B}], brokers: [{id: 1, port: 9}]}\n",
             [
                 "t.yaml:5:17: clusters[1].listeners: one listener with inter_broker: true, not 0",
@@ -259,6 +285,16 @@ def test_rules_between_entries(more: str, expected: list[str]) -> None:
         assert problems(SMALL + more) == sorted(expected, key=_position)
     else:
         parse_topology(SMALL + more)
+
+
+def test_whatever_a_broker_reads_can_be_set() -> None:
+    reading = re.compile(
+        r'(?:config_int|config_bool|config\.get|\bread)\(\s*"([a-z]+(?:\.[a-z]+)+)"'
+    )
+    sources = (CONFIGS.parent / "local_cluster").rglob("*.py")
+    read = {name for path in sources for name in reading.findall(path.read_text())}
+    assert len(read) > 30
+    assert read <= known_broker_configs()
 
 
 def _position(line: str) -> list[int]:

@@ -88,7 +88,8 @@ def test_rates_are_set(worker: list[str], tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:
     for arguments, code, message in (
         (("resume", "--link", "a-b", "--topic", "refused"), 1, "t is paused as a whole"),
-        (("resume", "--link", "nothing"), 1, "there are: a-b"),
+        (("resume", "--link", "a-c"), 1, "no link 'a-c'; did you mean 'a-b'? there are: a-b"),
+        (("sync", "--link", "a-c", "--dry-run"), 1, "no link 'a-c'; did you mean 'a-b'?"),
         (("pause", "--link", "a-b", "--partition", "1"), 2, "needs its --topic"),
         (("throttle", "--link", "a-b"), 2, "--source, --target or both"),
     ):

@@ -71,6 +71,24 @@ def test_two_datacenters_with_identical_names() -> None:
     assert "secret" not in topology.model_dump_json()
 
 
+def test_secrets_of_two_clusters_are_kept_apart_and_that_of_a_key_is_one() -> None:
+    jaas = 'sasl.jaas.config = X required username="u" password="{}";'
+    reading = read(
+        "clusters = dc-1, dc_1\nsecurity.protocol = SASL_SSL\nsasl.mechanism = PLAIN\n"
+        "dc-1->dc_1.enabled = true\n"
+        f"dc-1.bootstrap.servers = a:1\ndc-1.{jaas.format('one')}\n"
+        f"dc_1.bootstrap.servers = b:1\ndc_1.{jaas.format('two')}\n"
+        "dc_1.ssl.keystore.type = PEM\ndc_1.ssl.keystore.location = /etc/dc.pem\n"
+        "dc_1.ssl.key.password = three\n"
+    )
+    assert reading.topology is not None, reading.remarks
+    places = [each.security.password for each in reading.topology.clusters]
+    places.append(reading.topology.cluster("dc_1").security.key_password)
+    secrets = [reading.secrets[place.env] for place in places if place and place.env]
+    assert secrets == ["one", "two", "three"]
+    assert not any("ssl.key.password" in each.key for each in reading.remarks)
+
+
 def test_what_is_not_done_is_said_with_its_line() -> None:
     remarks = {remark.key: remark for remark in read(ACTIVE_ACTIVE).remarks}
     lines = ACTIVE_ACTIVE.split("\n")

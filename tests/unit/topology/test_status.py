@@ -11,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
 from topology.journal import StartedProcess
 from topology.process import Identity
+from topology.readiness import http_url
 from topology.status import assemble_status, fetch_link_reports, unsupervised_report
 
 DEPLOYMENT = Deployment(
@@ -162,6 +165,21 @@ def test_a_daemon_the_supervisor_does_not_know_is_not_running() -> None:
     assert assemble_status(DEPLOYMENT, report(*ALL[:2]), said)["state"] == "starting"
     stopping = report(*ALL, stopping=True)
     assert assemble_status(DEPLOYMENT, stopping, said)["state"] == "stopping"
+
+
+@pytest.mark.parametrize(
+    ("ready", "url"),
+    [
+        (None, None),
+        ({}, None),
+        ({"http_port": 1}, "http://127.0.0.1:1"),
+        ({"http_host": "0.0.0.0", "http_port": 1}, "http://127.0.0.1:1"),
+        ({"http_host": "::", "http_port": 1}, "http://[::1]:1"),
+        ({"http_host": "10.0.0.5", "http_port": 1}, "http://10.0.0.5:1"),
+    ],
+)
+def test_where_a_daemon_is_reached(ready: dict[str, Any] | None, url: str | None) -> None:
+    assert http_url(ready) == url
 
 
 @contextlib.contextmanager
