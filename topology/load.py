@@ -26,6 +26,7 @@ from topology.yaml_document import NotYaml, YamlDocument
 
 EntryT = TypeVar("EntryT", bound=BaseModel)
 
+ENTRY_DEPTH = len(("clusters", 0))
 REPAIRS_MAX = 3
 """Rounds of taking wrong values out of an entry before it is left out of the rules."""
 
@@ -81,13 +82,21 @@ def parse_topology(text: str, *, file: str = "topology") -> Topology:
     except ValidationError as error:
         findings += [_finding(document.value, details) for details in error.errors()]
     wrong = {finding.location for finding in findings}
-    for finding in check_rules(_valid_parts(document.value)):
-        within = (finding.location[:depth] for depth in range(1, len(finding.location) + 1))
-        if wrong.isdisjoint(within):
-            findings.append(finding)
+    findings += (
+        finding
+        for finding in check_rules(_valid_parts(document.value))
+        if not any(_hides(location, finding.location) for location in wrong)
+    )
     if topology is None or findings:
         raise InvalidTopology(file, [_problem(document, finding) for finding in findings])
     return topology
+
+
+def _hides(wrong: Location, other: Location) -> bool:
+    """Whether what a rule finds may only follow from a value that is wrong by itself: one around
+    it, or one within it that the rule did not get to see."""
+    is_within = len(other) > ENTRY_DEPTH and wrong[: len(other)] == other
+    return is_within or other[: len(wrong)] == wrong
 
 
 def _problem(document: YamlDocument, finding: Finding) -> Problem:
@@ -122,10 +131,10 @@ def _valid_entries(values: Any, entry: type[EntryT]) -> dict[int, EntryT]:
 
 
 def _cut(root: Any, details: ErrorDetails) -> bool:
-    """Take a wrong value out; False where that would move the entries after it, or where
-    something is missing rather than wrong."""
+    """Take a wrong value out, or the mapping in which something is missing; False where that
+    would move the entries after it, or leave nothing."""
     location = _in_file(root, details["loc"], missing=False)
-    if details["type"] == "missing" or not location:
+    if not location:
         return False
     parent: Any = root
     for item in location[:-1]:

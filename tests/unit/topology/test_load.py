@@ -287,6 +287,24 @@ def test_rules_between_entries(more: str, expected: list[str]) -> None:
         parse_topology(SMALL + more)
 
 
+def test_a_wrong_value_hides_nothing_beside_it_and_is_told_once() -> None:
+    text = """\
+name: t
+clusters:
+  - {name: a, brokers: {count: 1, base_port: "9"}, config: {num.partition: 2}}
+  - name: b
+    external: "h:1"
+    security: {protocol: SASL_SSL, mechanism: SCRAM-SHA-513, username: u, password: {env: P}}
+"""
+    assert problems(text) == [
+        "t.yaml:3:46: clusters[0].brokers.base_port: a whole number, not '9'",
+        "t.yaml:3:61: clusters[0].config.num.partition: the name of a broker config; did you mean"
+        " 'num.partitions'?",
+        "t.yaml:6:47: clusters[1].security.mechanism: one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512;"
+        " did you mean 'SCRAM-SHA-512'?",
+    ]
+
+
 def test_whatever_a_broker_reads_can_be_set() -> None:
     reading = re.compile(
         r'(?:config_int|config_bool|config\.get|\bread)\(\s*"([a-z]+(?:\.[a-z]+)+)"'
