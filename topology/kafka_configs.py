@@ -38,6 +38,7 @@ _WHOLE_NUMBERS: Final = frozenset(
         "group.max.session.timeout.ms",
         "group.max.size",
         "group.min.session.timeout.ms",
+        "heliograph.stray.delete.delay.ms",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
         "log.cleaner.backoff.ms",

@@ -110,6 +110,10 @@ class ActiveController:
         self._published: ClusterImage | None = None
         self._known_topics: frozenset[str] = frozenset()
         """Names whose znode is watched."""
+        self._is_whole = False
+        """Whether the state has every topic that there is."""
+        self._has_lost_topics = False
+        """Whether a topic vanished in this term that nobody had deleted, or could not be read."""
         self._dirty: set[str | None] = set()
         self._deleted: set[tuple[int, uuid.UUID]] = set()
         self._reports: dict[int, fsm.ReplicasReported] = {}
@@ -301,6 +305,8 @@ class ActiveController:
         await self._drain(znodes.LOG_DIR_EVENTS)
         loaded = await self._reader.everything()
         self._known_topics = frozenset(loaded.topics)
+        self._note_lost(self.state.topics.keys() - loaded.topics.keys())
+        self._is_whole = loaded.is_whole
         await self.apply(loaded)
         await self._admin_znodes.see_preferred_election()
         await self._admin_znodes.see_reassignments()
@@ -370,7 +376,14 @@ class ActiveController:
         if not again and not gone:
             return
         seen = await self._reader.topics(sorted(again))
+        self._note_lost((gone & self.state.topics.keys()) | (again - seen.keys()))
         await self.apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
+
+    def _note_lost(self, names: Collection[str]) -> None:
+        """Who vouches for topics that vanished? No broker is told any more that all are named."""
+        if names and not self._has_lost_topics:
+            self._has_lost_topics = True
+            log.error("topics are gone that nobody deleted, or unreadable: %s", sorted(names))
 
     async def _see_configs(self) -> None:
         topics: set[str] = set()
@@ -474,6 +487,7 @@ class ActiveController:
             deletions={n: each.topic.topic_id for n, each in self.state.deletions.items()},
             broker_configs=self.state.broker_configs,
             offline=self.state.offline,
+            is_whole=self._is_whole and not self._has_lost_topics,
         )
         if image == self._published and not again:
             return

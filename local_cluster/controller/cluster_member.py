@@ -71,6 +71,8 @@ class ClusterMember:
         self._coordination = coordination
         self._new_topic_id = new_topic_id
         self._registered_session = 0
+        self.is_connected = False
+        """Whether ZooKeeper answers, as far as is known."""
         self._term_task: asyncio.Task[None] | None = None
         self._follow_task: asyncio.Task[None] | None = None
         self._look_again = asyncio.Event()
@@ -89,6 +91,7 @@ class ClusterMember:
         """
         self._coordination.subscribe(self._path_changed, self._session_changed)
         await self._coordination.start()
+        self.is_connected = True
         while True:
             try:
                 await self._settle()
@@ -157,6 +160,7 @@ class ClusterMember:
 
     def _session_changed(self, state: SessionState) -> None:
         log.info("ZooKeeper session: %s", state.value)
+        self.is_connected = state is SessionState.CONNECTED
         if state is SessionState.LOST:
             self._registered_session = 0
             self._end_term()

@@ -99,6 +99,8 @@ class ClusterReader:
             frozenset(forgetful),
             reassigning,
             broker_configs,
+            # One that went between the two reads may have gone in any way.
+            is_whole=len(seen) == len(names),
         )
 
     async def brokers(self) -> dict[int, BrokerEndpoints]:

@@ -92,6 +92,8 @@ class Loaded:
     """In-sync replicas that did, where that matters."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    is_whole: bool = True
+    """Whether every topic that is named could be read."""
 
 
 @dataclass(frozen=True, slots=True)

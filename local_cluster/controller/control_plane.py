@@ -107,6 +107,11 @@ class ControlPlane:
     def is_controller(self) -> bool:
         return self._member.controller is not None
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether ZooKeeper answers, as far as is known."""
+        return self._member.is_connected
+
     async def start(self) -> None:
         """Register and take part in the election; on return one is over.
 

@@ -50,6 +50,7 @@ def encode_delta(delta: ClusterDelta) -> bytes:
             str(broker_id): None if partitions is None else _partitions_body(partitions)
             for broker_id, partitions in delta.offline.items()
         },
+        "is_whole": delta.is_whole,
     }
     return _encode(body)
 
@@ -80,6 +81,7 @@ def decode_delta(payload: bytes) -> ClusterDelta:
                 int(broker_id): None if partitions is None else _read_partitions(partitions)
                 for broker_id, partitions in body.get("offline", {}).items()
             },
+            is_whole=bool(body.get("is_whole", False)),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a cluster delta: {error!r}") from error

@@ -45,6 +45,8 @@ class Changes:
     """The controller is another one, or unknown."""
     broker_configs: bool = False
     """Dynamic configs of brokers differ."""
+    is_first_of_term: bool = False
+    """It is the first state that this broker hears of a controller's term, all of it."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -54,6 +56,7 @@ class Changes:
             or self.brokers
             or self.controller
             or self.broker_configs
+            or self.is_first_of_term
         )
 
 
@@ -71,6 +74,8 @@ class MetadataCache:
         self.broker_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
         """Dynamic configs by broker id, as text, or "<default>"."""
         self.offline: OfflineReplicas = frozen_mapping({})
+        self.is_whole = False
+        """Whether the controller is sure that `topics` are all there are."""
         self._sequence = -1
         self._names_by_id: dict[uuid.UUID, str] = {}
 
@@ -147,6 +152,8 @@ class MetadataCache:
             brokers=dict(self.brokers) != brokers,
             controller=delta.controller_id != self.controller_id,
             broker_configs=dict(self.broker_configs) != configs,
+            is_first_of_term=delta.full
+            and (delta.controller_epoch != self.controller_epoch or self._sequence < 0),
         )
         self.controller_id = delta.controller_id
         self.controller_epoch = delta.controller_epoch
@@ -155,6 +162,7 @@ class MetadataCache:
         self.topics = frozen_mapping(topics)
         self.broker_configs = frozen_mapping(configs)
         self.offline = frozen_mapping(offline)
+        self.is_whole = delta.is_whole
         self._names_by_id = {topic.topic_id: name for name, topic in topics.items()}
         return changes
 

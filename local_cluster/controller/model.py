@@ -91,6 +91,9 @@ class ClusterImage:
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic configs by broker id, as text, or "<default>"."""
     offline: OfflineReplicas = field(default_factory=dict)
+    is_whole: bool = False
+    """Whether every topic there is is among `topics` or `deletions`: none was unreadable, and none
+    vanished without having been deleted."""
 
 
 class ReplicaReport(NamedTuple):
@@ -122,6 +125,8 @@ class ClusterDelta:
     deletions: Mapping[str, uuid.UUID]
     broker_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     offline: Mapping[int, frozenset[tuple[str, int]] | None] = field(default_factory=dict)
+    is_whole: bool = False
+    """As that of the image that this leads to."""
 
 
 def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int) -> ClusterDelta:
@@ -139,6 +144,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
             deletions=image.deletions,
             broker_configs=image.broker_configs,
             offline=image.offline,
+            is_whole=image.is_whole,
         )
     return ClusterDelta(
         full=False,
@@ -156,6 +162,7 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
         },
         broker_configs=_changed(base.broker_configs, image.broker_configs),
         offline=_changed(base.offline, image.offline),
+        is_whole=image.is_whole,
     )
 
 

@@ -150,7 +150,7 @@ class LogDirectories:
         if directory is not None and directory in self._failed:
             raise KafkaError(ErrorCode.kafka_storage_error, self._failed[directory])
         if directory is None:
-            directory = self._choose()
+            directory = self._stray_home(topic, partition, topic_id) or self._choose()
         log = directory.get_or_create(topic, topic_id, partition, config)
         self._homes.setdefault(topic, {})[partition] = directory
         return log
@@ -203,7 +203,8 @@ class LogDirectories:
             self._forget(topic, partition)
 
     def set_aside(self, topic: str, partition: int) -> str:
-        """Take out one log of a topic that is no more, and keep its files: where they are now.
+        """Take out one log of a topic that is no more: where its files are now. See
+        LogDirectory.set_aside.
 
         Raises KafkaError(kafka_storage_error).
         """
@@ -218,6 +219,11 @@ class LogDirectories:
         del partitions[partition]
         if not partitions:
             del self._homes[topic]
+
+    def _stray_home(self, topic: str, partition: int, topic_id: UUID) -> LogDirectory | None:
+        return next(
+            (each for each in self.live if each.has_stray(topic, partition, topic_id)), None
+        )
 
     def _choose(self) -> LogDirectory:
         if not self.live:

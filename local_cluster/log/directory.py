@@ -4,10 +4,10 @@
     replication-offset-checkpoint  log-start-offset-checkpoint  cleaner-offset-checkpoint
     <topic>-<partition>/  with partition.metadata and the files of its log
     <topic>-<partition>.<topic id>-delete/  on its way out
-    <topic>-<partition>.<topic id>-stray/   of a topic that is no more; left alone
+    <topic>-<partition>.<topic id>-stray/   set aside: nobody assigns it to this broker
 
 Guarantees: one process at a time (Kafka included); a directory is deleted only after `delete_log`
-renamed it, never because metadata is missing; the clean-shutdown marker is written only if every
+renamed it, or long after `set_aside` did; the clean-shutdown marker is written only if every
 log is whole, and is gone as soon as the directory is open.
 """
 
@@ -31,11 +31,12 @@ from .owner import DirectoryOwner
 from .partition_directory import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
+    deleted_name,
     load_topic_id,
-    name_on_the_way_out,
     parse_log_name,
 )
 from .partition_log import PartitionLog
+from .stray_logs import StrayLogs
 from .tickets import Deletion, DirectoryNotOursError, LogDirectoryError
 
 _log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class LogDirectory:
         self._config = LogConfig()
         self._flushes = True
         self._garbage: list[str] = []
+        self._strays = StrayLogs(files, self.path, clock)
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
         self.was_clean = False
@@ -163,6 +165,8 @@ class LogDirectory:
             except LogDirectoryError as error:
                 self.disk.note(error)
                 raise
+        if self.has_stray(topic, partition, topic_id):
+            return self._bring_back(topic, partition, topic_id)
         log = PartitionLog.create(
             self._files,
             f"{self.path}/{topic}-{partition}",
@@ -192,8 +196,30 @@ class LogDirectory:
         """
         self._garbage += self.delete_log(topic, partition).trees
 
+    def has_stray(self, topic: str, partition: int, topic_id: UUID) -> bool:
+        """Whether this very replica was set aside here."""
+        return self._strays.has(topic, partition, topic_id)
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take out a log that nobody assigns to this broker, and keep its files for a while.
+
+        The path where they are; `get_or_create` brings them back. Raises
+        KafkaError(kafka_storage_error).
+        """
+        path = self._strays.add(self._logs[topic, partition])
+        del self._logs[topic, partition]
+        self._offsets.forget((topic, partition))
+        return path
+
+    def drop_old_strays(self, older_than_ms: int) -> None:
+        """Give up what was set aside that long ago; `collect_garbage` has the files.
+
+        A start of the broker begins to count anew.
+        """
+        self._garbage += self._strays.take_old(older_than_ms)
+
     def collect_garbage(self) -> Deletion:
-        """What `delete_topic` left to remove, to be run by a worker."""
+        """What was taken out and is to be removed, by a worker."""
         trees, self._garbage = self._garbage, []
         return Deletion(trees=trees, port=self._files)
 
@@ -205,7 +231,7 @@ class LogDirectory:
         log = self._logs.get((topic, partition))
         if log is None:
             return Deletion(port=self._files)
-        new_path = self._way_out(log, DELETE_SUFFIX)
+        new_path = f"{self.path}/{deleted_name(topic, partition, log.topic_id)}"
         if self._files.exists(new_path):
             # Left from a deletion of the same incarnation that did not finish.
             try:
@@ -216,24 +242,6 @@ class LogDirectory:
         del self._logs[topic, partition]
         self._offsets.forget((topic, partition))
         return deletion
-
-    def set_aside(self, topic: str, partition: int) -> str:
-        """Take out a log whose topic is no more, and keep its files: the path where they are.
-
-        Raises KafkaError(kafka_storage_error).
-        """
-        log = self._logs[topic, partition]
-        new_path = self._way_out(log, STRAY_SUFFIX)
-        if self._files.exists(new_path):
-            raise KafkaError(ErrorCode.kafka_storage_error, f"{new_path} is there already")
-        log.delete(new_path)  # what it says is to be removed is not
-        del self._logs[topic, partition]
-        self._offsets.forget((topic, partition))
-        return new_path
-
-    def _way_out(self, log: PartitionLog, suffix: str) -> str:
-        name = name_on_the_way_out(log.topic, log.partition, log.topic_id, suffix)
-        return f"{self.path}/{name}"
 
     def prepare_checkpoint(
         self, high_watermarks: Mapping[tuple[str, int], int] | None = None
@@ -316,6 +324,9 @@ class LogDirectory:
             if name.endswith(DELETE_SUFFIX):
                 self._files.remove_tree(path)
                 continue
+            if name.endswith(STRAY_SUFFIX):
+                self._strays.found(name)
+                continue
             key = parse_log_name(name)
             if key is None:
                 _log.warning("%s is no partition and is left alone", path)
@@ -356,6 +367,18 @@ class LogDirectory:
             )
         except KafkaError as error:
             self._set_offline(key, str(error))
+
+    def _bring_back(self, topic: str, partition: int, topic_id: UUID) -> PartitionLog:
+        try:
+            self._strays.bring_back(topic, partition, topic_id)
+        except OSError as error:
+            raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+        self._open_log((topic, partition), is_clean=False)
+        log = self._logs.get((topic, partition))
+        if log is None:
+            reason = self.offline[topic, partition]
+            raise KafkaError(ErrorCode.kafka_storage_error, reason)
+        return log
 
     def _set_offline(self, key: tuple[str, int], reason: str) -> None:
         _log.error("partition is offline: %s", reason)

@@ -113,7 +113,7 @@ class OffsetCheckpoints:
         self._cleaned = known
 
     def forget(self, key: Key) -> None:
-        """The log was deleted. Blocks for a write without a sync where it was compacted."""
+        """The log was taken out. Blocks for a write without a sync where it was compacted."""
         self._forget_offsets(key)
         if self._cleaned.pop(key, None) is None:
             return

@@ -1,4 +1,9 @@
-"""The directory of one partition: its name, the names on its way out, and its topic id."""
+"""The directory of one partition: its names over its life, and its topic id.
+
+<topic>-<partition>                     its log
+<topic>-<partition>.<topic id>-delete   on its way out
+<topic>-<partition>.<topic id>-stray    nobody assigns it to this broker (KAFKA-7362)
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,6 @@ from .files import Files
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
-"""Of a log of a topic that is no more, kept for people to look at; as Kafka names it."""
 FILE_NAME_BYTES_MAX: Final = 255
 
 
@@ -24,10 +28,21 @@ def parse_log_name(name: str) -> tuple[str, int] | None:
     return topic, int(partition)
 
 
-def name_on_the_way_out(topic: str, partition: int, topic_id: UUID | None, suffix: str) -> str:
-    """What a directory is renamed to, as long as a file name may be."""
-    suffix = f".{(topic_id or UUID(int=0)).hex}{suffix}"
+def deleted_name(topic: str, partition: int, topic_id: UUID | None) -> str:
+    """What a directory is renamed to before it is removed, as long as a file name may be."""
+    suffix = f".{(topic_id or UUID(int=0)).hex}{DELETE_SUFFIX}"
     return f"{topic}-{partition}"[: FILE_NAME_BYTES_MAX - len(suffix)] + suffix
+
+
+def stray_name(topic: str, partition: int, topic_id: UUID) -> str:
+    """What a directory is renamed to that no metadata assigns to this broker.
+
+    Of a long topic name the end is left out, never the partition (as in Kafka), and the name it
+    has on its way out is no longer than a file name may be either.
+    """
+    suffix = f"-{partition}.{topic_id.hex}"
+    longest = max(len(STRAY_SUFFIX), len(DELETE_SUFFIX))
+    return topic[: FILE_NAME_BYTES_MAX - len(suffix) - longest] + suffix + STRAY_SUFFIX
 
 
 def load_topic_id(files: Files, directory: str) -> UUID | None:

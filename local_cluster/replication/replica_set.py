@@ -2,8 +2,8 @@
 
 A replica's directory is made when the metadata assigns it here, and removed only on a positive
 delete record that names its topic id (never because metadata is missing: the metadata may be
-what was lost). What is left of a topic whose name is another topic's by now, and whose deletion was
-not told here, is set aside and kept: it would stand in the way of the living one.
+what was lost). What no topic accounts for, or a former one of the same name, is set aside, and
+comes back when one does (strays.py).
 
 A replica whose log ended (its directory failed, or a change of its files was refused) is offline:
 neither led nor followed, answered with KAFKA_STORAGE_ERROR, and reported to the controller, as is
@@ -31,9 +31,11 @@ from local_cluster.controller.model import (
 from local_cluster.log.config import LogConfig, stored_config
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
+from local_cluster.log.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .partition import Flusher, Partition
+from .strays import find_strays
 from .throttle import ReplicationThrottle
 from .unserved import Unserved
 
@@ -180,6 +182,11 @@ class ReplicaSet:
                     self._isr_may_change(partition)
                     break
 
+    def set_strays_aside(self) -> None:
+        """Take out the logs of topics that are no more; the metadata has all topics there are."""
+        for log in find_strays(self._directories, self._cache.topics):
+            self._set_aside(log, "there is no such topic any more")
+
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""
         self._directories.reopen_offline()
@@ -242,23 +249,19 @@ class ReplicaSet:
         """
         for index in self._directories.partitions_of(topic.name):
             log = self._directories.get(topic.name, index)
-            if log is None or log.topic_id in (None, topic.topic_id):
-                continue
-            partition = self._partitions.get(topic.name, {}).pop(index, None)
-            if partition is not None:
-                self._resign(partition, partition.leader_epoch)
-            try:
-                path = self._directories.set_aside(topic.name, index)
-            except KafkaError as error:
-                _log.error("%s of topic id %s is in the way: %s", log, log.topic_id, error)
-                continue
-            _log.warning(
-                "%s is of topic id %s, the topic is now %s: kept in %s, to be removed by hand",
-                log,
-                log.topic_id,
-                topic.topic_id,
-                path,
-            )
+            if log is not None and log.topic_id not in (None, topic.topic_id):
+                self._set_aside(log, f"the topic is now {topic.topic_id}")
+
+    def _set_aside(self, log: PartitionLog, reason: str) -> None:
+        partition = self._partitions.get(log.topic, {}).pop(log.partition, None)
+        if partition is not None:
+            self._resign(partition, partition.leader_epoch)
+        try:
+            path = self._directories.set_aside(log.topic, log.partition)
+        except KafkaError as error:
+            _log.error("%s of topic id %s stays: %s", log, log.topic_id, error)
+            return
+        _log.warning("%s of topic id %s is set aside, %s: %s", log, log.topic_id, reason, path)
 
     def _drop_moved(self, topic: TopicState, index: int) -> None:
         """Delete a replica that was moved to other brokers.

@@ -50,6 +50,7 @@ from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from .isr_changes import IsrChanges
 from .replica_fetchers import ReplicaFetchers
 from .replica_watch import ReplicaWatch
+from .stray_replicas import StrayReplicas
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000
@@ -106,6 +107,9 @@ class Broker:
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
             report=self.replicas.report,
         )
+        self._strays = StrayReplicas(
+            self.replicas, self.metadata, lambda: self.control_plane.is_connected
+        )
         self._replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
         self._isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
@@ -143,6 +147,7 @@ class Broker:
         await self.control_plane.start()
         assert self.metadata.cluster_id is not None, "joining gives the cluster id"
         self.log_directories.bind_cluster_id(self.metadata.cluster_id)
+        self._strays.directories_bound()
         loop = asyncio.get_running_loop()
         for name, bound in self._sockets.items():
             server = await loop.create_server(
@@ -215,6 +220,7 @@ class Broker:
         gone = [topic for topic in changes.deleted if topic not in self.metadata.topics]
         if gone:
             self.groups.on_topics_deleted(gone)
+        self._strays.heard(changes)
 
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)

@@ -27,6 +27,8 @@ SPACE_PROBE_INTERVAL_MS: Final = 1_000
 """While the disk is full: how often old segments are looked for and a probe is written."""
 PAGE_CACHE_FLUSH_INTERVAL_MS: Final = 60_000
 """With `flush: page_cache`, how much of the log a start after a crash has to read again."""
+STRAY_DELETE_DELAY_MS: Final = 24 * 3_600_000
+"""Default of heliograph.stray.delete.delay.ms: how long what nobody assigns here is kept."""
 FIRST_FLUSH_INTERVAL_MS: Final = 5_000
 """With `flush: page_cache`, how old a log becomes before it is surely there, and whose it is."""
 
@@ -102,6 +104,9 @@ class Housekeeping:
                 await self._guarded(directory, deletion.run)
             else:
                 await asyncio.sleep(0)
+        directory.drop_old_strays(
+            self._settings.config_int("heliograph.stray.delete.delay.ms", STRAY_DELETE_DELAY_MS)
+        )
         await self._guarded(directory, directory.collect_garbage().run)
 
     async def _space(self) -> None:

@@ -34,6 +34,7 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
 from local_cluster.server.replica_fetchers import ReplicaFetchers
+from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -249,6 +250,9 @@ class SimBroker(SimProcess):
             open_line=self._open_line,
             report=self.replicas.report,
         )
+        self.strays = StrayReplicas(
+            self.replicas, self.metadata, lambda: self.control_plane.is_connected
+        )
         self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
         self.replicas.on_leadership(self.groups.on_leadership)
@@ -275,6 +279,7 @@ class SimBroker(SimProcess):
                 raise
             asyncio.get_running_loop().call_soon(self._start_again, self.life)
             return
+        self.strays.directories_bound()
         self._network.listen(self.host, self.serve)
         self.is_serving = True
         await asyncio.gather(self._checkpoints(), self._space())
@@ -425,6 +430,7 @@ class SimBroker(SimProcess):
 
     def _on_change(self, changes: Changes) -> None:
         self.replicas.apply(changes)
+        self.strays.heard(changes)
 
     async def _after_cut(self, _: Partition, deletion: Deletion) -> None:
         while True:

@@ -530,6 +530,30 @@ class TestDeletion:
         assert Changes(removed=("a",)) in member.changes
         assert not any(changes.deleted for changes in member.changes)
 
+    async def test_a_topic_that_vanished_is_doubted_for_the_rest_of_the_term(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        await member.create("a")
+        await member.create("b")
+        await member.plane.delete_topics(["b"])
+        told = [member.cache.is_whole]
+        server.remove(znodes.topic_path("a"))
+        await eventually(lambda: "a" not in member.cache.topics)
+        told.append(member.cache.is_whole)
+        await member.create("c")
+        assert [*told, member.cache.is_whole] == [True, False, False], "b was deleted, a vanished"
+
+    async def test_a_topic_that_cannot_be_read_is_not_taken_for_one_that_is_gone(
+        self, server: FakeZooKeeper
+    ) -> None:
+        server.write(znodes.topic_path("torn"), b"{")
+        member = Member(server)
+        await member.plane.start()
+        await member.create("a")
+        assert "a" in member.cache.topics
+        assert not member.cache.is_whole
+        await member.plane.stop()
+
     async def test_a_broker_that_is_away_holds_the_deletion(
         self, member: Member, server: FakeZooKeeper
     ) -> None:

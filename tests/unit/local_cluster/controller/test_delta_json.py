@@ -29,6 +29,7 @@ FIRST = ClusterImage(
     {"gone": topic_id("gone")},
     {"1": {"leader.replication.throttled.rate": "5"}, "2": {"no.such": "x"}},
     {1: frozenset({("a", 0)}), 2: frozenset({("a", 1)})},
+    is_whole=True,
 )
 SECOND = ClusterImage(
     1,

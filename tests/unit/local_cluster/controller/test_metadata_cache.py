@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Mapping
 
@@ -52,13 +53,28 @@ def test_a_full_image_fills_the_cache() -> None:
     cache = registered()
     a = topic("a", partition(0, 1))
     changes = take(cache, None, image(1, a))
-    assert changes == Changes(topics=("a",), brokers=True, controller=True)
+    assert changes == Changes(topics=("a",), brokers=True, controller=True, is_first_of_term=True)
     assert cache.topics == {"a": a}
     assert cache.topic_by_id(a.topic_id) is a
     assert cache.partition("a", 0) == partition(0, 1)
     assert cache.partition("a", 1) is None
     assert cache.partition("b", 0) is None
     assert (cache.controller_id, cache.controller_epoch) == (1, 1)
+
+
+def test_the_first_state_of_each_term_is_said_to_be_that() -> None:
+    cache = registered()
+    a = topic("a", partition(0, 1))
+    first = image(1, a)
+    assert take(cache, None, first).is_first_of_term
+    told = [cache.is_whole]
+    assert not take(cache, first, image(2, a)).is_first_of_term
+    assert not take(cache, None, image(3, a)).is_first_of_term
+    other = dataclasses.replace(image(1, a, epoch=2), is_whole=True)
+    assert take(cache, None, other) == Changes(is_first_of_term=True)
+    told.append(cache.is_whole)
+    assert not take(cache, other, image(2, a, epoch=2))
+    assert [*told, cache.is_whole] == [False, True, False]
 
 
 def test_a_difference_says_only_what_differs() -> None:

@@ -115,6 +115,58 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
         assert not (tmp_path / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
+class HandClock(StandingClock):
+    def __init__(self) -> None:
+        self.at_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=clock)
+    directory.open(cluster_id="c")
+    append(made(directory), batch(1))
+    directory.set_aside("t", 0)
+    assert directory.get("t", 0) is None
+    assert directory.has_stray("t", 0, TOPIC_ID)
+    stray = tmp_path / f"t-0.{TOPIC_ID.hex}-stray"
+    clock.at_ms = 99
+    directory.drop_old_strays(100)
+    directory.collect_garbage().run()
+    assert stray.is_dir()
+    directory.close()
+    clock.at_ms = 1_000
+    again = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=clock)
+    again.open(cluster_id="c")
+    assert again.partitions_count == 0
+    again.drop_old_strays(100)
+    assert stray.is_dir(), "a start counts anew"
+    clock.at_ms = 1_100
+    again.drop_old_strays(100)
+    assert not again.has_stray("t", 0, TOPIC_ID)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [
+        f"t-0.{TOPIC_ID.hex}-delete"
+    ]
+    again.collect_garbage().run()
+    assert not any(path.is_dir() for path in tmp_path.iterdir())
+    again.close()
+
+
+def test_strays_of_long_names_stay_apart(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    name = "t" * 249
+    for partition in (0, 12):
+        append(directory.get_or_create(name, TOPIC_ID, partition, LogConfig()), batch(1))
+        directory.set_aside(name, partition)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    for partition in (0, 12):
+        log = directory.get_or_create(name, TOPIC_ID, partition, LogConfig())
+        assert (log.partition, log.log_end_offset) == (partition, 1)
+    directory.close()
+
+
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     program = (
