@@ -40,10 +40,16 @@ class LogFlushes(LogState):
         if not self.needs_flush:
             return None
         try:
-            return self._make_ticket()
+            ticket = self._make_ticket()
         except KafkaError as error:
-            _log.warning("%s", error)
+            if not self._flush_refusals:
+                _log.warning("%s", error)
+            self._flush_refusals += 1
             return None
+        if self._flush_refusals:
+            _log.info("%s can be flushed again, after %d failures", self, self._flush_refusals)
+            self._flush_refusals = 0
+        return ticket
 
     def complete_flush(self, ticket: FlushTicket) -> None:
         """Take over what a ticket flushed; ignored if the log was truncated meanwhile."""

@@ -60,6 +60,8 @@ class LogState:
         self._flushing = FlushState(files, flushed_end_offset, opened.unsynced)
         self._latest_epoch = opened.epochs.latest
         self._epochs_unwritten = opened.epochs_changed
+        self._flush_refusals = 0
+        """How often the disk refused a flush in a row."""
         self._settled_end_offset: int | None = None
         """Where the log ended when a clean start found everything on the disk."""
 

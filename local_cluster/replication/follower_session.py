@@ -66,6 +66,10 @@ class FollowerSession:
     ) -> tuple[dict[Partition, Position], list[Key]]:
         """(what of the wanted partitions to name, what to forget) in the next request."""
         asked = {}
+        if self.is_full:
+            # The leader may have answered without a session: it knows nothing.
+            self._named.clear()
+            self._forgotten.clear()
         for partition, position in wanted.items():
             key = _key(partition)
             if self._named.get(key) != (partition, position):

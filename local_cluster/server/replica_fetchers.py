@@ -6,9 +6,12 @@ at is therefore what it has on the disk (`flush: fsync`), and that is how the le
 Within a fetch session (follower_session.py) a request names only what is asked for otherwise than
 before, so that a round costs what moves, not what is followed.
 
-A partition that fails waits for itself only; a broker that cannot be reached is tried again after
-replica.fetch.backoff.ms. When partitions are added while an answer is waited for, the connection
-is dropped: their leader may not commit before they fetch.
+A partition that fails is tried again after a time that doubles, and holds up no other one; it is
+said when it begins to fail, and when it no longer does (replication/retries.py). So does one whose
+disk takes long over a flush or over what a truncation left to do: it is waited for aside. A broker
+that cannot be reached is tried again after replica.fetch.backoff.ms. When partitions are added, or
+come back from their disk, while an answer is waited for, the connection is dropped: their leader
+may not commit before they fetch.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from local_cluster.replication.follower import Append, Retry, StartAnew, Truncat
 from local_cluster.replication.follower_session import FollowerSession
 from local_cluster.replication.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.retries import Retries
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import fetch as codec
@@ -42,6 +46,10 @@ WAIT_MS_MAX: Final = 500
 """Kafka's default of replica.fetch.wait.max.ms."""
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
+BACKOFF_MS_MAX: Final = 1_000
+"""Of a partition that fails again and again."""
+SETTLE_MS_MAX: Final = 1_000
+"""How long one source waits for the disks of its partitions, before it goes on without them."""
 ANSWER_TIMEOUT_MS: Final = 30_000
 GATHER_MS: Final = 2
 """How long partitions that are followed one after another are gathered before the next fetch."""
@@ -83,6 +91,8 @@ class ReplicaFetchers:
         self.after_cut = after_cut
         self.open_line = open_line
         self._sources: dict[int, _Source] = {}
+        self.unsettled: dict[Partition, set[asyncio.Future[None]]] = {}
+        """What waits for its disk, and may not be fetched for before."""
         self._stopped = False
 
     def follow(self, partition: Partition) -> None:
@@ -102,6 +112,20 @@ class ReplicaFetchers:
         for source in self._sources.values():
             source.remove(partition)
 
+    def wait_aside(self, partition: Partition, wait: asyncio.Future[None]) -> None:
+        """Fetch no more for a partition, from whomever, until its disk is done."""
+        self.unsettled.setdefault(partition, set()).add(wait)
+        wait.add_done_callback(lambda _: self._settled(partition, wait))
+
+    def _settled(self, partition: Partition, wait: asyncio.Future[None]) -> None:
+        note_end(wait)
+        waits = self.unsettled[partition]
+        waits.discard(wait)
+        if not waits:
+            del self.unsettled[partition]
+            for source in self._sources.values():
+                source.go_on(partition)
+
     def is_held_back(self, partition: Partition) -> bool:
         """Whether a replica is throttled, not in sync, and the quota is exceeded (KIP-73)."""
         if not self.throttle.holds_back(partition.topic, partition.partition):
@@ -116,6 +140,10 @@ class ReplicaFetchers:
         for source in sources:
             source.task.cancel()
         await asyncio.gather(*(source.task for source in sources), return_exceptions=True)
+        waits = [wait for each in self.unsettled.values() for wait in each]
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
 
 
 class _Source:
@@ -132,7 +160,8 @@ class _Source:
         self._not_before: dict[Partition, float] = {}
         """Loop time of the next attempt, of those that failed or are held back."""
         self._stalled: set[Partition] = set()
-        """Fenced: the controller says something new first."""
+        """Fenced, or the log is over: the controller says something new first."""
+        self._retries: Retries[Partition] = Retries(self._backoff_ms(), BACKOFF_MS_MAX)
         self._changed = asyncio.Event()
         self._line: Line | None = None
         self._failing = False
@@ -150,7 +179,14 @@ class _Source:
         self._unsure.pop(partition, None)
         self._not_before.pop(partition, None)
         self._stalled.discard(partition)
+        self._retries.forget(partition)
         self._session.drop(partition)
+
+    def go_on(self, partition: Partition) -> None:
+        """Its disk is done: fetch for it at once, if it is followed here."""
+        if partition in self._followed:
+            self._unsure[partition] = None
+            self._changed.set()
 
     # -- the task ---------------------------------------------------------------------------
 
@@ -166,7 +202,7 @@ class _Source:
                 for partition in [p for p, at in self._not_before.items() if at <= now]:
                     del self._not_before[partition]
                     self._unsure[partition] = None
-                if len(self._followed) > len(self._not_before) + len(self._stalled):
+                if any(map(self._is_askable, self._followed)):
                     await self._round()
                 else:
                     await self._pause(self._next_attempt(now))
@@ -184,13 +220,14 @@ class _Source:
             return
         for partition in self._followed:
             if self._is_askable(partition) and self._owner.is_held_back(partition):
-                self._later(partition)
+                self._later(partition, self._backoff_ms())
 
     def _is_askable(self, partition: Partition) -> bool:
         return (
             partition in self._followed
             and partition not in self._not_before
             and partition not in self._stalled
+            and partition not in self._owner.unsettled
         )
 
     async def _round(self) -> None:
@@ -202,11 +239,11 @@ class _Source:
         # Before any waiting for the disk: a damaged log is never flushed.
         damaged = [p for p in due if p.log.corruption is not None]
         if damaged:
-            await self._throw_away(damaged)
+            await self._settle(self._throw_away(damaged))
             return
         # A replica that led a moment ago may have more in its log than on its disk, and what it
         # asks at tells its leader how far it counts.
-        if await self._wait_durable(due):
+        if await self._settle(_undurable(due)):
             return
         self._unsure.clear()
         try:
@@ -216,7 +253,7 @@ class _Source:
                 _log.warning("broker %d cannot be fetched from: %s", self._broker_id, error)
             self._failing = True
             self._drop_line("fetching failed")
-            await self._pause(self._backoff())
+            await self._pause(self._backoff_ms() / 1000)
             return
         if answers is None:
             return
@@ -224,7 +261,7 @@ class _Source:
             _log.info("broker %d is fetched from again", self._broker_id)
         self._failing = False
         answered = []
-        cuts = []
+        cuts: dict[asyncio.Future[None], Partition] = {}
         for answer in answers:
             found = self._session.find(answer.topic_id, answer.partition)
             # The controller may have given it another leader meanwhile.
@@ -235,19 +272,27 @@ class _Source:
             self._unsure[partition] = None
             cut = self._take(partition, position, answer)
             if cut is not None:
-                cuts.append((partition, cut))
-        for partition, cut in cuts:
-            await self._owner.after_cut(partition, cut)
-        await self._wait_durable(answered)
+                cuts[self._finish_cut(partition, cut)] = partition
+        await self._settle(cuts | _undurable(answered))
 
-    async def _wait_durable(self, partitions: Iterable[Partition]) -> bool:
-        """Wait until all that was appended is on the disk; whether that took any waiting."""
-        waits = [wait for p in partitions if (wait := p.durable()) is not None]
-        if waits:
-            await asyncio.wait(waits)
-            for wait in waits:
-                wait.exception()  # a failed disk is seen to elsewhere
-        return bool(waits)
+    def _finish_cut(self, partition: Partition, cut: Deletion) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._owner.after_cut(partition, cut))
+
+    async def _settle(self, waits: Mapping[asyncio.Future[None], Partition]) -> bool:
+        """Wait for disks, for a moment; what takes longer waits aside. Whether there was any."""
+        if not waits:
+            return False
+        try:
+            await asyncio.wait(waits, timeout=SETTLE_MS_MAX / 1000)
+        finally:
+            for wait, partition in waits.items():
+                if wait.done():
+                    note_end(wait)
+                else:
+                    # The leader would send for it again and again what nobody takes.
+                    self._session.drop(partition)
+                    self._owner.wait_aside(partition, wait)
+        return True
 
     async def _fetch(
         self, due: Mapping[Partition, Position]
@@ -318,22 +363,40 @@ class _Source:
         try:
             done = take_answer(partition, asked, answer, now_ms=self._owner.clock.now_ms())
         except KafkaError as error:
-            _log.error("%s cannot be followed: %s", partition.log, error)
-            self._later(partition)
+            self._failed(partition, error.code, logging.ERROR, f"cannot be followed: {error}")
+            return None
+        except Exception:  # noqa: BLE001 - whatever it is, the other partitions go on
+            _log.exception("%s is not followed until the controller says more", partition.log)
+            self._stall(partition)
             return None
         if isinstance(done.next, Append):
             size_bytes = codec.records_size_bytes(answer.records)
             self._owner.throttle.record(partition.topic, partition.partition, size_bytes)
         match done.next:
             case Append() | Truncate() | StartAnew():
-                pass
+                attempts = self._retries.succeeded(partition)
+                if attempts:
+                    _log.info("%s is followed again, after %d failures", partition.log, attempts)
             case Wait():
                 self._stall(partition)
             case Retry(code):
                 level = logging.INFO if code in _ENDS_OF_EPOCH else logging.WARNING
-                _log.log(level, "%s is not answered: %s", partition.log, code.name)
-                self._later(partition)
+                self._failed(partition, code, level, f"is not answered: {code.name}")
         return done.deletion
+
+    def _failed(self, partition: Partition, code: ErrorCode, level: int, what: str) -> None:
+        """This one is tried again later, and said to fail where that is news."""
+        failed = self._retries.failed(partition, code)
+        if failed.is_news:
+            before = f" (failure {failed.attempts})" if failed.attempts > 1 else ""
+            _log.log(level, "%s %s%s", partition.log, what, before)
+        if partition.log.failure is not None:
+            self._stall(partition)
+        elif code in _ENDS_OF_EPOCH:
+            # Soon over, and whoever writes to the new leader may be waiting.
+            self._later(partition, self._backoff_ms())
+        else:
+            self._later(partition, failed.delay_ms)
 
     def _is_current(self, partition: Partition, asked: Position) -> bool:
         return (
@@ -342,8 +405,9 @@ class _Source:
             and partition.leader_epoch == asked.leader_epoch
         )
 
-    async def _throw_away(self, damaged: list[Partition]) -> None:
+    def _throw_away(self, damaged: list[Partition]) -> dict[asyncio.Future[None], Partition]:
         """Begin anew where a log is damaged: it is fetched again from the leader."""
+        cuts = {}
         for partition in damaged:
             log = partition.log
             _log.warning("%s is damaged and fetched anew: %s", log, log.corruption)
@@ -354,7 +418,8 @@ class _Source:
                 self._stall(partition)
                 continue
             partition.cut_high_watermark()
-            await self._owner.after_cut(partition, deletion)
+            cuts[self._finish_cut(partition, deletion)] = partition
+        return cuts
 
     # -- the line ---------------------------------------------------------------------------
 
@@ -375,9 +440,9 @@ class _Source:
         if line is not None:
             line.abort(reason)
 
-    def _later(self, partition: Partition) -> None:
+    def _later(self, partition: Partition, delay_ms: int) -> None:
         if partition in self._followed:
-            self._not_before[partition] = asyncio.get_running_loop().time() + self._backoff()
+            self._not_before[partition] = asyncio.get_running_loop().time() + delay_ms / 1000
             self._session.drop(partition)
 
     def _stall(self, partition: Partition) -> None:
@@ -385,8 +450,8 @@ class _Source:
             self._stalled.add(partition)
             self._session.drop(partition)
 
-    def _backoff(self) -> float:
-        return self._config.config_int("replica.fetch.backoff.ms", BACKOFF_MS) / 1000
+    def _backoff_ms(self) -> int:
+        return self._config.config_int("replica.fetch.backoff.ms", BACKOFF_MS)
 
     def _next_attempt(self, now: float) -> float | None:
         """Seconds until a partition is due; None where none will be by itself."""
@@ -398,6 +463,18 @@ class _Source:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+
+def note_end(wait: asyncio.Future[None]) -> None:
+    """What became of a wait for a disk: one that failed is seen to elsewhere."""
+    error = None if wait.cancelled() else wait.exception()
+    if error is not None and not isinstance(error, KafkaError):
+        _log.error("what a truncation left to do failed", exc_info=error)
+
+
+def _undurable(partitions: Iterable[Partition]) -> dict[asyncio.Future[None], Partition]:
+    """Who has appended what is not on the disk yet."""
+    return {wait: each for each in partitions if (wait := each.durable()) is not None}
 
 
 def _by_topic(entries: Iterable[_Entry]) -> list[_Entry]:

@@ -23,6 +23,16 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from tests.replicas import (
+    IdempotentProducer,
+    all_in_sync,
+    bootstrap,
+    eventually,
+    partition_of,
+    replica_directory,
+    replicas_are_equal,
+    running_cluster,
+)
 
 pytestmark = pytest.mark.real
 
@@ -30,6 +40,7 @@ DISK_BYTES = 48 << 20
 FREE_BYTES = 6 << 20
 """What the ballast leaves for the logs."""
 VALUE_BYTES = 4096
+FOLLOWER_VALUE_BYTES = 200_000
 PARTITIONS = 3
 WAIT_SECONDS = 60.0
 CONFIG = {"log.segment.bytes": str(1 << 20)}
@@ -204,6 +215,62 @@ async def test_a_full_disk_refuses_writes_and_heals(
         await broker.start()
         for partition, expected in enumerate(producer.acknowledged):
             assert await read_values(broker, "t", partition) == expected
+
+
+async def test_a_full_disk_of_a_follower_holds_up_its_replicas_and_no_others(
+    zookeeper: str, tmp_path: Path, disk: Path
+) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path, brokers=2, log_dirs=(disk.name, "large")) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        follower = brokers[0]
+        await client.create_topics(
+            [
+                NewTopic(
+                    name="t",
+                    assignments=dict.fromkeys(range(2), (2, 1)),
+                    configs={"min.insync.replicas": "1"},
+                )
+            ]
+        )
+        await eventually(lambda: all_in_sync(client, "t"))
+        homes = [replica_directory(follower, "t", index) for index in range(2)]
+        (sick,) = [index for index, home in enumerate(homes) if home and home.parent == disk]
+        well = 1 - sick
+        ballast = Ballast(disk)
+        ballast.leave(2 << 20)
+        producer = IdempotentProducer(bootstrap(brokers), "t", well)
+        await producer.advance(5)
+        values = [b"%d" % index + b"." * FOLLOWER_VALUE_BYTES for index in range(20)]
+        for value in values:
+            at = TopicPartition("t", sick)
+            # With the time of today: on a full disk what is older than its retention goes.
+            records = [NewRecord(time.time_ns() // 1_000_000, b"k", value)]
+            answer = await client.produce(2, {at: encode_batch(records)})
+            assert answer[at].error is ErrorCode.none, "its leader goes on alone"
+        await eventually(lambda: "no space is left" in follower.log_text())
+
+        async def in_sync(index: int) -> list[int]:
+            return sorted((await partition_of(client, "t", index)).isr)
+
+        async def is_out() -> bool:
+            return await in_sync(sick) == [2]
+
+        await eventually(is_out)
+        await producer.advance(50)
+        assert await in_sync(well) == [1, 2]
+        assert follower.log_text().count(f"t-{sick} cannot be followed") == 1
+        assert f"t-{well} cannot" not in follower.log_text()
+
+        ballast.remove()
+        await eventually(lambda: all_in_sync(client, "t"))
+        await producer.stop()
+        for index in range(2):
+            await replicas_are_equal(brokers, "t", index)
+        found = [each.value async for each in read_topic(client, "t", partition=sick)]
+        assert found == values
+        assert f"t-{sick} is followed again" in follower.log_text()
 
 
 async def until_committed(broker: BrokerProcess) -> None:

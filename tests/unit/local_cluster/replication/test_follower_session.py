@@ -46,6 +46,16 @@ def test_only_what_differs_is_named_again() -> None:
     assert session.epoch == 2
 
 
+def test_a_leader_that_keeps_no_session_is_told_everything_each_time() -> None:
+    one, two = replica(1), replica(2)
+    session = FollowerSession()
+    wanted = {one: at(0), two: at(5)}
+    for _ in range(2):
+        assert session.name(wanted) == (wanted, [])
+        session.answered(0)
+        assert session.find(TOPIC_ID, 2) == (two, at(5))
+
+
 def test_what_is_dropped_is_forgotten_once() -> None:
     one, two = replica(1), replica(2)
     session = begun(one, two)
