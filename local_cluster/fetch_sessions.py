@@ -21,9 +21,13 @@ from typing import Final
 from local_cluster.fetch_watches import Watches
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
     FetchPartition,
     ForgottenPartition,
     PartitionFetched,
+    next_session_epoch,
     records_size_bytes,
 )
 
@@ -32,11 +36,6 @@ SLOTS_MAX_DEFAULT: Final = 1_000
 EVICTION_MS: Final = 120_000
 """How long a session is safe, as min.incremental.fetch.session.eviction.ms in Kafka."""
 PARTITIONS_PER_SESSION_MAX: Final = 100_000
-
-NO_SESSION: Final = 0
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
-EPOCH_MAX: Final = (1 << 31) - 1
 
 Key = tuple[str | uuid.UUID | None, int]
 
@@ -126,7 +125,7 @@ class FetchSession:
             self.watches.drop(key)
 
     def advance(self, now_ms: int) -> None:
-        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+        self.epoch = next_session_epoch(self.epoch)
         self.used_ms = now_ms
 
 

@@ -10,14 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from local_cluster.fetch_sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    FetchContext,
-    FetchSessions,
-)
+from local_cluster.fetch_sessions import FetchContext, FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import FetchRequest
+from local_cluster.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest
 
 FOLLOWERS_MAX: Final = 1_000
 """Brokers that have a session here; any more name all their partitions in each request."""

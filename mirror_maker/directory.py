@@ -25,8 +25,12 @@ class Directory:
         self._changed = asyncio.Event()
         self._found_first: frozenset[TopicPartition] = frozenset()
 
-    def update(self, source: Topics, target: Topics) -> None:
-        """Take over a round of discovery and wake those who wait for one."""
+    def update(self, source: Topics, target: Topics) -> bool:
+        """Take over a round of discovery and wake those who wait for one; whether it is news.
+
+        A side that says what it said before is given as the same object.
+        """
+        is_news = source is not self.source or target is not self.target
         self.source, self.target = source, target
         if not self.is_loaded:
             self._found_first = frozenset(
@@ -37,6 +41,7 @@ class Directory:
         self.is_loaded = True
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+        return is_news
 
     def hurry(self) -> None:
         """Something here is out of date."""

@@ -73,8 +73,8 @@ class Flow:
         self.restarts = 0
         self.on_ready: Callable[[Flow], None] = lambda flow: None
         """Called when there may be a batch to take."""
-        self.on_room: Callable[[], None] = lambda: None
-        """Called when there may be room to fetch."""
+        self.on_moved: Callable[[Flow], None] = lambda flow: None
+        """Called when what it would fetch may have changed, or what there is to be mapped."""
         self.flush_map: Callable[[], Awaitable[None]]
         """Has the map written as it is now; raises KafkaError."""
         self._context = context
@@ -199,9 +199,10 @@ class Flow:
         if not self._disturbed.is_set() or isinstance(error, FlowFailedError):
             self._disturbance = error
         self._disturbed.set()
+        self.on_moved(self)
 
     def check_topics(self) -> None:
-        """After a round of discovery: are both topics still the ones that this flow is about?"""
+        """Are both topics, as discovery last saw them, still the ones that this flow is about?"""
         if self.replicator is None or self._key is None:
             return
         source_topic_id = self._context.directory.source_topic_id(self.source.topic)
@@ -242,7 +243,8 @@ class Flow:
         )
         self.state = FlowState.RUNNING
         self.reason = self.trouble = None
-        self.on_room()
+        self.on_moved(self)
+        self.check_topics()  # the round of discovery that would have may lie behind the proof
         await self._disturbed.wait()
         await self._drained.wait()
         self._check_disturbance()
@@ -315,6 +317,7 @@ class Flow:
     def _retire_replicator(self) -> None:
         self._finished = self.totals()
         self.replicator = None
+        self.on_moved(self)
 
     @property
     def _name(self) -> str:
@@ -326,6 +329,7 @@ class Flow:
         self, replicator: PartitionReplicator, position: int, fetched: FetchedPartition
     ) -> bool:
         """An answer for `position` of this replicator; whether records wait for `on_confirmed`."""
+        self.on_moved(self)
         if replicator is not self.replicator or replicator.fetch_position != position:
             return False
         if self.is_held:
@@ -352,7 +356,6 @@ class Flow:
             )
             return False
         self.reason = None
-        self.history.observe(fetched.high_watermark, self._context.clock.monotonic_ms())
         spans = self._context.spans
         try:
             advanced = replicator.accept(
@@ -389,6 +392,7 @@ class Flow:
         self._disturbance = error
         if self.replicator is None or not self.replicator.has_pending:
             self._disturbed.set()
+        self.on_moved(self)
 
     # -- the sender's side ----------------------------------------------------------------------
 
@@ -465,7 +469,7 @@ class Flow:
             self._disturbed.set()
         if replicator.can_take:
             self.on_ready(self)
-        self.on_room()
+        self.on_moved(self)
 
     def on_refused(
         self, replicator: PartitionReplicator, outgoing: Outgoing, error: KafkaError

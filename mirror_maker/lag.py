@@ -28,6 +28,14 @@ class Lag(NamedTuple):
 UNKNOWN_LAG: Final = Lag(None, None, None)
 
 
+class LastAnswer:
+    """When somebody last answered who tells of partitions only when they move."""
+
+    def __init__(self) -> None:
+        self.at_ms: int | None = None
+        """Monotonic; None before the first answer."""
+
+
 class HighWatermarkHistory:
     """When the source's end was where, for as long as matters."""
 
@@ -35,7 +43,19 @@ class HighWatermarkHistory:
         self._times_ms: list[int] = []
         self._offsets: list[int] = []
         self._seen_ms: int | None = None
+        self._teller: LastAnswer | None = None
         self.high_watermark: int | None = None
+
+    def follow(self, teller: LastAnswer) -> None:
+        """From its last answer on, each says that the end is still where it was observed last,
+        unless another is observed."""
+        self._teller = teller
+
+    def unfollow(self, teller: LastAnswer) -> None:
+        """Its further answers say nothing of this partition."""
+        if self._teller is teller:
+            self._seen_ms = self._last_seen_ms()
+            self._teller = None
 
     def observe(self, high_watermark: int, now_ms: int) -> None:
         """The source's end, as an answer of `now_ms` (monotonic) gave it."""
@@ -68,11 +88,18 @@ class HighWatermarkHistory:
         Positions of one flow ascend: what lies before this one is forgotten.
         """
         end = self.high_watermark
-        if end is None or self._seen_ms is None or now_ms - self._seen_ms > STALE_MS:
+        seen_ms = self._last_seen_ms()
+        if end is None or seen_ms is None or now_ms - seen_ms > STALE_MS:
             return UNKNOWN_LAG
         records = max(0, end - position)
         bytes_behind = pending_bytes if fetch_position >= end else None
         return Lag(records, 0 if records == 0 else bytes_behind, self._seconds(position, now_ms))
+
+    def _last_seen_ms(self) -> int | None:
+        told_ms = self._teller.at_ms if self._teller is not None else None
+        if told_ms is None or self._seen_ms is None:
+            return self._seen_ms
+        return max(self._seen_ms, told_ms)
 
     def _seconds(self, position: int, now_ms: int) -> float | None:
         index = bisect_right(self._offsets, position)

@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Sequence
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.wire.api import ApiKey
-from local_cluster.wire.messages import get
 
 from .formats.records import NO_TOPIC_ID
 
@@ -20,15 +18,9 @@ class MirrorClient(KafkaClient):
 
         A broker before Metadata v10 knows no ids; then each is NO_TOPIC_ID.
         """
-        fields = {
-            "topics": [{"name": name, "topic_id": None} for name in names],
-            "allow_auto_topic_creation": False,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
-        }
-        response = await self.call(ApiKey.METADATA, fields, node_id=node_id)
+        found = await self.ask_metadata(names, node_id=node_id)
         return {
-            topic.name: get(topic, "topic_id", None) or NO_TOPIC_ID
-            for topic in response.topics
-            if not topic.error_code
+            name: topic.topic_id or NO_TOPIC_ID
+            for name, topic in found.topics.items()
+            if not topic.error
         }

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from local_cluster.client.fetch_session import FetchSession
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -18,6 +19,7 @@ from local_cluster.client.model import (
     ListedOffset,
     NewTopic,
     ProducedPartition,
+    SessionAnswer,
     TopicPartition,
 )
 from local_cluster.wire.errors import KafkaError
@@ -27,8 +29,14 @@ class LogReader(Protocol):
     """A cluster whose logs are read. Every method raises KafkaError."""
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
-    ) -> ClusterMetadata: ...
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        last: ClusterMetadata | None = None,
+    ) -> ClusterMetadata:
+        """`topics` of the answer is the same object as in `last` where the same is said of them."""
+        ...
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, UUID]:
         """Ids of the topics that exist, in the view of this broker."""
@@ -57,6 +65,20 @@ class LogReader(Protocol):
 
 class DataSource(LogReader, Protocol):
     """A cluster to copy from."""
+
+    async def fetch_in_session(
+        self,
+        node_id: int,
+        session: FetchSession,
+        *,
+        wait_ms_max: int = 500,
+        bytes_min: int = 1,
+        bytes_max: int = 52_428_800,
+        partition_bytes_max: int = 1_048_576,
+        isolation_level: int = 0,
+    ) -> SessionAnswer:
+        """What is new in everything that the session wants."""
+        ...
 
 
 class DataSink(LogReader, Protocol):

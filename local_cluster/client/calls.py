@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,18 +20,18 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from local_cluster.wire import metadata as metadata_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
 from .connection import Connection, connect
-from .model import BrokerAddress, ClusterMetadata, PartitionMetadata, TopicMetadata
+from .model import BrokerAddress, ClusterMetadata
 from .security import PLAINTEXT, ClientSecurity
 
 RETRY_SECONDS_MAX: Final = 20.0
 """How long an admin call follows a moving controller or coordinator."""
 RETRY_WAIT_SECONDS_MAX: Final = 1.0
-_NO_ID: Final = uuid.UUID(int=0)
 
 _MOVED: Final = frozenset(
     {
@@ -172,33 +171,52 @@ class ClusterCalls:
         *,
         allow_auto_topic_creation: bool = False,
         node_id: int | None = None,
+        last: ClusterMetadata | None = None,
     ) -> ClusterMetadata:
         """Metadata of the named topics (None: all) as a broker knows it (None: any).
 
-        Raises KafkaError.
+        `last` is a former answer. Where this one says the same of the topics it is not decoded
+        again, and `topics` is the very object that was given then: to ask again and again costs
+        next to nothing while nothing changes. Raises KafkaError.
         """
-        fields = {
-            "topics": None
-            if topics is None
-            else [{"name": name, "topic_id": None} for name in topics],
-            "allow_auto_topic_creation": allow_auto_topic_creation,
-            "include_cluster_authorized_operations": False,
-            "include_topic_authorized_operations": False,
-        }
-        response = await self.call(ApiKey.METADATA, fields, node_id=node_id)
-        brokers = {
-            int(broker.node_id): BrokerAddress(
-                int(broker.node_id), broker.host, int(broker.port), get(broker, "rack", None)
-            )
-            for broker in response.brokers
-        }
-        self._learn(brokers, int(get(response, "controller_id", -1)))
-        return ClusterMetadata(
-            get(response, "cluster_id", None),
-            self._controller_id,
-            brokers,
-            {topic.name: _topic_metadata(topic) for topic in response.topics},
+        found = await self.ask_metadata(
+            topics,
+            allow_auto_topic_creation=allow_auto_topic_creation,
+            node_id=node_id,
+            last=last,
         )
+        self._learn(found.brokers, found.controller_id)
+        return found
+
+    async def ask_metadata(
+        self,
+        topics: Sequence[str] | None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        node_id: int | None = None,
+        last: ClusterMetadata | None = None,
+    ) -> ClusterMetadata:
+        """As `metadata`, but this client goes on to find brokers as it did before."""
+        connection = await self._connection(node_id)
+        version = connection.choose_version(ApiKey.METADATA)
+        if version < metadata_codec.VERSION_MIN:
+            raise KafkaError(ErrorCode.unsupported_version, "Metadata v0 names no controller")
+        body = metadata_codec.encode_request(
+            version, topics, allow_auto_topic_creation=allow_auto_topic_creation
+        )
+        sent = connection.send(ApiKey.METADATA, version, (body,))
+        frame, position = await self._bounded(connection, sent, None)
+        head = metadata_codec.decode_head(version, frame, position)
+        # The version is part of what is compared: it says how the bytes are to be read.
+        encoded = bytes((version,)) + frame[head.topics_position :]
+        if last is not None and last.topics_encoded == encoded:
+            found, encoded = last.topics, last.topics_encoded
+        else:
+            error, found = metadata_codec.decode_topics(version, memoryview(encoded)[1:])
+            if error:
+                raise KafkaError(error, "Metadata")
+        brokers = {broker.node_id: broker for broker in head.brokers}
+        return ClusterMetadata(head.cluster_id, head.controller_id, brokers, found, encoded)
 
     # -- connections ------------------------------------------------------------------------
 
@@ -266,12 +284,12 @@ class ClusterCalls:
                 ErrorCode.request_timed_out, f"no answer within {limit_ms} ms"
             ) from error
 
-    def _learn(self, brokers: dict[int, BrokerAddress], controller_id: int) -> None:
+    def _learn(self, brokers: Mapping[int, BrokerAddress], controller_id: int) -> None:
         for node_id, address in self._brokers.items():
             moved = node_id in brokers and brokers[node_id][1:3] != address[1:3]
             if moved and node_id in self._connections:
                 self._connections.pop(node_id).abort("the broker has a new address")
-        self._brokers = brokers
+        self._brokers = dict(brokers)
         self._controller_id = controller_id
 
     async def _coordinator(self, group_id: str) -> int:
@@ -313,27 +331,6 @@ def _first_error(response: Any) -> ErrorCode:
                 if get(partition, "error_code", 0) in _MOVED:
                     return ErrorCode(partition.error_code)
     return ErrorCode.none
-
-
-def _topic_metadata(topic: Any) -> TopicMetadata:
-    topic_id = get(topic, "topic_id", None)
-    return TopicMetadata(
-        topic.name,
-        None if topic_id == _NO_ID else topic_id,
-        topic.error_code,
-        bool(get(topic, "is_internal", False)),
-        {
-            int(entry.partition_index): PartitionMetadata(
-                int(entry.partition_index),
-                int(entry.leader_id),
-                int(get(entry, "leader_epoch", -1)),
-                tuple(map(int, entry.replica_nodes)),
-                tuple(map(int, entry.isr_nodes)),
-                entry.error_code,
-            )
-            for entry in topic.partitions
-        },
-    )
 
 
 async def retrying(attempt: Any) -> Any:

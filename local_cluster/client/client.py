@@ -17,12 +17,14 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
 from .calls import ClusterCalls, retrying
+from .fetch_session import FetchSession, SessionRequest, fetch_in_session
 from .model import (
     FetchedPartition,
     FetchPosition,
     ListedOffset,
     NewTopic,
     ProducedPartition,
+    SessionAnswer,
     TopicPartition,
 )
 
@@ -203,51 +205,85 @@ class KafkaClient(ClusterCalls):
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]:
         """One Fetch to one broker. Raises KafkaError for trouble with the whole request."""
-        connection = await self._connection(node_id)
-        version = connection.choose_version(ApiKey.FETCH)
         request = fetch_codec.FetchRequest(
             CONSUMER_REPLICA_ID,
             wait_ms_max,
             bytes_min,
             bytes_max,
             isolation_level,
-            0,
-            -1,
-            [
-                fetch_codec.FetchPartition(
-                    partition.topic,
-                    partition.partition,
-                    position.leader_epoch,
-                    position.offset,
-                    position.last_fetched_epoch,
-                    -1,
-                    partition_bytes_max,
-                )
-                for partition, position in sorted(positions.items())
-            ],
+            fetch_codec.NO_SESSION,
+            fetch_codec.FINAL_EPOCH,
+            _fetch_partitions(positions, partition_bytes_max),
             (),
             "",
         )
+        return (await self._fetch(node_id, request)).partitions
+
+    async def fetch_in_session(
+        self,
+        node_id: int,
+        session: FetchSession,
+        *,
+        wait_ms_max: int = 500,
+        bytes_min: int = 1,
+        bytes_max: int = 52_428_800,
+        partition_bytes_max: int = 1_048_576,
+        isolation_level: int = 0,
+    ) -> SessionAnswer:
+        """One Fetch of everything that the session wants; what has no news is not in the answer.
+
+        The session is this broker's, and used by one call at a time. Raises KafkaError for trouble
+        with the whole request.
+        """
+
+        async def send(asked: SessionRequest) -> SessionAnswer:
+            forgotten = [
+                fetch_codec.ForgottenPartition(at.topic, at.partition)
+                for at in sorted(asked.forgotten)
+            ]
+            request = fetch_codec.FetchRequest(
+                CONSUMER_REPLICA_ID,
+                wait_ms_max,
+                bytes_min,
+                bytes_max,
+                isolation_level,
+                asked.session_id,
+                asked.session_epoch,
+                _fetch_partitions(asked.asked, partition_bytes_max),
+                forgotten,
+                "",
+            )
+            return await self._fetch(node_id, request)
+
+        return await fetch_in_session(session, send)
+
+    async def _fetch(self, node_id: int, request: fetch_codec.FetchRequest) -> SessionAnswer:
+        connection = await self._connection(node_id)
+        version = connection.choose_version(ApiKey.FETCH)
         body = fetch_codec.encode_request(version, request)
         sent = connection.send(ApiKey.FETCH, version, (body,))
         frame, position_bytes = await self._bounded(
-            connection, sent, wait_ms_max + self._request_timeout_ms
+            connection, sent, request.wait_ms_max + self._request_timeout_ms
         )
-        error, _, partitions = fetch_codec.decode_response(version, frame, position_bytes)
+        error, session_id, partitions = fetch_codec.decode_response(version, frame, position_bytes)
         if error:
             raise KafkaError(error, "Fetch")
-        return {
-            TopicPartition(entry.topic, entry.partition): FetchedPartition(
-                ErrorCode(entry.error_code),
-                entry.high_watermark,
-                entry.last_stable_offset,
-                entry.log_start_offset,
-                tuple(entry.aborted_transactions or ()),
-                entry.records if isinstance(entry.records, memoryview) else memoryview(b""),
-                entry.diverging_epoch,
-            )
-            for entry in partitions
-        }
+        return SessionAnswer(
+            session_id,
+            int.from_bytes(frame[position_bytes : position_bytes + 4], "big", signed=True),
+            {
+                TopicPartition(entry.topic, entry.partition): FetchedPartition(
+                    ErrorCode(entry.error_code),
+                    entry.high_watermark,
+                    entry.last_stable_offset,
+                    entry.log_start_offset,
+                    tuple(entry.aborted_transactions or ()),
+                    entry.records if isinstance(entry.records, memoryview) else memoryview(b""),
+                    entry.diverging_epoch,
+                )
+                for entry in partitions
+            },
+        )
 
     async def produce(
         self,
@@ -318,6 +354,24 @@ def _error(code: int, message: str | None) -> KafkaError | None:
 
 def _are_commits_unknown(listed: Mapping[TopicPartition, ListedOffset]) -> bool:
     return any(entry.error == ErrorCode.offset_not_available for entry in listed.values())
+
+
+def _fetch_partitions(
+    positions: Mapping[TopicPartition, FetchPosition], partition_bytes_max: int
+) -> list[fetch_codec.FetchPartition]:
+    """As they stand in a request: those of a topic side by side."""
+    return [
+        fetch_codec.FetchPartition(
+            partition.topic,
+            partition.partition,
+            position.leader_epoch,
+            position.offset,
+            position.last_fetched_epoch,
+            -1,
+            partition_bytes_max,
+        )
+        for partition, position in sorted(positions.items())
+    ]
 
 
 def _new_topic(topic: NewTopic) -> Fields:

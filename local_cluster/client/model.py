@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.metadata import BrokerAddress, PartitionMetadata, TopicMetadata
+
+__all__ = [
+    "BrokerAddress",
+    "ClusterMetadata",
+    "FetchPosition",
+    "FetchedPartition",
+    "ListedOffset",
+    "NewTopic",
+    "PartitionMetadata",
+    "ProducedPartition",
+    "SessionAnswer",
+    "TopicMetadata",
+    "TopicPartition",
+]
 
 
 class TopicPartition(NamedTuple):
@@ -20,36 +34,6 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class BrokerAddress(NamedTuple):
-    """Where a broker listens, as it advertises itself."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-
-
-class PartitionMetadata(NamedTuple):
-    """One partition as Metadata tells it; leader -1 means none."""
-
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    error: ErrorCode
-
-
-class TopicMetadata(NamedTuple):
-    """One topic as Metadata tells it; `topic_id` is None before Metadata v10."""
-
-    name: str
-    topic_id: uuid.UUID | None
-    error: ErrorCode
-    is_internal: bool
-    partitions: Mapping[int, PartitionMetadata]
-
-
 class ClusterMetadata(NamedTuple):
     """One answer to Metadata."""
 
@@ -57,6 +41,8 @@ class ClusterMetadata(NamedTuple):
     controller_id: int
     brokers: Mapping[int, BrokerAddress]
     topics: Mapping[str, TopicMetadata]
+    topics_encoded: bytes = b""
+    """What `topics` was decoded from, for the next look; see `ClusterCalls.metadata`."""
 
 
 class ListedOffset(NamedTuple):
@@ -89,6 +75,15 @@ class FetchedPartition(NamedTuple):
     records: memoryview
     diverging_epoch: tuple[int, int] | None = None
     """(epoch, its end offset) where the log no longer has what the position says was fetched."""
+
+
+class SessionAnswer(NamedTuple):
+    """One Fetch answer in a session: the partitions with news."""
+
+    session_id: int
+    throttle_ms: int
+    """Above 0 where the client is over its quota; then the answer may leave news out."""
+    partitions: dict[TopicPartition, FetchedPartition]
 
 
 class ProducedPartition(NamedTuple):

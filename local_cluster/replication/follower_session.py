@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 
 from local_cluster.controller.model import NO_EPOCH
-from local_cluster.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, NO_SESSION
+from local_cluster.wire.fetch import INITIAL_EPOCH, NO_SESSION, next_session_epoch
 
 from .following import Position
 from .partition import Partition
@@ -87,7 +87,7 @@ class FollowerSession:
             self.epoch = INITIAL_EPOCH
             return
         self.id = session_id
-        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+        self.epoch = next_session_epoch(self.epoch)
 
     def find(self, topic_id: uuid.UUID | None, index: int) -> tuple[Partition, Position] | None:
         """Who an answer is for, and what it was asked at; None where that is no longer wanted."""

@@ -7,14 +7,19 @@ watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
 
 from .fetch_model import (
     CONSUMER,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
     NODE_ENDPOINTS_SINCE,
     READ_COMMITTED,
+    SESSION_EPOCH_MAX,
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
     ForgottenPartition,
     PartitionFetched,
     RecordsPart,
+    next_session_epoch,
     records_size_bytes,
 )
 from .fetch_request import decode_request, encode_request
@@ -22,8 +27,12 @@ from .fetch_response import decode_response, encode_response
 
 __all__ = [
     "CONSUMER",
+    "FINAL_EPOCH",
+    "INITIAL_EPOCH",
     "NODE_ENDPOINTS_SINCE",
+    "NO_SESSION",
     "READ_COMMITTED",
+    "SESSION_EPOCH_MAX",
     "TOPIC_IDS_SINCE",
     "FetchPartition",
     "FetchRequest",
@@ -34,5 +43,6 @@ __all__ = [
     "decode_response",
     "encode_request",
     "encode_response",
+    "next_session_epoch",
     "records_size_bytes",
 ]

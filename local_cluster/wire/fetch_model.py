@@ -17,6 +17,19 @@ CONSUMER: Final = -1
 TOPIC_IDS_SINCE: Final = 13
 NODE_ENDPOINTS_SINCE: Final = 16
 
+NO_SESSION: Final = 0
+"""The session id of a request or an answer without a session (KIP-227)."""
+INITIAL_EPOCH: Final = 0
+"""The session epoch of a request that names everything and wants a session."""
+FINAL_EPOCH: Final = -1
+"""The session epoch of a request that names everything and wants none."""
+SESSION_EPOCH_MAX: Final = (1 << 31) - 1
+
+
+def next_session_epoch(epoch: int) -> int:
+    """What follows a session epoch, past the largest one 1 again."""
+    return 1 if epoch == SESSION_EPOCH_MAX else epoch + 1
+
 
 class RecordsPart(Protocol):
     """Record bytes that are sent from somewhere else, such as a segment file."""

@@ -21,6 +21,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.kafka_container import running_kafka_container
 from tests.kafka_from_maven import running_kafka
+from tests.session_scenario import fetch_in_a_session
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
@@ -45,6 +46,7 @@ async def test_client_and_batches_against_kafka(
 ) -> None:
     async with kafka(tmp_path) as bootstrap, KafkaClient(bootstrap) as client:
         await topics(client)
+        await fetch_in_a_session(client)
         for codec in Codec:
             await records(client, codec)
         await group_offsets(client)

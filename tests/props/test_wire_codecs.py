@@ -15,7 +15,7 @@ from kio.serial import entity_writer
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec, CompressionError
-from local_cluster.wire import fetch, messages, offset_commit, produce, shape
+from local_cluster.wire import fetch, messages, metadata, offset_commit, produce, shape
 from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.frame import FrameReceiver
@@ -46,6 +46,15 @@ def test_fetch_of_any_bytes(data: bytes, version: int) -> None:
         fetch.decode_request(version, memoryview(data), 0)
     with contextlib.suppress(PeerError):
         fetch.decode_response(version, memoryview(data), 0)
+
+
+@given(small_bytes, st.integers(metadata.VERSION_MIN, 13))
+def test_metadata_of_any_bytes(data: bytes, version: int) -> None:
+    with contextlib.suppress(PeerError):
+        head = metadata.decode_head(version, memoryview(data), 0)
+        assert head.topics_position <= len(data)
+    with contextlib.suppress(PeerError):
+        metadata.decode_topics(version, memoryview(data))
 
 
 KIOS_APIS = [

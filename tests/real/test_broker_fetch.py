@@ -17,6 +17,7 @@ from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.session_scenario import fetch_in_a_session
 
 from .test_broker_protocol import Peer
 
@@ -229,3 +230,7 @@ async def test_a_reader_whose_epoch_ended_earlier_is_told_where(
         _, _, (told,) = await ask(peer, 13, [unknown])
         assert told.error_code == ErrorCode.offset_out_of_range
         writer.close()
+
+
+async def test_our_client_in_a_session(client: KafkaClient) -> None:
+    await fetch_in_a_session(client)

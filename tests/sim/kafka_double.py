@@ -9,12 +9,14 @@ that is how a zombie's write comes about.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from local_cluster.client.fetch_session import FetchSession, SessionRequest, fetch_in_session
 from local_cluster.client.model import (
     BrokerAddress,
     ClusterMetadata,
@@ -24,12 +26,20 @@ from local_cluster.client.model import (
     NewTopic,
     PartitionMetadata,
     ProducedPartition,
+    SessionAnswer,
     TopicMetadata,
     TopicPartition,
 )
+from local_cluster.fetch_sessions import FetchContext, FetchSessions
 from local_cluster.records import header as h
 from local_cluster.records.batch import Record, decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import (
+    FetchPartition,
+    ForgottenPartition,
+    PartitionFetched,
+    records_size_bytes,
+)
 
 BATCHES_REMEMBERED = 5
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -184,6 +194,10 @@ class SimCluster:
         self.topics: dict[str, SimTopic] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.next_producer_id = 1000
+        self.fetch_session_slots = 1_000
+        self._fetch_sessions: dict[int, FetchSessions] = {}
+        self.fetch_names_count = 0
+        """Partitions named in fetches of sessions so far."""
         self.denied: set[str] = set()
         """Topics that may not be read."""
         self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
@@ -206,6 +220,20 @@ class SimCluster:
         for index in range(partitions):
             self.leaders[TopicPartition(name, index)] = index % self.brokers
         return topic
+
+    def fetch_sessions(self, node_id: int) -> FetchSessions:
+        """Those of one broker."""
+        if node_id not in self._fetch_sessions:
+            ids = itertools.count(1)
+            self._fetch_sessions[node_id] = FetchSessions(
+                lambda: next(ids), slots_max=self.fetch_session_slots
+            )
+        return self._fetch_sessions[node_id]
+
+    def lose_fetch_sessions(self) -> None:
+        """Every broker forgets its fetch sessions, as when it starts again."""
+        for sessions in self._fetch_sessions.values():
+            sessions.close()
 
     def partition(self, at: TopicPartition) -> SimPartition:
         return self.topics[at.topic].partitions[at.partition]
@@ -319,10 +347,16 @@ class SimClient:
     # -- DataSource -------------------------------------------------------------------------------
 
     async def metadata(
-        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        last: ClusterMetadata | None = None,
     ) -> ClusterMetadata:
         answer: list[ClusterMetadata] = []
         await self._exchange(0, lambda: answer.append(self._describe(topics)), detached=False)
+        if last is not None and last.topics == answer[0].topics:
+            return answer[0]._replace(topics=last.topics)
         return answer[0]
 
     def _describe(self, names: Sequence[str] | None) -> ClusterMetadata:
@@ -398,6 +432,90 @@ class SimClient:
             ):
                 return answer
             await asyncio.sleep(0.01)
+
+    async def fetch_in_session(
+        self,
+        node_id: int,
+        session: FetchSession,
+        *,
+        wait_ms_max: int = 500,
+        bytes_min: int = 1,
+        bytes_max: int = 52_428_800,
+        partition_bytes_max: int = 1_048_576,
+        isolation_level: int = 0,
+    ) -> SessionAnswer:
+        async def send(request: SessionRequest) -> SessionAnswer:
+            return await self._fetch_in_session(node_id, request, wait_ms_max, partition_bytes_max)
+
+        return await fetch_in_session(session, send)
+
+    async def _fetch_in_session(
+        self, node_id: int, request: SessionRequest, wait_ms_max: int, partition_bytes_max: int
+    ) -> SessionAnswer:
+        """Each look of the waiting broker is an exchange, so that the answer may be lost when the
+        session has long gone on."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_ms_max / 1000
+        sessions = self._cluster.fetch_sessions(node_id)
+        asked = [
+            FetchPartition(*at, -1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max)
+            for at, each in request.asked.items()
+        ]
+        forgotten = [ForgottenPartition(at.topic, at.partition) for at in request.forgotten]
+        self._cluster.fetch_names_count += len(asked) + len(forgotten)
+        opened: list[FetchContext] = []
+        answers: list[SessionAnswer | KafkaError] = []
+
+        def look() -> None:
+            now_ms = round(loop.time() * 1000)
+            try:
+                if not opened:
+                    opened.append(
+                        sessions.open(
+                            request.session_id,
+                            request.session_epoch,
+                            asked,
+                            forgotten,
+                            uses_topic_ids=False,
+                            now_ms=now_ms,
+                        )
+                    )
+            except KafkaError as error:
+                answers.append(error)
+                return
+            results = [self._read_entry(node_id, entry) for entry in opened[0].partitions]
+            if loop.time() >= deadline_s or any(
+                each.error_code or each.diverging_epoch or records_size_bytes(each.records)
+                for each in results
+            ):
+                answers.append(_session_answer(*opened[0].answer(results, now_ms)))
+
+        while True:
+            await self._exchange(node_id, look, detached=False)
+            if answers:
+                if isinstance(answers[0], KafkaError):
+                    raise answers[0]
+                return answers[0]
+            await asyncio.sleep(0.01)
+
+    def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetched:
+        read = self._read(
+            node_id,
+            TopicPartition(entry.topic, entry.partition),
+            FetchPosition(entry.fetch_offset, last_fetched_epoch=entry.last_fetched_epoch),
+            entry.partition_bytes_max,
+        )
+        return PartitionFetched(
+            entry.topic,
+            entry.partition,
+            read.error,
+            read.high_watermark,
+            read.last_stable_offset,
+            read.log_start_offset,
+            read.aborted_transactions,
+            records=read.records,
+            diverging_epoch=read.diverging_epoch,
+        )
 
     def _read(
         self, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
@@ -537,3 +655,26 @@ class SimClient:
 
         await self._exchange(0, apply, detached=False)
         return answer
+
+
+def _session_answer(
+    error: ErrorCode, session_id: int, told: Sequence[PartitionFetched]
+) -> SessionAnswer | KafkaError:
+    if error:
+        return KafkaError(error, "Fetch")
+    return SessionAnswer(
+        session_id,
+        0,
+        {
+            TopicPartition(each.topic, each.partition): FetchedPartition(
+                ErrorCode(each.error_code),
+                each.high_watermark,
+                each.last_stable_offset,
+                each.log_start_offset,
+                tuple(each.aborted_transactions or ()),
+                each.records if isinstance(each.records, memoryview) else memoryview(b""),
+                each.diverging_epoch,
+            )
+            for each in told
+        },
+    )

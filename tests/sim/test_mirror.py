@@ -87,7 +87,8 @@ def test_killed_at_every_step(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_chaos(seed: int) -> None:
-    """Lost requests, lost and late answers, moved leaders, kills, and two workers at once."""
+    """Lost requests, lost and late answers, lost fetch sessions and brokers without room for one,
+    moved leaders, kills, and two workers at once."""
     run_virtually(_chaos(seed))
 
 
@@ -98,12 +99,15 @@ async def _chaos(seed: int) -> None:
     network.lost_request = random.choice((0.0, 0.01, 0.05))
     network.lost_answer = random.choice((0.0, 0.01, 0.05))
     network.late_arrival = random.choice((0.0, 0.02, 0.1))
+    world.source.fetch_session_slots = (1_000, 1, 0)[seed % 3]
     world.write(30)
     workers: list[SimWorker] = [await world.worker("w0")]
     for turn in range(random.randint(3, 8)):
         await asyncio.sleep(random.uniform(0.0, 0.4))
         world.write(random.randint(0, 20))
         world.check_prefix()
+        if seed % 2:
+            world.source.lose_fetch_sessions()
         match random.choice(("kill", "kill", "overlap", "lease", "leader", "stop")):
             case "kill":
                 await workers.pop().kill()

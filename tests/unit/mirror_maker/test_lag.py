@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from mirror_maker.lag import SAMPLES_MAX, STALE_MS, UNKNOWN_LAG, HighWatermarkHistory, Lag
+from mirror_maker.lag import (
+    SAMPLES_MAX,
+    STALE_MS,
+    UNKNOWN_LAG,
+    HighWatermarkHistory,
+    Lag,
+    LastAnswer,
+)
 
 
 def test_nothing_seen_is_unknown() -> None:
@@ -57,3 +64,26 @@ def test_a_source_that_went_back_forgets_its_samples() -> None:
     history.observe(5, 2_000)
     assert history.lag(5, 0, 5, 2_000) == Lag(0, 0, 0.0)
     assert history.lag(3, 0, 3, 2_000).seconds is None
+
+
+def test_whoever_tells_only_of_what_moves_is_believed_as_long_as_it_answers() -> None:
+    history, teller = HighWatermarkHistory(), LastAnswer()
+    history.follow(teller)
+    teller.at_ms = 0
+    assert history.lag(0, 0, 0, 0) == UNKNOWN_LAG, "it has never told where the end is"
+    history.observe(10, 0)
+    teller.at_ms = 5 * STALE_MS
+    assert history.lag(10, 0, 10, 6 * STALE_MS) == Lag(0, 0, 0.0)
+    assert history.lag(10, 0, 10, 6 * STALE_MS + 1) == UNKNOWN_LAG
+
+
+def test_what_was_said_before_a_teller_was_left_ages_from_then_on() -> None:
+    history, teller, other = HighWatermarkHistory(), LastAnswer(), LastAnswer()
+    history.observe(10, 0)
+    history.follow(teller)
+    teller.at_ms = 4 * STALE_MS
+    history.unfollow(other)
+    history.unfollow(teller)
+    teller.at_ms = 9 * STALE_MS
+    assert history.lag(10, 0, 10, 5 * STALE_MS) == Lag(0, 0, 0.0)
+    assert history.lag(10, 0, 10, 5 * STALE_MS + 1) == UNKNOWN_LAG

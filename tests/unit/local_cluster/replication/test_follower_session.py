@@ -6,10 +6,10 @@ import uuid
 from types import SimpleNamespace
 from typing import cast
 
-from local_cluster.fetch_sessions import EPOCH_MAX
 from local_cluster.replication.follower_session import FollowerSession
 from local_cluster.replication.following import Position
 from local_cluster.replication.partition import Partition
+from local_cluster.wire.fetch import SESSION_EPOCH_MAX
 
 TOPIC_ID = uuid.UUID(int=1)
 
@@ -103,6 +103,6 @@ def test_after_trouble_and_without_a_session_everything_is_named() -> None:
 
 def test_epochs_begin_again_at_one() -> None:
     session = begun(replica(1))
-    session.epoch = EPOCH_MAX
+    session.epoch = SESSION_EPOCH_MAX
     session.answered(7)
     assert session.epoch == 1

@@ -1,0 +1,176 @@
+"""A link learns of its two clusters, again and again, and makes the copies that are missing.
+
+A round asks for all topics of the source and for the copies on the target. What says the same as
+in the round before is neither decoded nor looked at again, so that a round costs next to nothing
+while nothing changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from local_cluster.client.model import ClusterMetadata, TopicMetadata, TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .back_off import BackOff
+from .context import LinkContext
+from .discovery import (
+    colliding_topics,
+    grown_topics,
+    link_topics,
+    missing_topics,
+    new_topic,
+    select_topics,
+)
+
+DISCOVERY_MS_MIN: Final = 100
+"""At least this long between two rounds, however much somebody hurries."""
+
+logger = logging.getLogger(__name__)
+
+
+class Discovering:
+    """The rounds of one link; `run` until cancelled."""
+
+    def __init__(
+        self,
+        context: LinkContext,
+        target_alias: str,
+        flows: Collection[TopicPartition],
+        on_round: Callable[[Iterable[int], bool], None],
+    ) -> None:
+        """`flows` are the link's on this worker, as they come and go: their copies are made here.
+        `on_round` hears of the source's brokers, and whether the directory says anything new."""
+        self.source_failure: str | None = None
+        """Why the source did not answer last time."""
+        self.target_failure: str | None = None
+        """The same of the target."""
+        self.collisions: Mapping[str, list[str]] = {}
+        """Target topics that two source topics would be copied into, so that neither is."""
+        self.wanted: Mapping[str, TopicMetadata] = {}
+        """The source's topics that the link copies, as they were last seen."""
+        self._context = context
+        self._flows = flows
+        self._on_round = on_round
+        self._filter = link_topics(context.settings, target_alias)
+        self._copies: list[str] = []
+        self._source: ClusterMetadata | None = None
+        self._target: ClusterMetadata | None = None
+        self._compared: tuple[object, object] | None = None
+        """What `_missing` and `_grown` are the difference of."""
+        self._missing: list[str] = []
+        self._grown: Mapping[str, int] = {}
+
+    async def run(self) -> None:
+        limits = self._context.limits
+        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
+        directory, name = self._context.directory, self._context.settings.name
+        failure: str | None = None
+        while True:
+            directory.asked.clear()
+            try:
+                await self._look()
+            except KafkaError as error:
+                if failure is None:
+                    logger.warning("link %s: discovery: %s", name, error)
+                failure = str(error)
+                await self._context.clock.sleep(back_off.next_ms())
+                continue
+            if failure is not None:
+                logger.info("link %s: both clusters answer again", name)
+            failure = None
+            back_off.reset()
+            await self._context.clock.sleep(min(DISCOVERY_MS_MIN, limits.discovery_ms))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, limits.discovery_ms - DISCOVERY_MS_MIN) / 1000):
+                    await directory.asked.wait()
+
+    async def _look(self) -> None:
+        """One round. Raises KafkaError."""
+        try:
+            source = await self._look_at_source()
+            self.source_failure = None
+        except KafkaError as error:
+            self.source_failure = str(error)
+            raise
+        try:
+            target = await self._look_at_target(source)
+            self.target_failure = None
+        except KafkaError as error:
+            self.target_failure = str(error)
+            raise
+        is_news = self._context.directory.update(source.topics, target.topics)
+        self._on_round(source.brokers, is_news)
+
+    async def _look_at_source(self) -> ClusterMetadata:
+        before = self._source
+        source = await self._context.source.metadata(None, last=before)
+        if before is None or source.topics is not before.topics:
+            self.wanted = self._without_collisions(select_topics(source, self._filter))
+            self._copies = sorted(map(self._context.settings.copy_name, self.wanted))
+        self._source = source
+        return source
+
+    async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
+        """The copies, those that this worker has to make among them. Raises KafkaError."""
+        context = self._context
+        if not context.map_store.is_open:
+            await context.gap_store.open()
+            await context.map_store.open(source.cluster_id)
+        context.map_store.check_source(source.cluster_id)
+        target = await context.sink.metadata(self._copies, last=self._target)
+        if self._compared is None or not (
+            self._compared[0] is self.wanted and self._compared[1] is target.topics
+        ):
+            copy_name = context.settings.copy_name
+            self._missing = missing_topics(self.wanted, target, copy_name)
+            self._grown = grown_topics(self.wanted, target, copy_name)
+            self._compared = self.wanted, target.topics
+        if (self._missing or self._grown) and await self._make_targets():
+            target = await context.sink.metadata(self._copies, last=target)
+        self._target = target
+        return target
+
+    def _without_collisions(
+        self, wanted: Mapping[str, TopicMetadata]
+    ) -> Mapping[str, TopicMetadata]:
+        """Leave out topics whose copies would have the same name, and say so."""
+        name = self._context.settings.name
+        found = colliding_topics(wanted, self._context.settings.copy_name)
+        if found != self.collisions:
+            for target, sources in found.items():
+                logger.error("link %s: %s would both be %s", name, sources, target)
+            self.collisions = found
+        colliding = {topic for sources in found.values() for topic in sources}
+        return {topic: each for topic, each in wanted.items() if topic not in colliding}
+
+    async def _make_targets(self) -> bool:
+        """Create and grow what this worker has flows for; whether anything was changed."""
+        context, link = self._context, self._context.settings.name
+        ours = {at.topic for at in self._flows}
+        mine = [name for name in self._missing if name in ours]
+        if mine:
+            configs = await context.source.describe_topic_configs(mine)
+            topics = [
+                new_topic(
+                    self.wanted[name],
+                    configs.get(name, {}),
+                    context.settings.copy_name,
+                    context.settings.replication_factor,
+                )
+                for name in mine
+            ]
+            for name, error in (await context.sink.create_topics(topics)).items():
+                if error is not None and error.code != ErrorCode.topic_already_exists:
+                    logger.error("link %s: %s not created: %s", link, name, error)
+        copies = map(context.settings.copy_name, ours)
+        growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
+        if growing:
+            for name, error in (await context.sink.create_partitions(growing)).items():
+                if error is not None:
+                    logger.error("link %s: %s not grown: %s", link, name, error)
+        return bool(mine or growing)

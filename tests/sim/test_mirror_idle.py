@@ -1,0 +1,128 @@
+"""Partitions that stand still: not named again, not lost sight of, and their lag stays known."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from mirror_maker.formats.controls import Controls, PausedPart
+from mirror_maker.lag import STALE_MS, UNKNOWN_LAG, Lag
+from mirror_maker.model import LinkState
+
+from .kafka_double import Network
+from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
+from .virtual_time import run_virtually
+
+CAUGHT_UP = Lag(0, 0, 0.0)
+PARTITIONS = 8
+
+
+async def settled(world: MirrorWorld) -> SimWorker:
+    """A worker that has copied everything, half of the partitions empty."""
+    for _ in range(20):
+        world.random.choice(world.writers[: len(world.writers) // 2]).write_plain(3)
+    worker = await world.worker("w")
+    await world.settle(worker)
+    return worker
+
+
+async def until_running(worker: SimWorker) -> None:
+    async with asyncio.timeout(60):
+        while worker.link.state() is not LinkState.RUNNING:
+            await asyncio.sleep(0.1)
+
+
+def test_only_what_moves_is_named() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(40, partitions=PARTITIONS)
+        worker = await settled(world)
+        await asyncio.sleep(1)
+        before = world.source.fetch_names_count
+        await asyncio.sleep(30)
+        assert world.source.fetch_names_count == before
+        world.writers[-1].write_plain(3)
+        await world.settle(worker)
+        assert world.source.fetch_names_count == before + 1
+        world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("slots", [1_000, 0])
+def test_the_lag_of_what_stands_still_is_known_while_the_source_answers(slots: int) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(41, partitions=PARTITIONS)
+        world.source.fetch_session_slots = slots
+        world.limits = replace(LIMITS, fetch_wait_ms_max=500)
+        worker = await settled(world)
+        await asyncio.sleep(3 * STALE_MS / 1000)
+        assert {flow.lag() for flow in worker.flows} == {CAUGHT_UP}
+        assert worker.link.state() is LinkState.RUNNING
+        world.network.lost_request = 1.0
+        await asyncio.sleep(2 * STALE_MS / 1000)
+        assert {flow.lag() for flow in worker.flows} == {UNKNOWN_LAG}
+        world.network.heal()
+        await until_running(worker)
+        assert {flow.lag() for flow in worker.flows} == {CAUGHT_UP}
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_flow_that_was_given_away_and_comes_back_hears_where_the_end_is() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(42, partitions=PARTITIONS)
+        world.network = Network(world.network.random, is_perfect=True, delay_ms_max=0)
+        world.limits = replace(LIMITS, fetch_wait_ms_max=5_000)
+        worker = await settled(world)
+        await asyncio.sleep(6)
+        # Away and back within one poll: the broker never hears of it.
+        worker.link.assign(world.partitions[1:])
+        async with asyncio.timeout(1):
+            while world.partitions[0] in worker.link.flows:
+                await asyncio.sleep(0.01)
+        worker.link.assign(world.partitions)
+        await until_running(worker)
+        assert {flow.lag() for flow in worker.flows} == {CAUGHT_UP}
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(43)
+        world.limits = replace(LIMITS, controls_ms=10_000)
+        worker = await settled(world)
+        store = worker.link.context.map_store
+        await store.append([Controls().pause(PausedPart(TOPIC, 0))])
+        await store.catch_up()
+        world.writers[0].write_plain(5)
+        await asyncio.sleep(1)
+        assert world.partitions[0] in worker.link.flows
+        await store.append([Controls()])
+        await world.settle(worker)
+        world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(44, partitions=PARTITIONS)
+        worker = await settled(world)
+        for _ in range(30):
+            world.write(5)
+            world.source.lose_fetch_sessions()
+            await asyncio.sleep(world.random.uniform(0, 0.1))
+        await world.settle(worker)
+        world.check_copies()
+        assert worker.link.reason is None
+        await until_running(worker)
+        await worker.stop()
+
+    run_virtually(scenario())

@@ -1,0 +1,165 @@
+"""What a client names in its fetch session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from local_cluster.client.fetch_session import FetchSession, SessionRequest, fetch_in_session
+from local_cluster.client.model import (
+    FetchedPartition,
+    FetchPosition,
+    SessionAnswer,
+    TopicPartition,
+)
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+A, B, C = (TopicPartition(name, 0) for name in "abc")
+ID = 7
+
+
+def answer(
+    session_id: int = ID,
+    ends: Iterable[tuple[TopicPartition, int]] = (),
+    refused: ErrorCode | None = None,
+) -> SessionAnswer:
+    code = refused or ErrorCode.none
+    return SessionAnswer(
+        session_id,
+        0,
+        {at: FetchedPartition(code, end, end, 0, (), memoryview(b"")) for at, end in ends},
+    )
+
+
+def begun(*partitions: TopicPartition) -> FetchSession:
+    session = FetchSession()
+    for at in partitions:
+        session.ask(at, FetchPosition(0))
+    assert session.next_request().is_full
+    session.answered(answer())
+    return session
+
+
+def test_the_first_request_names_everything_and_the_next_nothing() -> None:
+    session = FetchSession()
+    session.ask(A, FetchPosition(5))
+    session.ask(B, FetchPosition(6))
+    everything = {A: FetchPosition(5), B: FetchPosition(6)}
+    assert session.next_request() == SessionRequest(0, 0, everything, ())
+    session.answered(answer())
+    assert session.next_request() == SessionRequest(ID, 1, {}, [])
+    session.answered(answer())
+    assert session.next_request().session_epoch == 2
+
+
+def test_what_comes_moves_and_goes_is_named_once() -> None:
+    session = begun(A, B)
+    session.ask(A, FetchPosition(1))
+    session.ask(C, FetchPosition(0))
+    session.leave_out(B)
+    changed = {A: FetchPosition(1), C: FetchPosition(0)}
+    assert session.next_request() == SessionRequest(ID, 1, changed, [B])
+    session.answered(answer())
+    assert session.next_request() == SessionRequest(ID, 2, {}, [])
+
+
+def test_another_epoch_of_what_was_read_is_another_position() -> None:
+    session = begun(A)
+    session.ask(A, FetchPosition(0, last_fetched_epoch=3))
+    assert session.next_request().asked == {A: FetchPosition(0, last_fetched_epoch=3)}
+
+
+def test_what_is_as_it_was_named_is_not_named_again() -> None:
+    session = begun(A, B)
+    session.ask(A, FetchPosition(1))
+    session.ask(A, FetchPosition(0))
+    session.leave_out(B)
+    session.ask(B, FetchPosition(0))
+    session.leave_out(C)
+    assert session.next_request() == SessionRequest(ID, 1, {}, [])
+
+
+def test_without_a_session_everything_is_named_each_time() -> None:
+    session = begun(A)
+    session.next_request()
+    session.answered(answer(0))
+    assert session.next_request() == SessionRequest(0, 0, {A: FetchPosition(0)}, ())
+
+
+def test_after_trouble_everything_is_named_and_the_former_session_ended() -> None:
+    session = begun(A)
+    session.ask(B, FetchPosition(0))
+    session.next_request()
+    session.failed()
+    again = {A: FetchPosition(0), B: FetchPosition(0)}
+    assert session.next_request() == SessionRequest(ID, 0, again, ())
+    session.answered(answer(8))
+    assert session.next_request() == SessionRequest(8, 1, {}, [])
+
+
+def test_the_end_that_was_told_last_holds_until_the_partition_is_given_up() -> None:
+    session = FetchSession()
+    for at in (A, B, C):
+        session.ask(at, FetchPosition(0))
+    assert session.high_watermark(A) is None
+    session.next_request()
+    session.answered(answer(ends=[(A, 5), (B, 6), (C, 7)]))
+    session.leave_out(B)
+    session.next_request()
+    session.answered(answer(ends=[(A, 8)]))
+    assert [session.high_watermark(at) for at in (A, B, C)] == [8, None, 7]
+    session.next_request()
+    session.answered(answer(ends=[(C, -1)], refused=ErrorCode.not_leader_or_follower))
+    assert [session.high_watermark(at) for at in (A, C)] == [8, None]
+
+
+class Broker:
+    """Answers what it is told to, in order."""
+
+    def __init__(self, *answers: SessionAnswer | BaseException) -> None:
+        self._answers = list(answers)
+        self.requests: list[SessionRequest] = []
+
+    async def __call__(self, request: SessionRequest) -> SessionAnswer:
+        self.requests.append(request)
+        given = self._answers.pop(0)
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.fetch_session_id_not_found,
+        ErrorCode.invalid_fetch_session_epoch,
+        ErrorCode.fetch_session_topic_id_error,
+    ],
+)
+def test_a_lost_session_is_begun_anew_within_the_call(code: ErrorCode) -> None:
+    session = begun(A)
+    broker = Broker(KafkaError(code), answer(9))
+    given = asyncio.run(fetch_in_session(session, broker))
+    assert given == answer(9)
+    assert [request.is_full for request in broker.requests] == [False, True]
+    assert broker.requests[1].asked == {A: FetchPosition(0)}
+
+
+def test_a_broker_that_loses_each_session_is_asked_twice_and_no_more() -> None:
+    lost = KafkaError(ErrorCode.fetch_session_id_not_found)
+    broker = Broker(lost, lost)
+    with pytest.raises(KafkaError):
+        asyncio.run(fetch_in_session(begun(A), broker))
+    assert len(broker.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "failure", [KafkaError(ErrorCode.network_exception), asyncio.CancelledError()]
+)
+def test_after_a_lost_answer_everything_is_named(failure: BaseException) -> None:
+    session = begun(A)
+    with pytest.raises(type(failure)):
+        asyncio.run(fetch_in_session(session, Broker(failure)))
+    assert session.next_request().is_full
