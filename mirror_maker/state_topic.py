@@ -83,12 +83,14 @@ class StateTopic:
         async with self._reading:
             if self._last_read_ticket > ticket:
                 return  # somebody else's read began after this call, so it saw all we ask for
-            self._last_read_ticket = next(self._tickets)
+            began = next(self._tickets)
             try:
                 await self._read()
             except KafkaError:
                 self._leader = None
                 raise
+            # Only now: who waited for a read that failed or was cancelled has seen nothing.
+            self._last_read_ticket = began
 
     async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write (key, value or None to delete); done when acknowledged.
