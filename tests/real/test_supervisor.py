@@ -72,11 +72,19 @@ def supervisor_pid(state: StateDir) -> int | None:
         return None
 
 
-def kill_supervisor_and_keeper(state: StateDir) -> None:
-    """At once, so that nobody is left to start another."""
-    supervisor = psutil.Process(supervisor_pid(state))
+def supervisor_and_keeper(state: StateDir) -> tuple[psutil.Process, psutil.Process]:
+    # Without a pid psutil would take this very process.
+    wait_for(lambda: supervisor_pid(state) is not None)
+    supervisor = psutil.Process(int(supervisor_status(state.socket_path)["pid"]))
     keeper = supervisor.parent()
     assert keeper is not None
+    assert "topology.keeper" in keeper.cmdline()
+    return supervisor, keeper
+
+
+def kill_supervisor_and_keeper(state: StateDir) -> None:
+    """At once, so that nobody is left to start another."""
+    supervisor, keeper = supervisor_and_keeper(state)
     for process in (keeper, supervisor):
         process.kill()
     wait_for(lambda: not alive(keeper.pid) and not alive(supervisor.pid))
@@ -192,13 +200,12 @@ def test_a_killed_supervisor_is_followed_by_another_that_starts_nothing_twice(
 def test_a_supervisor_goes_on_without_its_keeper(state: StateDir) -> None:
     wanted = deployment(fake(state, "a"))
     up(wanted, state)
-    before, supervisor = pids(state), supervisor_pid(state)
-    keeper = psutil.Process(supervisor).parent()
-    assert keeper is not None
+    before = pids(state)
+    supervisor, keeper = supervisor_and_keeper(state)
     keeper.kill()
     wait_for(lambda: not alive(keeper.pid))
     assert up(wanted, state).steps == ()
-    assert (pids(state), supervisor_pid(state)) == (before, supervisor)
+    assert (pids(state), supervisor_pid(state)) == (before, supervisor.pid)
     os.kill(before["a"], signal.SIGKILL)
     wait_for(lambda: pids(state)["a"] not in (None, before["a"]))
 
@@ -206,8 +213,7 @@ def test_a_supervisor_goes_on_without_its_keeper(state: StateDir) -> None:
 def test_sigterm_to_the_keeper_stops_everything(state: StateDir) -> None:
     up(deployment(fake(state, "a")), state)
     before = pids(state)
-    keeper = psutil.Process(supervisor_pid(state)).parent()
-    assert keeper is not None
+    _, keeper = supervisor_and_keeper(state)
     keeper.terminate()
     wait_for(lambda: not state.is_locked())
     assert not any(alive(pid) for pid in before.values())
@@ -361,15 +367,13 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
     while b"up" not in output:
         output += os.read(controller, 1024)
     before = pids(state)["a"]
-    supervisor = supervisor_pid(state)
-    assert supervisor is not None
-    keeper = psutil.Process(supervisor).ppid()
+    supervisor, keeper = supervisor_and_keeper(state)
     os.killpg(shell.pid, signal.SIGHUP)  # what the system sends when a terminal goes away
     os.close(controller)
     shell.wait(WAIT_S)
 
     assert os.getsid(before) == before
-    assert os.getsid(supervisor) == os.getsid(keeper) == keeper
+    assert os.getsid(supervisor.pid) == os.getsid(keeper.pid) == keeper.pid
     assert pids(state) == {"a": before}
     os.kill(before, signal.SIGKILL)
     wait_for(lambda: pids(state)["a"] not in (None, before))

@@ -84,7 +84,9 @@ def write_parquet(report: Report, out: Path) -> None:
         tables["audit"] = pa.Table.from_pylist([asdict(p) for p in report.audit.partitions])
     for name, table in tables.items():
         path = out / f"{name}.parquet"
-        pq.write_table(table, path)
+        partial = path.with_suffix(".partial")
+        pq.write_table(table, partial)
+        partial.replace(path)
         report.files.append(str(path))
 
 

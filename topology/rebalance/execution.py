@@ -58,7 +58,10 @@ async def execute(
         moving = await list_moves(client)
         on_progress(
             Progress(
-                moved=planned - len(waiting) - len(moving), moving=len(moving), planned=planned
+                # Never negative: others may have something moved as well.
+                moved=max(planned - len(waiting) - len(moving), 0),
+                moving=len(moving),
+                planned=planned,
             )
         )
         room = max(PARTITIONS_MOVING_MAX - len(moving), 0)
