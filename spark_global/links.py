@@ -9,6 +9,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
+
+from .addresses import decode_security, security_fields
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLink:
@@ -21,6 +25,8 @@ class MirrorLink:
     """Name of the link; needed only where its topics keep their names on the aggregate."""
     bootstrap: str | None = None
     """Addresses of the source cluster; needed where both sides are read (the audit)."""
+    security: ClientSecurity = PLAINTEXT
+    """How to talk to the source cluster."""
 
     @property
     def prefix(self) -> str:
@@ -30,15 +36,20 @@ class MirrorLink:
 
 def encode_links(links: Iterable[MirrorLink]) -> str:
     """The links as the text of the option `links`."""
-    return json.dumps([asdict(link) for link in links])
+    return json.dumps(
+        [{**asdict(link), "security": security_fields(link.security)} for link in links]
+    )
 
 
 def decode_links(text: str) -> tuple[MirrorLink, ...]:
     """The links of the option `links`. Raises ValueError where the text is something else."""
     try:
-        return tuple(MirrorLink(**entry) for entry in json.loads(text))
-    except (TypeError, json.JSONDecodeError) as error:
+        return tuple(
+            MirrorLink(**{**entry, "security": decode_security(entry.get("security", {}))})
+            for entry in json.loads(text)
+        )
+    except (TypeError, AttributeError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"option links: a JSON array of objects with source, datacenter, name and bootstrap: "
-            f"{error}"
+            f"option links: a JSON array of objects with source, datacenter, name, bootstrap and "
+            f"security: {error}"
         ) from error

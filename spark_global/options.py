@@ -11,6 +11,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
+
+from .addresses import ClusterAddress, decode_security
 from .links import MirrorLink, decode_links
 from .pruning import Bounds, Interval
 from .tables import TABLES
@@ -30,6 +33,8 @@ class ReadOptions:
 
     bootstrap: str
     """Addresses of the cluster to read."""
+    security: ClientSecurity = PLAINTEXT
+    """How to talk to it; JSON as text, see `addresses.py`."""
     table: str = "records"
     """One of the tables of `tables.py`."""
     topics: tuple[str, ...] = ()
@@ -40,6 +45,8 @@ class ReadOptions:
     """Links that feed the cluster; without any, its topics are their own origin."""
     maps_bootstrap: str | None = None
     """Where the offset maps lie; default: the cluster that is read."""
+    maps_security: ClientSecurity = PLAINTEXT
+    """How to talk to the cluster at `maps_bootstrap`."""
     datacenter: str | None = None
     """Datacenter shown for topics that are no mirrors."""
     datacenters: tuple[str, ...] = ()
@@ -59,6 +66,18 @@ class ReadOptions:
     ISO 8601 as text."""
     split_records_max: int = SPLIT_RECORDS_MAX
     fetch_bytes_max: int = FETCH_BYTES_MAX
+
+    @property
+    def cluster(self) -> ClusterAddress:
+        """The cluster to read."""
+        return ClusterAddress(self.bootstrap, self.security)
+
+    @property
+    def maps(self) -> ClusterAddress:
+        """The cluster where the offset maps lie."""
+        if self.maps_bootstrap is None:
+            return self.cluster
+        return ClusterAddress(self.maps_bootstrap, self.maps_security)
 
     @property
     def bounds(self) -> Bounds:
@@ -98,6 +117,8 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "table": _table,
     "topics": _names,
     "links": decode_links,
+    "security": decode_security,
+    "maps_security": decode_security,
     "datacenters": _names,
     "partitions": lambda text: tuple(int(part) for part in _names(text)),
     "offset_first": int,

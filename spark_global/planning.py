@@ -16,12 +16,13 @@ from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Ka
 from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .addresses import ClusterAddress
 from .links import MirrorLink
 from .maps import MappedPartition, Maps, load_maps
 from .options import ReadOptions
 from .provenance import MapRuns
 from .pruning import Bounds, cut_range
-from .reading import CLIENT_ID, READ_COMMITTED
+from .reading import READ_COMMITTED
 from .splits import Origin, PartitionRange, Takes
 from .tables import FINGERPRINTS_TABLE, SOURCE_SIDE
 
@@ -51,7 +52,7 @@ class SourcePartition:
     """A partition at its source."""
 
     topic: ReadTopic
-    bootstrap: str
+    cluster: ClusterAddress
     ends: PartitionEnds
 
 
@@ -96,7 +97,7 @@ def choose_topics(
 async def plan_read(options: ReadOptions) -> ReadPlan:
     """Ask the clusters what there is to read. Raises KafkaError."""
     bounds = options.bounds
-    async with KafkaClient(options.bootstrap, client_id=CLIENT_ID) as client:
+    async with options.cluster.client() as client:
         metadata = await client.metadata()
         candidates = options.topics or [n for n in metadata.topics if not _is_bookkeeping(n)]
         missing = [name for name in candidates if name not in metadata.topics]
@@ -145,7 +146,7 @@ def aggregate_ranges(
             runs = own[0].cut_at_target(end.last_stable_offset) if own else _NO_RUNS
         ranges.append(
             PartitionRange(
-                bootstrap=options.bootstrap,
+                cluster=options.cluster,
                 origin=topic.origin,
                 aggregate_topic=at.topic,
                 partition=at.partition,
@@ -195,7 +196,7 @@ def _both_sides(
             runs = here[origin].runs if origin in here else None
             ranges.append(
                 PartitionRange(
-                    bootstrap=source.bootstrap,
+                    cluster=source.cluster,
                     side=SOURCE_SIDE,
                     origin=source.topic.origin,
                     aggregate_topic=at.topic,
@@ -232,9 +233,9 @@ def _partitions(metadata: ClusterMetadata, topics: Iterable[str]) -> list[TopicP
 async def _read_maps(options: ReadOptions, client: KafkaClient) -> Maps:
     if not options.links:
         return {}
-    if options.maps_bootstrap in (None, options.bootstrap):
+    if options.maps == options.cluster:
         return await load_maps(client)
-    async with KafkaClient(options.maps_bootstrap, client_id=CLIENT_ID) as elsewhere:
+    async with options.maps.client() as elsewhere:
         return await load_maps(elsewhere)
 
 
@@ -292,13 +293,14 @@ async def _source_ends(
         if options.topic is not None and options.topic not in mirrored:
             origin = Origin(link.datacenter, options.topic)
             mirrored[options.topic] = ReadTopic(link.prefix + options.topic, origin, link)
-        async with KafkaClient(link.bootstrap, client_id=CLIENT_ID) as client:
+        source = ClusterAddress(link.bootstrap, link.security)
+        async with source.client() as client:
             metadata = await client.metadata(sorted(mirrored))
             present = {name: topic for name, topic in metadata.topics.items() if not topic.error}
             partitions = [TopicPartition(n, p) for n, t in present.items() for p in t.partitions]
             for at, ends in (await _list_ends(client, partitions)).items():
                 topic = mirrored[at.topic]
                 found.setdefault(TopicPartition(topic.name, at.partition), []).append(
-                    SourcePartition(topic, link.bootstrap, ends)
+                    SourcePartition(topic, source, ends)
                 )
     return found

@@ -36,7 +36,6 @@ from .provenance import UNKNOWN_OFFSET
 from .splits import PartitionRange, Takes
 
 READ_COMMITTED: Final = 1
-CLIENT_ID: Final = "heliograph-spark"
 CHUNK_RECORDS: Final = 16_384
 """Records that are decoded together, unless their bytes come to more first."""
 CHUNK_BYTES: Final = 16 * 1024 * 1024
@@ -143,7 +142,7 @@ class _LeaderFetch:
     async def _attempt(self, offset: int) -> FetchedPartition:
         where = f"{_at(self._wanted)} at offset {offset}"
         if self._client is None:
-            self._client = KafkaClient(self._wanted.bootstrap, client_id=CLIENT_ID)
+            self._client = self._wanted.cluster.client()
         leader = await self._find_leader() if self._leader is None else self._leader
         self._leader = None
         answer = await self._client.fetch(
@@ -175,7 +174,7 @@ class _LeaderFetch:
 
 
 def _at(wanted: PartitionRange) -> str:
-    return f"{wanted.read_topic}-{wanted.partition} of {wanted.bootstrap}"
+    return f"{wanted.read_topic}-{wanted.partition} of {wanted.cluster.bootstrap}"
 
 
 def _open_batches(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
+from .addresses import ClusterAddress
 from .provenance import MapRuns
 from .tables import AGGREGATE_SIDE
 
@@ -37,7 +38,7 @@ class Origin(NamedTuple):
 class PartitionRange:
     """Offsets [start, end) of one partition in one cluster."""
 
-    bootstrap: str
+    cluster: ClusterAddress
     side: str = AGGREGATE_SIDE
     origin: Origin
     aggregate_topic: str

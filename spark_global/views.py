@@ -16,13 +16,13 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from local_cluster.client.client import KafkaClient
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
+from .addresses import ClusterAddress, encode_security
 from .links import MirrorLink, encode_links
 from .maps import load_maps
 from .options import ReadOptions
 from .planning import choose_topics
-from .reading import CLIENT_ID
 from .source import FORMAT
 from .tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
 
@@ -41,8 +41,12 @@ class Aggregate:
     name: str
     bootstrap: str
     links: tuple[MirrorLink, ...]
+    security: ClientSecurity = PLAINTEXT
+    """How to talk to it; paths of files are absolute, as Spark's processes read them too."""
     maps_bootstrap: str | None = None
     """Where the offset maps lie; default: the aggregate itself."""
+    maps_security: ClientSecurity = PLAINTEXT
+    """How to talk to the cluster at `maps_bootstrap`."""
 
 
 def load_table(
@@ -51,8 +55,11 @@ def load_table(
     """A table of the data source; `options` as in `options.py`."""
     reader = session.read.format(FORMAT).option("bootstrap", aggregate.bootstrap)
     reader = reader.option("table", table).option("links", encode_links(aggregate.links))
+    if aggregate.security != PLAINTEXT:
+        reader = reader.option("security", encode_security(aggregate.security))
     if aggregate.maps_bootstrap is not None:
         reader = reader.option("maps_bootstrap", aggregate.maps_bootstrap)
+        reader = reader.option("maps_security", encode_security(aggregate.maps_security))
     return reader.options(**options).load()
 
 
@@ -60,7 +67,7 @@ def global_topics(aggregate: Aggregate) -> list[str]:
     """Source topics that have mirrors on the aggregate. Raises KafkaError."""
 
     async def ask() -> list[str]:
-        async with KafkaClient(aggregate.bootstrap, client_id=CLIENT_ID) as client:
+        async with ClusterAddress(aggregate.bootstrap, aggregate.security).client() as client:
             present = (await client.metadata()).topics
             maps = await load_maps(client) if aggregate.maps_bootstrap is None else {}
         options = ReadOptions(bootstrap=aggregate.bootstrap, links=aggregate.links)

@@ -9,15 +9,19 @@ from topology.deployment import Deployment
 
 def aggregate_view(deployment: Deployment, name: str) -> Aggregate:
     """The cluster of that name with every link that feeds it. Raises KeyError."""
+    cluster = deployment.cluster(name)
+    sources = {link.source: deployment.cluster(link.source) for link in deployment.links}
     return Aggregate(
         name=name,
-        bootstrap=deployment.cluster(name).bootstrap,
+        bootstrap=cluster.bootstrap,
+        security=cluster.security,
         links=tuple(
             MirrorLink(
                 name=link.name,
                 source=link.source,
-                datacenter=deployment.cluster(link.source).datacenter,
-                bootstrap=deployment.cluster(link.source).bootstrap,
+                datacenter=sources[link.source].datacenter,
+                bootstrap=sources[link.source].bootstrap,
+                security=sources[link.source].security,
             )
             for link in deployment.links
             if link.target == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,8 +12,13 @@ from spark_global.session import open_session
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Spark's processes say."""
+    return tmp_path_factory.mktemp("spark") / "spark.log"
+
+
+@pytest.fixture(scope="session")
+def spark(spark_log: Path) -> Iterator[SparkSession]:
     """One Spark session for all tests."""
-    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
-    with open_session("local[2]", log_file=log_file) as session:
+    with open_session("local[2]", log_file=spark_log) as session:
         yield session

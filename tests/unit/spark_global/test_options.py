@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import replace
 
 import pytest
 
+from local_cluster.client.security import PLAINTEXT, ClientSecurity, Secret
+from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.links import MirrorLink, decode_links, encode_links
 from spark_global.options import parse_options
 from spark_global.pruning import Interval
 
 LINK = MirrorLink(name="jfk-nyc", source="jfk", datacenter="JFK", bootstrap="127.0.0.1:1")
+SECURITY = ClientSecurity(
+    protocol="SASL_SSL",
+    mechanism="SCRAM-SHA-512",
+    username="analyst",
+    password=Secret(file="/run/secrets/analyst"),
+    ca_file="/etc/ca.pem",
+)
 
 
 def test_everything_given() -> None:
@@ -50,6 +61,13 @@ def test_a_timestamp_without_zone_is_utc() -> None:
         ({"bootstrap": "h:1", "links": "jfk"}, "option links: .*a JSON array"),
         ({"bootstrap": "h:1", "links": '[{"name": "x"}]'}, "option links: .*a JSON array"),
         ({"bootstrap": "h:1", "path": "/x"}, "loads no path"),
+        ({"bootstrap": "h:1", "security": "TLS"}, "option security: Invalid JSON"),
+        ({"bootstrap": "h:1", "security": '{"protocol": "TLS"}'}, "option security: protocol: "),
+        ({"bootstrap": "h:1", "security": '{"protocol": "SASL_SSL"}'}, "SASL_SSL needs `mechan"),
+        (
+            {"bootstrap": "h:1", "links": '[{"source": "a", "security": {"ca": "b"}}]'},
+            "option links: ca: Unexpected keyword",
+        ),
     ],
 )
 def test_wrong_options_say_what_is_wrong(options: dict[str, str], message: str) -> None:
@@ -61,3 +79,31 @@ def test_options_and_links_travel_to_other_processes() -> None:
     options = parse_options({"bootstrap": "h:1", "links": encode_links([LINK])})
     assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own bytes
     assert decode_links(encode_links([])) == ()
+
+
+def test_how_clusters_are_talked_to_travels_too() -> None:
+    links = (LINK, replace(LINK, name="ewr-nyc", security=SECURITY))
+    options = parse_options(
+        {
+            "bootstrap": "h:1",
+            "security": encode_security(SECURITY),
+            "links": encode_links(links),
+            "maps_bootstrap": "m:1",
+        }
+    )
+    assert options.cluster == ClusterAddress("h:1", SECURITY)
+    assert options.maps == ClusterAddress("m:1", PLAINTEXT)
+    assert options.links == links
+    assert replace(options, maps_bootstrap=None).maps == options.cluster
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own bytes
+    assert json.loads(encode_security(PLAINTEXT)) == {}
+
+
+@pytest.mark.parametrize("where", ["password", "key_password", "sasl.jaas.config"])
+def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(where: str) -> None:
+    given = json.loads(encode_security(SECURITY)) | {where: "hunter2"}
+    link = {"source": "jfk", "datacenter": "JFK", "security": given}
+    for option in ({"security": json.dumps(given)}, {"links": json.dumps([link])}):
+        with pytest.raises(ValueError, match=where) as caught:
+            parse_options({"bootstrap": "h:1", **option})
+        assert "hunter2" not in str(caught.value)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_global.addresses import ClusterAddress
 from spark_global.provenance import MapRuns
 from spark_global.pruning import Bounds, Interval, cut_range
 from spark_global.splits import Origin, PartitionRange, split_ranges
@@ -14,7 +15,7 @@ from spark_global.tables import SOURCE_SIDE
 # Source offsets 100..109 lie at 0..9, 200..209 at 20..29; 10..19 were written by others.
 RUNS = MapRuns.of([(100, 0, 10), (200, 20, 10)], source_next=300, target_next=30)
 WHOLE = PartitionRange(
-    bootstrap="h:1",
+    cluster=ClusterAddress("h:1"),
     origin=Origin("JFK", "flights"),
     aggregate_topic="jfk.flights",
     partition=2,

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
+from spark_global.addresses import ClusterAddress
 from spark_global.columns import RecordColumns, decode_columns
 from spark_global.provenance import MapRuns
 from spark_global.rows import fingerprint_rows, record_rows
@@ -29,7 +30,7 @@ def columns() -> RecordColumns:
 def wanted(**fields: object) -> PartitionRange:
     return PartitionRange(
         **{
-            "bootstrap": "h:1",
+            "cluster": ClusterAddress("h:1"),
             "origin": Origin("JFK", "flights"),
             "aggregate_topic": "jfk.flights",
             "partition": 2,

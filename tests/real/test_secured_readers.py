@@ -1,0 +1,160 @@
+"""Spark on an Apache Kafka that asks who comes: SASL over TLS, few rights.
+
+One Kafka is both source and aggregate, under two names of the topology, each with a user of its
+own, so that a reader that takes the wrong one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from pyspark.sql import SparkSession
+
+from local_cluster.client.acls import Operation, PatternType, ResourceType
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.security import Secret
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
+from spark_global.audit import audit_topic
+from spark_global.sql import run_sql
+from spark_global.views import Aggregate, create_views
+from tests.producing import produce_to
+from tests.secure_kafka import PASSWORD, SecureKafka, running_secure_kafka
+from topology.aggregate_view import aggregate_view
+from topology.deployment import Deployment
+from topology.load import parse_topology
+from topology.render import render
+from topology.state import StateDir
+
+pytestmark = [pytest.mark.real, pytest.mark.oracle]
+
+RECORDS = 50
+SECURITY = (
+    "{{protocol: SASL_SSL, mechanism: SCRAM-SHA-512, username: {user}, "
+    "password: {{file: {password_file}}}, ca_file: {ca_file}}}"
+)
+TOPOLOGY = """\
+name: secured
+clusters:
+  - name: jfk
+    external: {bootstrap}
+    security: {auditor}
+  - name: nyc
+    external: {bootstrap}
+    security: {analyst}
+links:
+  - {{name: jfk-nyc, source: jfk, target: nyc, topics: [flights]}}
+"""
+
+
+@dataclass(frozen=True)
+class Secured:
+    """The Kafka, and the deployment that names it."""
+
+    kafka: SecureKafka
+    deployment: Deployment
+
+    def security_text(self, user: str) -> str:
+        """What a topology says under `security`."""
+        files = {"password_file": self.kafka.password_file, "ca_file": self.kafka.ca_file}
+        return SECURITY.format(user=user, **files)
+
+    @property
+    def aggregate(self) -> Aggregate:
+        return aggregate_view(self.deployment, "nyc")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    directory = tmp_path_factory.mktemp("secured")
+    with asyncio.Runner() as runner:
+        context = running_secure_kafka(directory / "kafka")
+        kafka = runner.run(context.__aenter__())
+        try:
+            runner.run(fill(kafka))
+            found = Secured(kafka, Deployment(name="", topology_file=""))
+            users = {name: found.security_text(name) for name in ("auditor", "analyst")}
+            topology = parse_topology(TOPOLOGY.format(bootstrap=kafka.bootstrap, **users))
+            state = StateDir(directory / "state")
+            file = directory / "topology.yaml"
+            yield replace(found, deployment=render(topology, state, topology_file=file))
+        finally:
+            runner.run(context.__aexit__(None, None, None))
+
+
+async def fill(kafka: SecureKafka) -> None:
+    """The topic, its copy and the map between them; who may do what."""
+    topics = {"flights", "jfk.flights", map_topic_name("jfk-nyc")}
+    async with KafkaClient(kafka.plain_bootstrap) as admin:
+        new = [
+            NewTopic(name=name, partitions=1, replication_factor=1, configs={"retention.ms": "-1"})
+            for name in topics
+        ]
+        assert not any((await admin.create_topics(new)).values())
+        for name in ("auditor", "analyst", "mover"):
+            await kafka.add_user(admin, name)
+        topic, prefixed = ResourceType.TOPIC, PatternType.PREFIXED
+        await kafka.allow(admin, "auditor", topic, "flights", [Operation.READ])
+        for prefix in ("jfk.", "heliograph-offset-map."):
+            await kafka.allow(admin, "analyst", topic, prefix, [Operation.READ], prefixed)
+        describe = [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]
+        await kafka.allow(admin, "mover", topic, "*", describe)
+        await kafka.allow(admin, "mover", ResourceType.CLUSTER, "kafka-cluster", describe)
+        records = [NewRecord(1_000 + n, b"k", b"%d" % n) for n in range(RECORDS)]
+        for name in ("flights", "jfk.flights"):
+            await produce_to(admin, TopicPartition(name, 0), encode_batch(records))
+        key, value = encode_record(copied_map())
+        batch = encode_batch([NewRecord(1_000, key, value)])
+        await produce_to(admin, TopicPartition(map_topic_name("jfk-nyc"), 0), batch)
+
+
+def copied_map() -> Block:
+    return Block(
+        flow=FlowKey("flights", 0, UUID(int=1), UUID(int=2)),
+        producer_id=1,
+        producer_epoch=0,
+        nonce=1,
+        target_topic="jfk.flights",
+        source_start=0,
+        target_start=0,
+        source_next=RECORDS,
+        next_sequence=RECORDS,
+        runs=(Run(0, 0, RECORDS),),
+    )
+
+
+def test_a_view_and_the_audit_with_a_user_for_each_cluster(
+    spark: SparkSession, spark_log: Path, secured: Secured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "global_flights" in create_views(spark, secured.aggregate)
+    frame = spark.sql("SELECT * FROM global_flights")
+    rows = frame.collect()
+    assert sorted(int(row.value) for row in rows) == list(range(RECORDS))
+    assert all((row.datacenter, row.offset) == ("jfk", int(row.value)) for row in rows)
+    report = audit_topic(spark, secured.aggregate, "flights")
+    assert (report.produced, report.mirrored, report.is_clean) == (RECORDS, RECORDS, True)
+    # What Spark shows of a query, its user interface included, and what its processes say.
+    frame.explain(mode="extended")
+    shown = capsys.readouterr().out
+    assert "Physical Plan" in shown
+    settings = str(spark.sparkContext.getConf().getAll())
+    assert PASSWORD not in shown + settings + spark_log.read_text()
+
+
+def test_whoever_is_refused_is_told_so_at_once(
+    spark: SparkSession, secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guess = "a guess of somebody"
+    (tmp_path / "guess").write_text(guess)
+    security = replace(secured.aggregate.security, password=Secret(file=str(tmp_path / "guess")))
+    aggregate = replace(secured.aggregate, security=security)
+    assert run_sql("SELECT count(*) FROM global_flights", aggregate=aggregate) == 1
+    said = capsys.readouterr().err
+    assert "SASL_AUTHENTICATION_FAILED" in said
+    assert guess not in said
