@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from local_cluster.client.security import ClientSecurity
     from topology.deployment import Deployment
     from topology.model import Topology
     from topology.state import StateDir
+
+Loaded = TypeVar("Loaded")
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -55,10 +58,22 @@ StateDirOption = Annotated[
 def load_file(file: Path) -> Topology:
     """The topology of a file; ends the command where the file is not valid."""
     from topology.load import load_topology
+
+    return _loaded(load_topology, file)
+
+
+def load_security_file(file: Path) -> ClientSecurity:
+    """What a file says as a topology does under `security`; ends the command likewise."""
+    from topology.load import load_security
+
+    return _loaded(load_security, file)
+
+
+def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
     from topology.problems import InvalidTopology
 
     try:
-        return load_topology(file)
+        return load(file)
     except InvalidTopology as error:
         complain(error.lines())
         raise typer.Exit(EXIT_USAGE) from error

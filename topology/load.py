@@ -7,7 +7,7 @@ wrong by themselves do not hide problems of the others.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -15,17 +15,20 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from local_cluster.client.security import ClientSecurity
 from topology.checks import Parts, check_rules
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
-from topology.model.security import SecretPlace
+from topology.model.security import SecretPlace, Security
 from topology.model.zookeeper import CHROOT_PATTERN
 from topology.problems import Finding, InvalidTopology, Location, Problem, key_text, nearest_name
 from topology.yaml_document import NotYaml, YamlDocument
 
 EntryT = TypeVar("EntryT", bound=BaseModel)
 
+WHOLE_FILE = key_text(())
+"""What a problem of no single key is a problem of."""
 ENTRY_DEPTH = len(("clusters", 0))
 REPAIRS_MAX = 3
 """Rounds of taking wrong values out of an entry before it is left out of the rules."""
@@ -56,21 +59,47 @@ _EXPECTED = {
 
 def load_topology(path: Path) -> Topology:
     """The topology of a file. Raises InvalidTopology with every problem, or OSError."""
+    return parse_topology(_read_text(path), file=str(path))
+
+
+def load_security(path: Path) -> ClientSecurity:
+    """What a topology says of a cluster under `security`, from a file that says nothing else.
+
+    Raises InvalidTopology with every problem, or OSError.
+    """
+    whole = "security"
+    document = _yaml(_read_text(path, whole), str(path), whole)
     try:
-        text = path.read_bytes().decode()
+        security = Security.model_validate(document.value)
+    except ValidationError as error:
+        findings = [_finding(document.value, details, Security) for details in error.errors()]
+    else:
+        try:
+            return security.client(path.absolute().parent)
+        except ValueError as error:
+            findings = [Finding((), str(error))]
+    raise InvalidTopology(str(path), [_problem(document, each, whole) for each in findings])
+
+
+def _read_text(path: Path, whole: str = WHOLE_FILE) -> str:
+    try:
+        return path.read_bytes().decode()
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        problem = Problem(line, 1, "topology", "UTF-8 text")
+        problem = Problem(line, 1, whole, "UTF-8 text")
         raise InvalidTopology(str(path), [problem]) from error
-    return parse_topology(text, file=str(path))
+
+
+def _yaml(text: str, file: str, whole: str = WHOLE_FILE) -> YamlDocument:
+    try:
+        return YamlDocument(text)
+    except NotYaml as error:
+        raise InvalidTopology(file, [replace(error.problem, key=whole)]) from error
 
 
 def parse_topology(text: str, *, file: str = "topology") -> Topology:
     """The topology of a text. Raises InvalidTopology with every problem."""
-    try:
-        document = YamlDocument(text)
-    except NotYaml as error:
-        raise InvalidTopology(file, [error.problem]) from error
+    document = _yaml(text, file)
     if not isinstance(document.value, dict):
         expected = "a mapping with name and clusters"
         raise InvalidTopology(file, [Problem(1, 1, "topology", expected)])
@@ -99,9 +128,10 @@ def _hides(wrong: Location, other: Location) -> bool:
     return is_within or other[: len(wrong)] == wrong
 
 
-def _problem(document: YamlDocument, finding: Finding) -> Problem:
+def _problem(document: YamlDocument, finding: Finding, whole: str = "") -> Problem:
     line, column = document.position(finding.location, at_key=finding.at_key)
-    return Problem(line, column, key_text(finding.location), finding.expected, finding.nearest)
+    location = (whole, *finding.location) if whole else finding.location
+    return Problem(line, column, key_text(location), finding.expected, finding.nearest)
 
 
 def _valid_parts(value: dict[str, Any]) -> Parts:
@@ -165,12 +195,12 @@ def _names(values: Any) -> set[str]:
     return {name for name in names if isinstance(name, str)}
 
 
-def _finding(root: Any, details: ErrorDetails) -> Finding:
+def _finding(root: Any, details: ErrorDetails, model: type[BaseModel] = Topology) -> Finding:
     """Where pydantic's error lies in the file, and what should have been there."""
     kind = details["type"]
     location = _in_file(root, details["loc"], missing=kind == "missing")
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = known_keys(location[:-1])
+        known = known_keys(location[:-1], model)
         expected = f"unknown key; expected one of {', '.join(known)}"
         return Finding(location, expected, nearest_name(location[-1], known), at_key=True)
     context = details.get("ctx", {})
@@ -222,9 +252,9 @@ def _in_file(root: Any, path: Location, *, missing: bool) -> Location:
     return tuple(location)
 
 
-def known_keys(location: Location) -> list[str]:
+def known_keys(location: Location, model: type[BaseModel] = Topology) -> list[str]:
     """The keys the model knows at a location."""
-    annotations: list[Any] = [Topology]
+    annotations: list[Any] = [model]
     for item in location:
         annotations = [inner for each in annotations for inner in _inner(each, item)]
     found = {key for each in annotations for model in _flat(each) for key in _fields(model)}

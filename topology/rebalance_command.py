@@ -6,7 +6,7 @@ Import time matters here: what a command needs is imported when it runs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,12 @@ from topology.command_line import (
     StateDirOption,
     fail,
     find_deployment,
+    load_security_file,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from topology.deployment import ClusterView
 
 
 def rebalance(
@@ -63,6 +67,16 @@ def rebalance(
             show_default=False,
         ),
     ] = None,
+    security: Annotated[
+        Path | None,
+        typer.Option(
+            "--security",
+            metavar="FILE",
+            help="How to talk to --bootstrap, if not in plain text: what a topology says under"
+            " `security`.",
+            show_default=False,
+        ),
+    ] = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
@@ -70,6 +84,7 @@ def rebalance(
 
     May be ended at any time: what moves goes on, and the same command goes on with the rest.
     """
+    from local_cluster.client.security import PLAINTEXT
     from topology.deploy import DeployError
     from topology.rebalance.command import Rebalance
     from topology.rebalance.command import rebalance as move_replicas
@@ -77,8 +92,16 @@ def rebalance(
 
     human = output is Output.human
     progress = RebalanceProgress(enabled=human)
+    if bootstrap is not None:
+        client_security = load_security_file(security) if security else PLAINTEXT
+    elif security is not None:
+        fail("--security goes with --bootstrap; a deployment has its own", code=EXIT_USAGE)
+    else:
+        found = _cluster(cluster, deployment, state_dir)
+        bootstrap, client_security = found.bootstrap, found.security
     asked = Rebalance(
-        bootstrap=bootstrap or _bootstrap(cluster, deployment, state_dir),
+        bootstrap=bootstrap,
+        security=client_security,
         drained=frozenset(drain or ()),
         throttle=throttle,
         dry_run=dry_run,
@@ -97,8 +120,8 @@ def rebalance(
         print_json(document)
 
 
-def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | None) -> str:
-    """Where a cluster of a deployment is reached."""
+def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None) -> ClusterView:
+    """The cluster of a deployment that is named, or is the only one."""
     from topology.deploy import DeployError, read_deployment
     from topology.problems import unknown_name
 
@@ -113,4 +136,4 @@ def _bootstrap(cluster: str | None, deployment: str | None, state_dir: Path | No
             known = ", ".join(names)
             fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
         fail(f"{running.name}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
-    return running.cluster(name).bootstrap
+    return running.cluster(name)

@@ -1,4 +1,4 @@
-"""Spark on an Apache Kafka that asks who comes: SASL over TLS, few rights.
+"""Spark and `rebalance` on an Apache Kafka that asks who comes: SASL over TLS, few rights.
 
 One Kafka is both source and aggregate, under two names of the topology, each with a user of its
 own, so that a reader that takes the wrong one is refused.
@@ -24,10 +24,11 @@ from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_n
 from spark_global.audit import audit_topic
 from spark_global.sql import run_sql
 from spark_global.views import Aggregate, create_views
+from tests.heliograph_command import HeliographCommand
 from tests.producing import produce_to
 from tests.secure_kafka import PASSWORD, SecureKafka, running_secure_kafka
 from topology.aggregate_view import aggregate_view
-from topology.deployment import Deployment
+from topology.deployment import Deployment, encode_deployment
 from topology.load import parse_topology
 from topology.render import render
 from topology.state import StateDir
@@ -158,3 +159,33 @@ def test_whoever_is_refused_is_told_so_at_once(
     said = capsys.readouterr().err
     assert "SASL_AUTHENTICATION_FAILED" in said
     assert guess not in said
+
+
+def test_rebalance_of_a_cluster_that_is_in_no_deployment(secured: Secured, tmp_path: Path) -> None:
+    command = HeliographCommand(tmp_path)
+    file = tmp_path / "security.yaml"
+    asked = ("rebalance", "--bootstrap", secured.kafka.bootstrap, "--security", str(file))
+    file.write_text(secured.security_text("mover"))
+    document = command.run(*asked)
+    assert (document["moves"], document["done"]) == ([], True)
+    assert {each["id"] for each in document["brokers"]} == {1}
+    file.write_text(secured.security_text("analyst"))
+    assert "CLUSTER_AUTHORIZATION_FAILED" in command.complain(*asked)
+    file.write_text("protocol: TLS")
+    assert "security.protocol: one of" in command.complain(*asked, code=2)
+
+
+def test_rebalance_of_a_secured_cluster_of_a_deployment(secured: Secured, tmp_path: Path) -> None:
+    command = HeliographCommand(tmp_path)
+    text = secured.security_text("mover")
+    topology = parse_topology(
+        TOPOLOGY.format(bootstrap=secured.kafka.bootstrap, auditor=text, analyst=text)
+    )
+    state = StateDir(command.state_dir)
+    state.deployment_file.parent.mkdir(parents=True, exist_ok=True)
+    deployment = render(topology, state, topology_file=tmp_path / "topology.yaml")
+    state.deployment_file.write_text(encode_deployment(deployment))
+    document = command.run("rebalance", "nyc", "--dry-run")
+    assert [each["id"] for each in document["brokers"]] == [1]
+    complaint = command.complain("rebalance", "nyc", "--security", "any.yaml", code=2)
+    assert "--security goes with --bootstrap" in complaint

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from local_cluster.wire.errors import KafkaError
 from topology.deploy import DeployError
 from topology.rebalance.execution import Progress, Refused, execute
@@ -21,6 +22,7 @@ class Rebalance:
     """What is asked for."""
 
     bootstrap: str
+    security: ClientSecurity = PLAINTEXT
     drained: frozenset[int] = frozenset()
     throttle: int | None = None
     """Bytes per second and broker."""
@@ -53,7 +55,9 @@ async def _rebalance(
     on_plan: Callable[[dict[str, Any]], None],
     on_progress: Callable[[Progress], None],
 ) -> dict[str, Any]:
-    async with KafkaClient(asked.bootstrap, client_id="heliograph-rebalance") as client:
+    async with KafkaClient(
+        asked.bootstrap, client_id="heliograph-rebalance", security=asked.security
+    ) as client:
         layout = await read_layout(client)
         unknown = asked.drained - layout.broker_ids - _holders(layout)
         if unknown:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from aggregator.settings import parse_settings
 from local_cluster.client.security import ClientSecurity, Secret
 from mirror_maker.settings import load_settings
+from topology.aggregate_view import aggregate_view
 from topology.deployment import decode_deployment, encode_deployment
-from topology.load import parse_topology
+from topology.load import load_security, parse_topology
 from topology.problems import InvalidTopology
 from topology.render import render
 from topology.state import StateDir
@@ -57,6 +59,45 @@ def test_every_daemon_is_told_where_secrets_are(tmp_path: Path) -> None:
     assert (aggregator.security, aggregator.links[0].source_security) == (near, far)
     again = decode_deployment(encode_deployment(deployment))
     assert [each.security for each in again.clusters] == [far, near]
+
+
+def test_spark_is_told_the_same(tmp_path: Path) -> None:
+    topology = parse_topology(TOPOLOGY)
+    file = tmp_path / "t.yaml"
+    deployment = render(topology, StateDir(tmp_path / "state"), topology_file=file)
+    aggregate = aggregate_view(deployment, "near")
+    (link,) = aggregate.links
+    assert aggregate.security == ClientSecurity(protocol="SSL", check_hostname=False)
+    assert (link.bootstrap, link.security) == ("far:9093", deployment.cluster("far").security)
+
+
+def test_a_file_of_its_own_says_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "far.yaml"
+    _, _, behind = TOPOLOGY.partition("security:\n")
+    file.write_text(dedent(behind.partition("  - name")[0]))
+    assert load_security(file) == parse_topology(TOPOLOGY).clusters[0].security.client(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "protocol: TLS",
+            "1:11: security.protocol: one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        ("protocol: SASL_SSL", "1:1: security: SASL_SSL needs `mechanism`, `username` and"),
+        ("protocl: SSL", "1:1: security.protocl: unknown key; expected one of ca_file, cert"),
+        ("SSL", "1:1: security: a mapping"),
+        ("a: [1", "1:6: security: valid YAML"),
+    ],
+)
+def test_what_such_a_file_cannot_say(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "far.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidTopology) as caught:
+        load_security(file)
+    (line,) = caught.value.lines()
+    assert line.startswith(f"{file}:{problem}")
 
 
 @pytest.mark.parametrize(
