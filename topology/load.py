@@ -42,6 +42,12 @@ _WORDS = {
     LISTENER_PATTERN: "a name such as PLAINTEXT, of letters, digits, - and _",
 }
 
+_UNQUOTED = {
+    Security.__name__: "a mapping",
+    SecretPlace.__name__: "a mapping that says where the secret is, by `file` or `env`",
+}
+"""Of classes in whose place somebody may have written a secret: what is there is not repeated."""
+
 _EXPECTED = {
     "missing": "this key is required",
     "string_type": "text",
@@ -217,10 +223,9 @@ def _finding(root: Any, details: ErrorDetails, model: type[BaseModel] = Topology
 
 def _expected_text(details: ErrorDetails) -> str:
     kind, context = details["type"], details.get("ctx", {})
-    if context.get("class_name") == SecretPlace.__name__:
-        return (
-            "a mapping that says where the secret is, by `file` or `env`"  # what it is not, is one
-        )
+    unquoted = _UNQUOTED.get(context.get("class_name", ""))
+    if unquoted is not None:
+        return unquoted
     got = f", not {details['input']!r}" if isinstance(details["input"], str | int | float) else ""
     if kind in _EXPECTED:
         return _EXPECTED[kind] + got
