@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
@@ -31,7 +31,17 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.wire.errors import ErrorCode
 
-Broken = AbstractContextManager[Any]
+from .broken_transactions import (
+    Broken,
+    answer_before_the_decision_is_written,
+    end_transactions_of_any_epoch,
+    forget_what_was_decided,
+    mark_only_what_is_led_here,
+    never_time_transactions_out,
+    read_past_open_transactions,
+    serve_producers_that_were_replaced,
+    show_what_was_aborted,
+)
 
 
 def acknowledge_before_replicating() -> Broken:
@@ -233,6 +243,26 @@ def never_tell_a_leader_that_it_was_refused() -> Broken:
     return mock.patch.object(isr_messages, "response_fields", fields)
 
 
+def leave_former_topics_in_the_way() -> Broken:
+    """What is left of a topic stays where the one of the same name has to be."""
+    return mock.patch.object(ReplicaSet, "_set_former_aside", lambda self, topic: None)
+
+
+def take_former_topics_for_living_ones() -> Broken:
+    """A log is whose name it has, whatever partition.metadata says."""
+
+    def adopt(self: ReplicaSet, topic: Any) -> None:
+        for index in self._directories.partitions_of(topic.name):
+            log = self._directories.get(topic.name, index)
+            if log is not None:
+                log.topic_id = topic.topic_id
+            partition = self.get(topic.name, index)
+            if partition is not None:
+                partition.topic_id = topic.topic_id
+
+    return mock.patch.object(ReplicaSet, "_set_former_aside", adopt)
+
+
 def forget_the_producers() -> Broken:
     """What a producer repeats is appended again."""
     return mock.patch.object(ProducerState, "check", lambda self, header: None)
@@ -249,25 +279,35 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     variant.broken.__name__: variant
     for variant in (
         Variant(acknowledge_before_replicating, 0),
-        Variant(forget_min_insync_replicas, 4),
-        Variant(take_a_proposal_for_decided, 4),
-        Variant(forget_the_replicas_that_join, 98),
-        Variant(never_truncate, 4),
-        Variant(truncate_to_the_high_watermark, 1),
-        Variant(take_the_log_for_committed_when_elected, 10),
-        Variant(acknowledge_when_leadership_ends, 10),
-        Variant(serve_followers_of_any_epoch, 12),
+        Variant(forget_min_insync_replicas, 1),
+        Variant(take_a_proposal_for_decided, 16),
+        Variant(forget_the_replicas_that_join, 160),
+        Variant(never_truncate, 1),
+        Variant(truncate_to_the_high_watermark, 11),
+        Variant(take_the_log_for_committed_when_elected, 9),
+        Variant(acknowledge_when_leadership_ends, 2),
+        Variant(serve_followers_of_any_epoch, 0),
         Variant(count_what_a_follower_has_not_flushed, 0),
-        Variant(count_what_the_leader_has_not_flushed, 2),
-        Variant(let_replicas_join_early, 61),
-        Variant(believe_any_proposal, 50),
-        Variant(skip_the_fence_of_the_controller, 16),
-        Variant(keep_the_leader_epoch, 0),
-        Variant(elect_whoever_lives, 18),
-        Variant(empty_the_isr, 2),
-        Variant(finish_a_move_at_once, 2),
+        Variant(count_what_the_leader_has_not_flushed, 9),
+        Variant(let_replicas_join_early, 32),
+        Variant(believe_any_proposal, 20),
+        Variant(skip_the_fence_of_the_controller, 211),
+        Variant(keep_the_leader_epoch, 1),
+        Variant(elect_whoever_lives, 21),
+        Variant(empty_the_isr, 21),
+        Variant(finish_a_move_at_once, 19),
         Variant(never_delete_what_was_moved, 2),
-        Variant(never_tell_a_leader_that_it_was_refused, 0),
-        Variant(forget_the_producers, 2),
+        Variant(never_tell_a_leader_that_it_was_refused, 2),
+        Variant(forget_the_producers, 4),
+        Variant(leave_former_topics_in_the_way, 38),
+        Variant(take_former_topics_for_living_ones, 268),
+        Variant(answer_before_the_decision_is_written, 12),
+        Variant(forget_what_was_decided, 9),
+        Variant(mark_only_what_is_led_here, 9),
+        Variant(never_time_transactions_out, 29),
+        Variant(serve_producers_that_were_replaced, 9),
+        Variant(end_transactions_of_any_epoch, 19),
+        Variant(read_past_open_transactions, 29),
+        Variant(show_what_was_aborted, 9),
     )
 }

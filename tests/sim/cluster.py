@@ -88,7 +88,7 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
             if stop_at_first:
                 break
         else:
-            acknowledged += sum(len(producer.acknowledged) for producer in world.producers)
+            acknowledged += world.records_acknowledged
             faults.update(fault.split()[1] for fault in world.nemesis.faults)
             steps += world.checks.looks
     return {
@@ -104,10 +104,7 @@ def play_all(seeds: range, *, stop_at_first: bool = False) -> dict[str, Any]:
 
 def play_in_chunks(seeds: range, jobs: int) -> Iterator[dict[str, Any]]:
     """The results of chunks of seeds, in so many processes."""
-    chunks = [
-        range(first, min(first + CHUNK_SEEDS, seeds.stop))
-        for first in range(seeds.start, seeds.stop, CHUNK_SEEDS)
-    ]
+    chunks = [seeds[first : first + CHUNK_SEEDS] for first in range(0, len(seeds), CHUNK_SEEDS)]
     if jobs == 1:
         yield from map(play_all, chunks)
         return
@@ -132,7 +129,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.sim.cluster")
     one = os.environ.get("SIM_SEED")
     default = f"{one}:{int(one) + 1}" if one else "0:500"
-    parser.add_argument("--seeds", default=default, help="first:end, the end not included")
+    parser.add_argument(
+        "--seeds", default=default, help="first:end or first:end:step, the end not included"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="how many processes play")
     parser.add_argument("--broken", choices=sorted(VARIANTS), help="play a broken variant")
     parser.add_argument("--verbose", action="store_true", help="the brokers' logs, to stderr")
@@ -147,8 +146,7 @@ def main() -> int:
     else:
         logging.disable(logging.WARNING)
         logging.getLogger().addHandler(logging.NullHandler())
-    first, _, end = options.seeds.partition(":")
-    seeds = range(int(first), int(end))
+    seeds = range(*map(int, options.seeds.split(":")))
     total: dict[str, Any] = {"seeds": options.seeds}
     gc.freeze()
     if options.broken:

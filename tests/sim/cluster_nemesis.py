@@ -2,12 +2,14 @@
 
     process     kill -9; SIGSTOP, past sessions and leases too; a clean stop; a rolling restart;
                 a wall clock that jumps
-    machine     power loss of one, of all at once; a slow disk; a full disk
+    machine     power loss of one, of all at once; a slow disk; a full disk; a log directory whose
+                disk fails, until it was replaced
     network     one broker cut off, one link in one direction, a slow host
     both        a leader cut off until it is alone in sync, and killed then
     ZooKeeper   out of reach for one broker, or for all; the controller's znode removed
     operators   replicas moved, moves cancelled, preferred leaders elected, min.insync.replicas
-                changed, partitions added
+                changed, partitions added; a topic deleted and made anew under its name, its znodes
+                removed by hand, its deletion missed by a broker that had replicas and is down
 
 With `flush: page_cache` one machine at a time loses its power, while everybody else is well, and
 nothing else happens before its replicas have left the ISR: what is promised there is no more.
@@ -40,6 +42,7 @@ ALONE_SECONDS = 4.0
 GONE_SECONDS = 4.0
 """Longer than a session lasts."""
 ADMIN_TIMEOUT_MS = 10_000
+ANEW_POLL_SECONDS = 0.1
 
 
 class Nemesis:
@@ -57,11 +60,10 @@ class Nemesis:
         self.without_power: SimBroker | None = None
         """It lost its page cache, and its replicas may still count."""
 
-    async def trouble(self, seconds: float) -> None:
-        """Faults, until the time is over."""
+    async def trouble(self) -> None:
+        """Faults, until it is cancelled."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while loop.time() < end:
+        while True:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_SECONDS))
             broker = self._world.brokers[self._random.choice(list(self._world.brokers))]
             (fault,) = self._random.choices(self._names, self._weights)
@@ -75,6 +77,7 @@ class Nemesis:
         self._heal()
         for broker in self._world.brokers.values():
             broker.disk.is_full = False
+            self._mend(broker)
             if broker.is_stopped:
                 broker.proceed()
             if not broker.is_alive:
@@ -165,6 +168,25 @@ class Nemesis:
 
         asyncio.get_running_loop().call_later(self._random.uniform(0.5, 4.0), free)
         return True
+
+    def _fail_directory(self, broker: SimBroker) -> bool:
+        """Its disk takes no writes any more; somebody mends it, and starts the broker again."""
+        broker.disk.failing.add(self._random.choice(broker.settings.log_dirs))
+        asyncio.get_running_loop().call_later(self._random.uniform(0.5, 6.0), self._mend, broker)
+        return True
+
+    def _mend(self, broker: SimBroker) -> None:
+        failing, broker.disk.failing = sorted(broker.disk.failing), set()
+        if not failing:
+            return
+        ran = broker.is_alive
+        if ran:
+            broker.kill()
+        for directory in failing:
+            # The system may have dropped the pages that it could not write.
+            broker.disk.lose_pages(self._random, directory + "/")
+        if ran:
+            self._start_later(broker)
 
     def _power(self, broker: SimBroker) -> bool:
         """One machine of a cluster with page_cache, where that is promised to lose nothing."""
@@ -296,19 +318,18 @@ class Nemesis:
 
     def _move(self, _: SimBroker) -> bool:
         """Any number of replicas, on any of the brokers that there are."""
-        at = self._some_partition()
         brokers = list(self._world.brokers)
         # With page_cache a single replica has nobody to learn from what it lost.
         least = 1 if self._world.scenario.flush == "fsync" else 3
         target = self._random.sample(brokers, self._random.randint(least, 3))
-        return self._reassign(at, tuple(target))
+        return self._reassign(self._some_partition(), tuple(target))
 
     def _cancel_move(self, _: SimBroker) -> bool:
         return self._reassign(self._some_partition(), None)
 
-    def _reassign(self, at: At, target: tuple[int, ...] | None) -> bool:
+    def _reassign(self, at: At | None, target: tuple[int, ...] | None) -> bool:
         controller = self._world.controller()
-        if controller is None:
+        if controller is None or at is None:
             return False
         self._ask(
             controller,
@@ -357,8 +378,72 @@ class Nemesis:
         )
         return True
 
-    def _some_partition(self) -> At:
-        return self._random.choice(self._world.partitions_in_zookeeper())
+    def _recreate(self, _: SimBroker) -> bool:
+        """The topic is deleted; the world makes it anew when it is gone."""
+        controller = self._world.controller()
+        if controller is None or self._world.is_healed:
+            return False
+        self._ask(
+            controller,
+            controller.control_plane.delete_topics(
+                [self._world.topic], timeout_ms=ADMIN_TIMEOUT_MS
+            ),
+        )
+        return True
+
+    def _recreate_and_crash(self, broker: SimBroker) -> bool:
+        """All machines lose their power soon after the topic was made anew."""
+        world, former = self._world, self._world.topic_id(self._world.topic)
+        if not self._recreate(broker):
+            return False
+        loop = asyncio.get_running_loop()
+
+        def crash() -> None:
+            if not world.is_healed:
+                self._crash_all(broker)
+
+        def look() -> None:
+            if world.is_healed:
+                return
+            if world.living_topic_id(world.topic) in (None, former):
+                loop.call_later(ANEW_POLL_SECONDS, look)
+            else:
+                loop.call_later(self._random.uniform(0.2, 1.5), crash)
+
+        look()
+        return True
+
+    def _wipe(self, _: SimBroker) -> bool:
+        """Its znodes are removed by hand, as people did before Kafka could delete topics."""
+        if self._world.living_topic_id(self._world.topic) is None:
+            return False
+        for path in (znodes.topic_path, znodes.topic_config_path):
+            self._world.zookeeper.remove(path(self._world.topic))
+        return True
+
+    def _miss_deletion(self, broker: SimBroker) -> bool:
+        """While a broker is down its replicas are moved away, and then the topic is deleted."""
+        if not broker.is_alive or broker is self._world.controller():
+            return False
+        broker.kill()
+        others = [each for each in self._world.brokers if each != broker.id]
+        for at in self._world.partitions_in_zookeeper():
+            self._reassign(at, tuple(self._random.sample(others, self._random.randint(1, 3))))
+
+        def delete() -> None:
+            self._recreate(broker)
+
+        def start() -> None:
+            if not broker.is_alive:
+                broker.start()
+
+        self._later(self._random.uniform(0.5, 2.5), broker, delete)
+        self._later(GONE_SECONDS, broker, start)
+        return True
+
+    def _some_partition(self) -> At | None:
+        partitions = self._world.partitions_in_zookeeper()
+        return self._random.choice(partitions) if partitions else None
 
     def _ask(self, broker: SimBroker, work: Coroutine[Any, Any, Any]) -> None:
         """Whatever comes of it: an operator may be refused, or never hear of it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING
 
 from local_cluster.records.batch import NewRecord, encode_batch
@@ -10,13 +11,13 @@ from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .cluster_checks import Anomaly, At
+from .cluster_checks import Anomaly, At, Log
 from .cluster_client import SimClient
 
 if TYPE_CHECKING:
     from .cluster_world import SimWorld
 
-PRODUCE_VERSION = 9
+PRODUCE_VERSION = 13
 SEQUENCE_ERRORS = frozenset(
     {
         ErrorCode.out_of_order_sequence_number,
@@ -27,10 +28,11 @@ SEQUENCE_ERRORS = frozenset(
 
 
 class SimProducer:
-    """Writes one partition, and remembers what it was told."""
+    """Writes one log until its topic is gone, and remembers what it was told."""
 
-    def __init__(self, world: SimWorld, at: At, producer_id: int) -> None:
+    def __init__(self, world: SimWorld, at: At, topic_id: uuid.UUID, producer_id: int) -> None:
         self.at = at
+        self.log = Log(at, topic_id)
         self.stopping = False
         """Write once more, and end."""
         self.acknowledged: dict[bytes, int] = {}
@@ -51,15 +53,17 @@ class SimProducer:
             ]
             self._count += len(values)
             self.sent += values
-            await self._write(values)
+            if not await self._write(values):
+                return
             self._sequence += len(values)
             if is_last:
                 return
             await asyncio.sleep(random.expovariate(1 / 0.12))
 
-    async def _write(self, values: list[bytes]) -> None:
+    async def _write(self, values: list[bytes]) -> bool:
+        """Until they are acknowledged; False where the topic is gone."""
         records = [NewRecord(0, None, value) for value in values]
-        while True:
+        while self._world.topic_id(self.at.topic) == self.log.topic_id:
             batch = encode_batch(
                 records,
                 producer_id=self._producer_id,
@@ -71,13 +75,14 @@ class SimProducer:
             except (KafkaError, TimeoutError):
                 error, base_offset = ErrorCode.network_exception, -1
             if error == ErrorCode.none:
-                self._world.checks.acknowledged(self.at, base_offset + len(values))
+                self._world.checks.acknowledged(self.log, base_offset + len(values))
                 for index, value in enumerate(values):
                     self.acknowledged[value] = base_offset + index
-                return
+                return True
             if error in SEQUENCE_ERRORS:
                 self._suspect(error)
             await asyncio.sleep(0.1)
+        return False
 
     def _suspect(self, error: ErrorCode) -> None:
         """A leader misses what came before. One that was deposed, and does not know, may."""
@@ -87,14 +92,23 @@ class SimProducer:
             self._sequence = 0
             return
         state = self._world.state_in_zookeeper(self.at)
+        if self._world.living_topic_id(self.at.topic) != self.log.topic_id:
+            return
         if state is not None and state.leader == self._client.asked:
-            raise Anomaly(f"{self.at}: {error.name}: what was acknowledged before is lost")
+            raise Anomaly(f"{self.log}: {error.name}: what was acknowledged before is lost")
 
     async def _attempt(self, batch: bytes) -> tuple[ErrorCode, int]:
         body = produce_codec.encode_request(
             PRODUCE_VERSION,
             produce_codec.ProduceRequest(
-                None, -1, 3_000, [produce_codec.PartitionRecords(*self.at, memoryview(batch))]
+                None,
+                -1,
+                3_000,
+                [
+                    produce_codec.PartitionRecords(
+                        *self.at, memoryview(batch), topic_id=self.log.topic_id
+                    )
+                ],
             ),
         )
         frame, position = await self._client.ask_leader(

@@ -1,7 +1,8 @@
 """What a seed plays: how many brokers, which settings, which faults. Everything follows from it.
 
-    seed % 8   scenario
-    0, 1       three brokers, fsync: the default
+    seed % 10  scenario
+    0          three brokers, fsync: the default
+    1          brokers with two log directories, one of which fails now and then
     2          four brokers whose replicas move, to any number of others, one included; a consumer
                group, whose coordinator goes from broker to broker
     3          page_cache: processes die, and now and then one machine loses its power
@@ -9,6 +10,10 @@
     5          three brokers whose replicas move, and disks that are full for a while
     6          page_cache, and replicas that move
     7          min.insync.replicas changes and partitions are added while it runs
+    8          a topic that is deleted and made anew under its name, on any of four brokers, with
+               other partitions
+    9          transactions by a producer that is replaced now and then, read by read_committed
+               readers, in two partitions that move among four brokers, as their coordinator does
 
 Topics have three replicas until they are moved, and most have one partition.
 """
@@ -20,7 +25,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
-SCENARIOS: Final = 8
+SCENARIOS: Final = 10
 
 PROCESS_FAULTS: Final = {"kill": 2, "pause": 2, "shut_down": 1, "roll": 0.4, "clock": 0.7}
 NETWORK_FAULTS: Final = {"cut": 1, "one_way": 1, "slow": 1, "heal": 2.5}
@@ -40,11 +45,14 @@ class Scenario:
     faults: Mapping[str, float]
     brokers: int = 3
     flush: Literal["fsync", "page_cache"] = "fsync"
+    log_dirs: tuple[str, ...] = ("/data",)
     partitions: int = 1
     min_insync_replicas: int = 2
     has_unclean_topic: bool = False
     ends_a_session_at_rest: bool = False
     """Whether, in the end, a broker has to register anew while nobody writes."""
+    has_transactions: bool = False
+    """Whether the topic is written in transactions, and by nobody else."""
     has_group: bool = False
     """Whether somebody commits positions; the offsets topic moves as the other one does."""
 
@@ -53,6 +61,10 @@ def scenario_of(seed: int) -> Scenario:
     """The scenario of a seed."""
     partitions = 2 if Random(seed).random() < 0.3 else 1
     match seed % SCENARIOS:
+        case 1:
+            return Scenario(
+                faults=USUAL | {"fail_directory": 3}, log_dirs=("/data", "/more"), partitions=2
+            )
         case 2:
             return Scenario(faults=USUAL | MOVES, brokers=4, has_group=True)
         case 3:
@@ -68,5 +80,18 @@ def scenario_of(seed: int) -> Scenario:
         case 7:
             changes = {"min_insync": 1.5, "add_partition": 0.7}
             return Scenario(faults=USUAL | changes)
+        case 8:
+            anew = {
+                "recreate": 3,
+                "recreate_and_crash": 3,
+                "miss_deletion": 2,
+                "wipe": 1,
+                "move": 2,
+            }
+            return Scenario(faults=USUAL | anew, brokers=4, partitions=partitions)
+        case 9:
+            # Timeouts of transactions go by the wall clock of whoever coordinates.
+            faults = {name: weight for name, weight in USUAL.items() if name != "clock"}
+            return Scenario(faults=faults | MOVES, brokers=4, partitions=2, has_transactions=True)
         case _:
             return Scenario(faults=USUAL, partitions=partitions, ends_a_session_at_rest=True)

@@ -27,15 +27,19 @@ from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
+from local_cluster.log.directory import LogDirectory
 from local_cluster.log.partition_log import LogSlice
 from local_cluster.log.tickets import Deletion, LogDirectoryError
+from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
 from local_cluster.server.replica_fetchers import ReplicaFetchers
+from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -97,6 +101,8 @@ class SimFlusher:
             ticket = partition.log.begin_flush()
             if ticket is not None:
                 tickets.append((partition, ticket))
+            elif partition.log.failure is not None:
+                partition.fail_parked(ErrorCode.kafka_storage_error)
             elif partition.log.needs_flush:
                 asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, partition)
         self._is_busy = bool(tickets)
@@ -107,11 +113,17 @@ class SimFlusher:
     def _end(self, tickets: list[tuple[Partition, Any]], life: int) -> None:
         if life != self._broker.life or not self._broker.is_alive:
             return
-        for _, ticket in tickets:
-            ticket.run()
         for partition, ticket in tickets:
-            partition.log.complete_flush(ticket)
-            partition.flushed()
+            try:
+                ticket.run()
+            except LogDirectoryError as error:
+                self._broker.directory_failed(partition, error)
+        for partition, ticket in tickets:
+            if ticket.is_done:
+                partition.log.complete_flush(ticket)
+                partition.flushed()
+            else:
+                partition.fail_parked(ErrorCode.kafka_storage_error)
         if self._dirty:
             self._begin()
         else:
@@ -130,6 +142,7 @@ class SimBroker(SimProcess):
         random: Random,
         flush: Literal["fsync", "page_cache"],
         config: Mapping[str, str],
+        log_dirs: tuple[str, ...] = ("/data",),
         flusher_of: Callable[[SimBroker, Random], SimFlusher] = SimFlusher,
     ) -> None:
         super().__init__()
@@ -163,7 +176,7 @@ class SimBroker(SimProcess):
             inter_broker_listener=LISTENER,
             zookeeper_connect="sim",
             zookeeper_session_timeout_ms=3_000,
-            log_dirs=("/data",),
+            log_dirs=log_dirs,
             flush=flush,
             config=dict(config),
             ready_file="/ready",
@@ -185,7 +198,7 @@ class SimBroker(SimProcess):
         try:
             context.run(self._build)
         except LogDirectoryError:
-            if not self.disk.is_full:
+            if self.disk.is_well:
                 raise
             self.kill()
             loop.call_later(RETRY_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy())
@@ -214,8 +227,8 @@ class SimBroker(SimProcess):
             self.disk,
             broker_id=self.id,
             clock=self.clock,
+            on_failed=self._on_directory_failed,
         )
-        (self.directory,) = self.log_directories.all
         self.flusher = (
             self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
         )
@@ -253,9 +266,13 @@ class SimBroker(SimProcess):
         self.strays = StrayReplicas(
             self.replicas, self.metadata, lambda: self.control_plane.is_connected
         )
+        self.replica_watch = ReplicaWatch(self.replicas, self.control_plane.announce_replicas)
         self.isr_changes = IsrChanges(self.replicas, self.control_plane.propose_isr)
         self.groups = GroupCoordinator(cast(BrokerServices, self), new_uuid=self._new_uuid)
         self.replicas.on_leadership(self.groups.on_leadership)
+        self.producer_ids = ProducerIds(self.control_plane.allocate_producer_ids)
+        self.transactions = TransactionCoordinator(cast(BrokerServices, self), self._open_line)
+        self.replicas.on_leadership(self.transactions.on_leadership)
         self.fetch_sessions = FetchSessions(lambda: self._random.randint(1, 1 << 30), slots_max=10)
         self.follower_sessions = FollowerSessions(lambda: self._random.randint(1, 1 << 30))
         self.log_directories.open(
@@ -265,6 +282,7 @@ class SimBroker(SimProcess):
     async def _join(self) -> None:
         self.isr_changes.start()
         await self.groups.start()
+        await self.transactions.start()
         try:
             await self.control_plane.start()
         except (CoordinationUnavailable, KafkaError):
@@ -275,38 +293,41 @@ class SimBroker(SimProcess):
         try:
             self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         except LogDirectoryError:
-            if not self.disk.is_full:
+            if self.disk.is_well:
                 raise
             asyncio.get_running_loop().call_soon(self._start_again, self.life)
             return
         self.strays.directories_bound()
         self._network.listen(self.host, self.serve)
         self.is_serving = True
+        self.replica_watch.start()
         await asyncio.gather(self._checkpoints(), self._space())
 
     async def _checkpoints(self) -> None:
         """What server/housekeeping.py does every few seconds."""
         while True:
             await asyncio.sleep(CHECKPOINT_SECONDS)
-            try:
-                self.checkpoint()
-                self.directory.collect_garbage().run()
-            except OSError as error:
-                self.directory.disk.note(error)
+            for directory in self.log_directories.live:
+                try:
+                    directory.checkpoint(self._high_watermarks())
+                    directory.collect_garbage().run()
+                except OSError as error:
+                    directory.disk.note(error)
 
     async def _space(self) -> None:
         """Write a full disk again as soon as it takes a probe."""
-        disk = self.directory.disk
         while True:
             await asyncio.sleep(SPACE_PROBE_SECONDS)
-            if not disk.is_full:
-                continue
-            try:
-                self.directory.prepare_probe().run()
-            except OSError:
-                continue
-            disk.freed()
-            self.replicas.resume()
+            for directory in self.log_directories.live:
+                if not directory.disk.is_full:
+                    continue
+                try:
+                    directory.prepare_probe().run()
+                except OSError as error:
+                    directory.disk.note(error)
+                    continue
+                directory.disk.freed()
+                self.replicas.resume()
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -339,17 +360,21 @@ class SimBroker(SimProcess):
         if len(self.metadata.brokers) > 1:
             await self.control_plane.hand_over(HAND_OVER_MS_MAX)
         self._joining.cancel()
+        await self.replica_watch.stop()
         self._network.close(self.host)
         await self.isr_changes.stop()
         await self.fetchers.stop()
         await self.control_plane.stop()
+        await self.transactions.stop()
         await self.groups.stop()
-        try:
-            self.directory.close(high_watermarks=self._high_watermarks())
-        except LogDirectoryError:
-            # No clean stop, and the next start finds no marker of one.
-            if not self.disk.is_full:
-                raise
+        live = self.log_directories.live
+        for directory in self.log_directories.all:
+            try:
+                directory.close(clean=directory in live, high_watermarks=self._high_watermarks())
+            except LogDirectoryError:
+                # No clean stop, and the next start finds no marker of one.
+                if self.disk.is_well:
+                    raise
 
     def kill(self) -> None:
         """kill -9: what was written is on the machine."""
@@ -419,9 +444,11 @@ class SimBroker(SimProcess):
     def authorize(self, *_: object) -> bool:
         return True
 
-    def checkpoint(self) -> None:
-        """Write the offset checkpoints, as housekeeping does."""
-        self.directory.checkpoint(self._high_watermarks())
+    def directory_failed(self, partition: Partition, error: BaseException) -> None:
+        """An fsync of a partition's log failed."""
+        directory = self.log_directories.of(partition.topic, partition.partition)
+        if directory is not None:
+            self.log_directories.fail(directory, error)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -432,16 +459,27 @@ class SimBroker(SimProcess):
         self.replicas.apply(changes)
         self.strays.heard(changes)
 
-    async def _after_cut(self, _: Partition, deletion: Deletion) -> None:
-        while True:
-            checkpoint = self.directory.prepare_checkpoint(self._high_watermarks())
+    def _on_directory_failed(self, _: LogDirectory, __: BaseException) -> None:
+        if self.log_directories.live:
+            self.replica_watch.look()
+            return
+        # The process ends, and its supervisor starts it again.
+        asyncio.get_running_loop().call_soon(self._start_again, self.life, context=OUTSIDE.copy())
+
+    async def _after_cut(self, replica: Partition, deletion: Deletion) -> None:
+        directory = self.log_directories.of(replica.topic, replica.partition)
+        while directory is not None and directory in self.log_directories.live:
+            checkpoint = directory.prepare_checkpoint(self._high_watermarks())
             await asyncio.sleep(self._random.uniform(0.001, 0.01))
             try:
                 deletion.run()
                 checkpoint.run()
                 return
             except OSError as error:
-                self.directory.disk.note(error)
+                directory.disk.note(error)
+                if not directory.disk.is_full:
+                    self.log_directories.fail(directory, error)
+                    return
             await asyncio.sleep(SPACE_PROBE_SECONDS)
 
     def _high_watermarks(self) -> dict[tuple[str, int], int]:

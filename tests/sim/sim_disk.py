@@ -37,8 +37,9 @@ class _Inode:
 class SimFile:
     """An open file; what was appended is visible at once and durable after `sync`."""
 
-    def __init__(self, disk: SimDisk, inode: _Inode) -> None:
+    def __init__(self, disk: SimDisk, path: str, inode: _Inode) -> None:
         self._disk = disk
+        self._path = path
         self._inode = inode
         self._life = disk.life
 
@@ -47,7 +48,7 @@ class SimFile:
 
     def write(self, buffer: bytes | bytearray | memoryview, /) -> int:
         self._check()
-        self._disk.require_space()
+        self._disk.require_writable(self._path)
         self._inode.content += buffer
         return len(buffer)
 
@@ -56,6 +57,7 @@ class SimFile:
 
     def truncate(self, size_bytes: int, /) -> int:
         self._check()
+        self._disk.require_well(self._path)
         content = self._inode.content
         if size_bytes <= len(content):
             del content[size_bytes:]
@@ -66,6 +68,7 @@ class SimFile:
 
     def sync(self) -> None:
         self._check()
+        self._disk.require_well(self._path)
         self._inode.sync()
 
     def close(self) -> None:
@@ -84,6 +87,7 @@ class _SyncedDirectory:
         self._path = path
 
     def sync(self) -> None:
+        self._disk.require_well(self._path)
         for name, inode in self._disk.files.items():
             if inode.synced is None and posixpath.dirname(name) == self._path:
                 inode.synced = b""
@@ -98,6 +102,8 @@ class SimDisk:
         self.life = 0
         """Grows with each death of the process: its open files write no more."""
         self.is_full = False
+        self.failing: set[str] = set()
+        """Directories at the top whose disk takes no writes any more, and answers reads."""
 
     # -- faults ---------------------------------------------------------------------------------
 
@@ -108,7 +114,13 @@ class SimDisk:
     def power_lost(self, random: Random) -> None:
         """The machine went down: of what was not synced, anything may be missing."""
         self.life += 1
+        self.lose_pages(random, "/")
+
+    def lose_pages(self, random: Random, top: str) -> None:
+        """Of what was not synced below a directory, anything may be missing."""
         for path, inode in sorted(self.files.items()):
+            if not path.startswith(top):
+                continue
             if inode.synced is None:
                 if random.random() < 0.5:
                     del self.files[path]
@@ -133,16 +145,16 @@ class SimDisk:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self._require_dir(path)
-            self.require_space()
+            self.require_writable(path)
             inode = self.files[path] = _Inode()
-        return SimFile(self, inode)
+        return SimFile(self, path, inode)
 
     def read_bytes(self, path: str) -> bytes:
         return bytes(self._inode(path).content)
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
         self._require_dir(path)
-        self.require_space()
+        self.require_writable(path)
         inode = _Inode()
         inode.content = bytearray(content)
         former = self.files.get(path)
@@ -153,6 +165,7 @@ class SimDisk:
         self.files[path] = inode
 
     def rename(self, path: str, new_path: str) -> None:
+        self.require_well(path)
         if path in self.files:
             self.files[new_path] = self.files.pop(path)
             return
@@ -166,16 +179,20 @@ class SimDisk:
             self.dirs.add(new_path + name[len(path) :])
 
     def remove(self, path: str) -> None:
+        self.require_well(path)
         self._inode(path)
         del self.files[path]
 
     def remove_tree(self, path: str) -> None:
+        self.require_well(path)
         prefix = path + "/"
         for name in [name for name in self.files if name.startswith(prefix)]:
             del self.files[name]
         self.dirs = {name for name in self.dirs if name != path and not name.startswith(prefix)}
 
     def make_dir(self, path: str) -> None:
+        if path not in self.dirs:
+            self.require_well(path)
         while path not in self.dirs:
             self.dirs.add(path)
             path = posixpath.dirname(path)
@@ -209,10 +226,22 @@ class SimDisk:
 
     def open_for_sync(self, path: str) -> Syncable:
         inode = self.files.get(path)
-        return inode if inode is not None else _SyncedDirectory(self, path)
+        return SimFile(self, path, inode) if inode is not None else _SyncedDirectory(self, path)
 
     def lock(self, path: str) -> LogFile:
         return self.open(path, create=True)
+
+    @property
+    def is_well(self) -> bool:
+        return not self.is_full and not self.failing
+
+    def require_writable(self, path: str) -> None:
+        self.require_well(path)
+        self.require_space()
+
+    def require_well(self, path: str) -> None:
+        if self.failing and "/" + path.split("/", 2)[1] in self.failing:
+            raise OSError(errno.EIO, "the simulated disk failed", path)
 
     def require_space(self) -> None:
         if self.is_full:
