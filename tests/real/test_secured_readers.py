@@ -33,7 +33,7 @@ from topology.load import parse_topology
 from topology.render import render
 from topology.state import StateDir
 
-pytestmark = [pytest.mark.real, pytest.mark.oracle]
+pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(600)]
 
 RECORDS = 50
 SECURITY = (
