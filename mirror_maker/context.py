@@ -64,6 +64,11 @@ class LinkContext:
         """Producer ids whose batches were born elsewhere and are not copied."""
         return frozenset() if self.origins is None else self.origins.foreign_ids
 
+    def is_held(self, source: TopicPartition) -> bool:
+        """Whether an operator has paused this partition; what was fetched is written all the
+        same."""
+        return self.map_store.state.controls.pauses(*source)
+
 
 async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
     """(log start offset, high watermark). Raises KafkaError."""

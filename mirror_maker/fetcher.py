@@ -20,6 +20,7 @@ from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
 from .context import READ_COMMITTED, LinkContext
+from .copying import Copying
 from .flow import Flow
 from .identity import Confirmer
 from .lag import LastAnswer
@@ -38,7 +39,7 @@ class _Asked(NamedTuple):
     """For whom a partition is fetched, and from where."""
 
     flow: Flow
-    replicator: PartitionReplicator
+    copying: Copying
     position: int
 
 
@@ -70,8 +71,8 @@ class Fetcher:
         self._asked: dict[TopicPartition, _Asked] = {}
         """Whose partitions the session wants."""
         self._last_answer = LastAnswer()
-        self._pending: dict[TopicPartition, Flow] = {}
-        """The flows of the link, of any broker, with bytes that are not acknowledged."""
+        self._pending: dict[TopicPartition, PartitionReplicator] = {}
+        """Those of the link, of any broker, with bytes that are not acknowledged."""
         self._blocked: dict[TopicPartition, None] = {}
         """This broker's partitions that wait for room."""
         self._back_off = BackOff(
@@ -111,24 +112,26 @@ class Fetcher:
     def _look(self, at: TopicPartition, flow: Flow | None) -> None:
         self._pending.pop(at, None)
         self._blocked.pop(at, None)
-        replicator = None
-        if flow is not None:
-            if flow.pending_bytes:
-                self._pending[at] = flow
-            if flow.source_leader == self._node_id:
-                if flow.is_blocked:
-                    self._blocked[at] = None
-                if flow.wants_fetch:
-                    replicator = flow.replicator
         asked = self._asked.pop(at, None)
-        if asked is not None and (asked.flow is not flow or replicator is None):
-            asked.flow.history.unfollow(self._last_answer)
-        if flow is None or replicator is None:
+        copying = flow.copying if flow is not None else None
+        if copying is not None:
+            if copying.replicator.pending_bytes:
+                self._pending[at] = copying.replicator
+            if copying.source_leader != self._node_id:
+                copying = None
+            elif copying.is_blocked:
+                self._blocked[at] = None
+        if flow is None or copying is None or not copying.wants_fetch:
+            if asked is not None:
+                asked.flow.history.unfollow(self._last_answer)
             self._session.leave_out(at)
             return
-        offset = replicator.fetch_position
-        self._session.ask(at, FetchPosition(offset, last_fetched_epoch=replicator.last_epoch))
-        self._asked[at] = _Asked(flow, replicator, offset)
+        replicator = copying.replicator
+        position = replicator.fetch_position
+        self._session.ask(at, FetchPosition(position, last_fetched_epoch=replicator.last_epoch))
+        self._asked[at] = _Asked(flow, copying, position)
+        if asked is not None and asked.flow is not flow:
+            asked.flow.history.unfollow(self._last_answer)
         if asked is None or asked.flow is not flow:
             self._note_end(at, flow)
 
@@ -141,7 +144,7 @@ class Fetcher:
             flow.history.follow(self._last_answer)
 
     def _has_room(self) -> bool:
-        pending_bytes = sum(flow.pending_bytes for flow in self._pending.values())
+        pending_bytes = sum(each.pending_bytes for each in self._pending.values())
         return pending_bytes < self._context.limits.pending_bytes_max
 
     # -- asking ---------------------------------------------------------------------------------
@@ -182,8 +185,8 @@ class Fetcher:
         else:
             flow.history.observe(fetched.high_watermark, now_ms)
             flow.history.follow(self._last_answer)
-        if flow.on_fetched(asked.replicator, asked.position, fetched):
-            self._confirmer.hold(flow, asked.replicator)
+        if asked.copying.on_fetched(asked.position, fetched):
+            self._confirmer.hold(asked.copying)
 
 
 class Fetchers:

@@ -18,9 +18,8 @@ from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
 from .context import LinkContext
-from .flow import Flow
+from .copying import Copying
 from .ports import DataSource
-from .replicator import PartitionReplicator
 
 
 class Confirmer:
@@ -31,12 +30,12 @@ class Confirmer:
         self._context = context
         self._source = source
         self._node_id = node_id
-        self._holding: dict[Flow, PartitionReplicator] = {}
+        self._holding: dict[Copying, None] = {}
         self._wake = asyncio.Event()
 
-    def hold(self, flow: Flow, replicator: PartitionReplicator) -> None:
-        """The replicator has accepted records that this broker served."""
-        self._holding[flow] = replicator
+    def hold(self, copying: Copying) -> None:
+        """It has accepted records that this broker served."""
+        self._holding[copying] = None
         self._wake.set()
 
     async def run(self) -> None:
@@ -47,17 +46,16 @@ class Confirmer:
             self._wake.clear()
             asked, self._holding = self._holding, {}
             # Taken before the question is sent: it says nothing of what is fetched later.
-            marks = {flow: replicator.accepted for flow, replicator in asked.items()}
-            topics = sorted({flow.source.topic for flow in asked})
+            marks = {copying: copying.replicator.accepted for copying in asked}
+            topics = sorted({copying.source.topic for copying in asked})
             try:
                 topic_ids = await self._source.topic_ids(self._node_id, topics)
             except KafkaError:
-                for flow, replicator in asked.items():
-                    self._holding.setdefault(flow, replicator)
+                self._holding |= asked
                 self._wake.set()
                 self._context.directory.hurry()
                 await self._context.clock.sleep(back_off.next_ms())
                 continue
             back_off.reset()
-            for flow, replicator in asked.items():
-                flow.on_confirmed(replicator, marks[flow], topic_ids.get(flow.source.topic))
+            for copying, mark in marks.items():
+                copying.on_confirmed(mark, topic_ids.get(copying.source.topic))

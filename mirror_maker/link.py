@@ -15,6 +15,7 @@ from local_cluster.wire.errors import KafkaError
 
 from .context import LinkContext
 from .controlling import Controlling
+from .copying import Copying
 from .discovering import Discovering
 from .fetcher import Fetchers
 from .flow import Flow
@@ -33,11 +34,11 @@ class LinkWorker:
         context: LinkContext,
         polls: DataSource,
         target_alias: str,
-        offer: Callable[[Flow], None],
+        offer: Callable[[Copying], None],
         on_known_changed: Callable[[], None],
     ) -> None:
-        """`polls` is a client of the source for long polls alone; `offer` hands a flow with a
-        batch to the sender of its target broker."""
+        """`polls` is a client of the source for long polls alone; `offer` hands what has
+        a batch to the sender of its target broker."""
         self.context = context
         self.flows: dict[TopicPartition, Flow] = {}
         self.known: frozenset[TopicPartition] = frozenset()
@@ -171,8 +172,8 @@ class LinkWorker:
         # Flows whose topic became another one stop, those whose topic is away are marked.
         for flow in self.flows.values():
             flow.check_topics()
-            if flow.replicator is not None and flow.replicator.can_take:
-                self._offer(flow)  # its target partition may have got a leader again
+            if flow.copying is not None and flow.copying.replicator.can_take:
+                self._offer(flow.copying)  # its target partition may have got a leader again
         self._fetchers.look_at_all()
         found = frozenset(
             TopicPartition(name, partition)

@@ -13,33 +13,32 @@ from typing import NamedTuple
 from local_cluster.client.model import ProducedPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .flow import Flow
+from .copying import Copying
 from .ports import DataSink
-from .replicator import Outgoing, PartitionReplicator
+from .replicator import Outgoing
 from .settings import Limits
 
 
 class _Sent(NamedTuple):
-    flow: Flow
-    replicator: PartitionReplicator
+    copying: Copying
     outgoing: Outgoing
 
 
 class Sender:
-    """The flows whose target partitions one broker leads, in turn."""
+    """What is copied into the partitions that one target broker leads, in turn."""
 
     def __init__(self, sink: DataSink, node_id: int, limits: Limits) -> None:
         """`sink` carries nothing but produced data."""
         self._sink = sink
         self._node_id = node_id
         self._limits = limits
-        self._ready: dict[Flow, None] = {}
+        self._ready: dict[Copying, None] = {}
         self._wake = asyncio.Event()
         self._requests_in_flight = 0
 
-    def offer(self, flow: Flow) -> None:
-        """The flow may have a batch to take."""
-        self._ready[flow] = None
+    def offer(self, copying: Copying) -> None:
+        """It may have a batch to take."""
+        self._ready[copying] = None
         self._wake.set()
 
     async def run(self) -> None:
@@ -60,55 +59,51 @@ class Sender:
     def _take(self) -> list[_Sent]:
         sent: list[_Sent] = []
         size_bytes = 0
-        for flow in list(self._ready):
+        for copying in list(self._ready):
             if size_bytes >= self._limits.produce_request_bytes_max:
                 break
-            del self._ready[flow]
-            if flow.target_leader != self._node_id:
+            del self._ready[copying]
+            if copying.target_leader != self._node_id:
                 continue  # discovery offers it to the right sender
-            taken = flow.take()
-            if taken is None:
+            outgoing = copying.take()
+            if outgoing is None:
                 continue
-            replicator, outgoing = taken
-            sent.append(_Sent(flow, replicator, outgoing))
+            sent.append(_Sent(copying, outgoing))
             size_bytes += outgoing.size_bytes
-            if replicator.can_take:
-                self._ready[flow] = None  # behind the others
+            if copying.replicator.can_take:
+                self._ready[copying] = None  # behind the others
         return sent
 
     async def _deliver(self, sent: list[_Sent]) -> None:
         try:
             answers = await self._sink.produce(
                 self._node_id,
-                {entry.flow.target: entry.outgoing.data for entry in sent},
+                {entry.copying.target: entry.outgoing.data for entry in sent},
                 timeout_ms=self._limits.produce_timeout_ms,
             )
         except KafkaError as error:
             for entry in sent:
-                entry.flow.on_refused(entry.replicator, entry.outgoing, error)
+                entry.copying.on_refused(entry.outgoing, error)
             return
         finally:
             self._requests_in_flight -= 1
             self._wake.set()
         probation: list[tuple[_Sent, ProducedPartition]] = []
         for entry in sent:
-            answer = answers.get(entry.flow.target)
+            answer = answers.get(entry.copying.target)
             if answer is None or answer.error:
                 code = ErrorCode.unknown_server_error if answer is None else answer.error
                 message = "no answer" if answer is None else answer.error_message or ""
                 refusal = KafkaError(code, message)
-                entry.flow.on_refused(entry.replicator, entry.outgoing, refusal)
-            elif entry.replicator.is_on_probation and answer.base_offset >= 0:
+                entry.copying.on_refused(entry.outgoing, refusal)
+            elif entry.copying.replicator.is_on_probation and answer.base_offset >= 0:
                 probation.append((entry, answer))
             else:
                 # Without an await in between: answers of later requests must not overtake.
-                entry.flow.on_acknowledged(entry.replicator, entry.outgoing, answer)
+                entry.copying.on_acknowledged(entry.outgoing, answer)
         if probation:
             await asyncio.gather(
-                *(
-                    entry.flow.read_back(entry.replicator, entry.outgoing, answer)
-                    for entry, answer in probation
-                )
+                *(entry.copying.read_back(entry.outgoing, answer) for entry, answer in probation)
             )
 
 
@@ -122,15 +117,15 @@ class Senders:
         self._running: asyncio.TaskGroup | None = None
         self._stopped = asyncio.Event()
 
-    def offer(self, flow: Flow) -> None:
-        """Hand a flow to the sender of its target broker; without a leader, discovery will."""
-        node_id = flow.target_leader
+    def offer(self, copying: Copying) -> None:
+        """Hand it to the sender of its target broker; without a leader, discovery will."""
+        node_id = copying.target_leader
         if node_id is None or self._running is None:
             return
         if node_id not in self._senders:
             self._senders[node_id] = Sender(self._sink, node_id, self._limits)
             self._running.create_task(self._senders[node_id].run())
-        self._senders[node_id].offer(flow)
+        self._senders[node_id].offer(copying)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as running:

@@ -1,0 +1,275 @@
+"""One span of a flow's life: from the proof of where it stands to the next doubt.
+
+    Fetcher --on_fetched--> replicator --on_confirmed--> take() --> Sender
+                                ^                                     |
+                                +---- on_acknowledged, on_refused ----+
+
+Whoever asks or sends for a flow holds its `Copying` and gives the answer to that one. When the flow
+has gone on to another, the answer for this one changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+from local_cluster.client.model import FetchedPartition, ProducedPartition, TopicPartition
+from local_cluster.records.header import peek_max_timestamp
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .context import LinkContext
+from .cutting import Cutting
+from .divergence import TruncatedError
+from .formats import FlowKey
+from .latency import LatencyHistogram
+from .model import FlowFailedError, UncopyableBatchError
+from .passthrough import CopyPath
+from .replicator import Outgoing, PartitionReplicator
+from .resuming import check_written
+from .skipping import OutOfRangeError, RefusedBatchError, made_anew
+from .trouble import REFUSALS, UNAUTHORIZED
+
+
+class Copying:
+    """Copies until something is in doubt; `until_disturbed` tells."""
+
+    def __init__(
+        self,
+        context: LinkContext,
+        key: FlowKey,
+        target: TopicPartition,
+        replicator: PartitionReplicator,
+        cutting: Cutting,
+        latency: LatencyHistogram,
+        on_ready: Callable[[Copying], None],
+        on_moved: Callable[[], None],
+    ) -> None:
+        """`on_ready` hears when there may be a batch to take, `on_moved` when what it would fetch
+        may have changed, or what there is to be mapped."""
+        self.source = TopicPartition(key.source_topic, key.partition)
+        self.target = target
+        self.key = key
+        self.replicator = replicator
+        self.disturbance: Exception | None = None
+        """What is in doubt: nothing more is fetched."""
+        self.reason: str | None = None
+        """Why the source does not give anything."""
+        self._context = context
+        self._cutting = cutting
+        self._latency = latency
+        self._on_ready = on_ready
+        self._on_moved = on_moved
+        self._is_over = False
+        self._offer: asyncio.TimerHandle | None = None
+        self._disturbed = asyncio.Event()
+        self._in_flight = 0
+        self._drained = asyncio.Event()
+        self._drained.set()
+
+    @property
+    def source_leader(self) -> int | None:
+        return self._context.directory.source_leader(self.source)
+
+    @property
+    def target_leader(self) -> int | None:
+        return self._context.directory.target_leader(self.target)
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether it has room, met nothing that it cannot copy, and is not paused."""
+        return (
+            self.disturbance is None
+            and self.replicator.wants_fetch
+            and not self._context.is_held(self.source)
+        )
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it would fetch if it had room."""
+        return not self.replicator.wants_fetch
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def disturb(self, error: Exception) -> None:
+        """Something is in doubt: copy no further until the target's log has been read again."""
+        if not self._disturbed.is_set() or isinstance(error, FlowFailedError):
+            self.disturbance = error
+        self._disturbed.set()
+        self._on_moved()
+
+    def _stop_after_queue(self, error: FlowFailedError) -> None:
+        """Write what came before the trouble, then fail."""
+        self.disturbance = error
+        if not self.replicator.has_pending:
+            self._disturbed.set()
+        self._on_moved()
+
+    async def until_disturbed(self) -> None:
+        """Return when something is in doubt and nothing is in flight any more."""
+        await self._disturbed.wait()
+        await self._drained.wait()
+
+    async def drain(self) -> None:
+        """Take nothing more, and wait until nothing is in flight; the map may then be written."""
+        self._disturbed.set()
+        await self._drained.wait()
+
+    def end(self) -> None:
+        """Whatever is still answered is not for this flow any more."""
+        self._is_over = True
+        self._on_moved()
+
+    # -- the fetcher's side ---------------------------------------------------------------------
+
+    def on_fetched(self, position: int, fetched: FetchedPartition) -> bool:
+        """An answer for this position; whether records wait for `on_confirmed`."""
+        self._on_moved()
+        if self._is_over or self.replicator.fetch_position != position:
+            return False
+        if self._context.is_held(self.source):
+            return False  # asked before the operator said so; asked again when it may go on
+        if fetched.error == ErrorCode.offset_out_of_range:
+            self._stop_after_queue(OutOfRangeError(position))
+            return False
+        if fetched.error in UNAUTHORIZED:
+            self.disturb(KafkaError(fetched.error, f"{self.source} at the source"))
+            return False
+        if fetched.error:
+            self.reason = f"source: {fetched.error.name.upper()}"
+            self._context.directory.hurry()
+            return False
+        if fetched.diverging_epoch is not None:
+            epoch, end = fetched.diverging_epoch
+            self._stop_after_queue(
+                TruncatedError(
+                    self.key,
+                    f"source offset {position} does not follow what was copied: epoch {epoch} "
+                    f"ends at {end}",
+                    common_end=end,
+                )
+            )
+            return False
+        self.reason = None
+        spans = self._context.spans
+        try:
+            advanced = self.replicator.accept(
+                fetched.records,
+                fetched.aborted_transactions,
+                0 if spans is None else spans.now_ns(),
+            )
+            if not advanced and len(fetched.records):
+                raise UncopyableBatchError(position, "no whole batch in the fetch answer")
+        except UncopyableBatchError as error:
+            self._stop_after_queue(error)
+        return self.replicator.has_held
+
+    def on_confirmed(self, mark: int, topic_id: UUID | None) -> None:
+        """After what was accepted up to the mark was fetched, the source had this topic id."""
+        if self._is_over:
+            return
+        if topic_id == self.key.source_topic_id:
+            self.replicator.release(mark)
+            if self.replicator.can_take:
+                self._on_ready(self)
+        elif topic_id is None:
+            self._context.directory.hurry()
+            self.disturb(
+                KafkaError(ErrorCode.unknown_topic_or_partition, f"{self.source} at the source")
+            )
+        else:
+            self.disturb(made_anew(self.key))
+
+    # -- the sender's side ----------------------------------------------------------------------
+
+    def take(self) -> Outgoing | None:
+        """The next batch to write, if there is one and it is ours to write."""
+        if self._is_over or self._disturbed.is_set():
+            return None
+        if not self._context.lease.is_valid():
+            self.disturb(KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out"))
+            return None
+        now_ms = self._context.clock.monotonic_ms()
+        delay_ms = self._context.rates.target.delay_ms(now_ms)
+        if delay_ms:
+            self._offer_later(delay_ms)
+            return None
+        outgoing = self.replicator.take()
+        if outgoing is None:
+            return None
+        if self._context.spans is not None:
+            outgoing.sealed_ns = self._context.spans.now_ns()
+        self._context.rates.target.spend(outgoing.size_bytes, now_ms)
+        self._in_flight += 1
+        self._drained.clear()
+        return outgoing
+
+    def _offer_later(self, delay_ms: int) -> None:
+        """The link may write no faster; be offered to the sender again when it may."""
+        if self._offer is None:
+            loop = asyncio.get_running_loop()
+            self._offer = loop.call_later(delay_ms / 1000, self._offer_again)
+
+    def _offer_again(self) -> None:
+        self._offer = None
+        if not self._is_over and self.replicator.can_take:
+            self._on_ready(self)
+
+    async def read_back(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        """Believe an acknowledgement only if the target has just this batch at that offset."""
+        try:
+            await check_written(
+                self._context.sink, self.target_leader, self.target, outgoing, answer.base_offset
+            )
+        except (KafkaError, FlowFailedError) as error:
+            self._landed()
+            self.disturb(error)
+        else:
+            self.on_acknowledged(outgoing, answer)
+
+    def on_acknowledged(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        """The target has the batch, and where."""
+        self._landed()
+        if self._is_over:
+            return
+        replicator = self.replicator
+        if answer.log_append_time_ms >= 0:
+            self.disturb(FlowFailedError(f"{self.target.topic} replaces timestamps"))
+            return
+        if answer.base_offset < replicator.block.target_next or not replicator.is_oldest(outgoing):
+            # Out of order, or lower than what is there already: the target may be another one.
+            self._context.directory.hurry()
+            self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
+            return
+        latency_ms = self._context.clock.now_ms() - peek_max_timestamp(outgoing.data)
+        self._latency.observe(latency_ms, outgoing.prepared.records_count)
+        replicator.trim(answer.log_start_offset)
+        # Even if it is disturbed by now: an acknowledgement is a fact for the map.
+        replicator.acknowledge(outgoing, answer.base_offset)
+        if self._context.spans is not None:
+            self._context.spans.acknowledged(self.source, self.target, outgoing, answer.base_offset)
+        if self.disturbance is not None and not replicator.has_pending:
+            self._disturbed.set()
+        if replicator.can_take:
+            self._on_ready(self)
+        self._on_moved()
+
+    def on_refused(self, outgoing: Outgoing, error: KafkaError) -> None:
+        """The target did not take the batch, or nobody knows whether it did."""
+        self._landed()
+        if self._is_over:
+            return
+        trouble = REFUSALS.get(error.code)
+        if trouble is not None and outgoing.prepared.path is CopyPath.COALESCED:
+            # What the source has may well be taken as it is.
+            self._cutting.separate(outgoing.prepared, trouble)
+            self.disturb(error)
+        elif trouble is not None:
+            self.disturb(RefusedBatchError(outgoing.prepared, trouble, error))
+        else:
+            self.disturb(error)
+
+    def _landed(self) -> None:
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._drained.set()
