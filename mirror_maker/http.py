@@ -10,6 +10,7 @@ on the target, and every worker of the link follows.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -28,7 +29,7 @@ ControlsChange = Callable[[Controls], Controls]
 
 
 class StatusServer:
-    """Serves one worker's status; `start` gives the port that was bound."""
+    """Serves one worker's status on a socket that listens."""
 
     def __init__(
         self,
@@ -45,8 +46,8 @@ class StatusServer:
         self._is_ready = is_ready
         self._runner: web.AppRunner | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen; port 0 picks a free one. Raises OSError."""
+    async def start(self, listener: socket.socket) -> None:
+        """Serve until `stop`, which closes the socket."""
         app = web.Application()
         app.add_routes(
             [
@@ -62,10 +63,7 @@ class StatusServer:
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        bound: int = self._runner.addresses[0][1]
-        return bound
+        await web.SockSite(self._runner, listener).start()
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -27,7 +27,6 @@ from .formats.controls import Controls
 from .formats.workers import WorkerAddress
 from .gap_store import GapStore
 from .group_syncing import GroupSync
-from .http import StatusServer
 from .link import LinkWorker
 from .map_store import MapStore
 from .merged_groups import MergedGroups
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
     from .batch_spans import BatchSpans
+    from .http import StatusServer
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
@@ -77,9 +77,7 @@ class MirrorService:
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
-        self._http = StatusServer(
-            self.status, lambda: self._group.is_joined, self.retry, self.control
-        )
+        self._http: StatusServer | None = None
 
     def stop(self) -> None:
         """Begin the clean stop."""
@@ -88,14 +86,15 @@ class MirrorService:
     async def run(self) -> None:
         """Work until stopped. Raises GroupFencedError where another process is this worker."""
         settings = self._settings
-        port = await self._http.start(settings.http_host, settings.http_port)
+        listener = _listen(settings.http_host, settings.http_port)
+        port: int = listener.getsockname()[1]
         self._group.address = WorkerAddress(settings.http_host, port, socket.gethostname())
         ready_file = Path(settings.ready_file)
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._take_part()),
-                    tasks.create_task(self._announce(ready_file, port)),
+                    tasks.create_task(self._announce(ready_file, listener)),
                     tasks.create_task(self._senders.run()),
                     *(tasks.create_task(link.run()) for link in self._links),
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
@@ -116,7 +115,9 @@ class MirrorService:
             raise GroupFencedError(str(errors.exceptions[0])) from None
         finally:
             _remove(ready_file)
-            await self._http.stop()
+            if self._http is not None:
+                await self._http.stop()
+            listener.close()
             await asyncio.gather(*(client.close() for client in self._clients))
             if self._tracing is not None:
                 await asyncio.to_thread(self._tracing.shutdown)
@@ -257,7 +258,16 @@ class MirrorService:
             waited_ms += FIRST_DISCOVERY_POLL_MS
         await self._group.membership.run()
 
-    async def _announce(self, ready_file: Path, port: int) -> None:
+    async def _announce(self, ready_file: Path, listener: socket.socket) -> None:
+        """Answer questions, and say so when this worker takes part in its group.
+
+        What serves HTTP is nearly half of all that a worker imports: copying begins beside that.
+        """
+        self._http = (await asyncio.to_thread(_http_server))(
+            self.status, lambda: self._group.is_joined, self.retry, self.control
+        )
+        await self._http.start(listener)
+        port = listener.getsockname()[1]
         while not self._group.is_joined:
             await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
         document = {
@@ -268,6 +278,18 @@ class MirrorService:
         }
         _replace(ready_file, json.dumps(document))
         logger.info("running, http on %s:%d", self._settings.http_host, port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Whoever connects waits until somebody serves. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def _http_server() -> type[StatusServer]:
+    from .http import StatusServer
+
+    return StatusServer
 
 
 def _replace(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -120,7 +121,9 @@ async def test_the_port_answers() -> None:
         return told
 
     server = StatusServer(lambda: status(flow()), lambda: ready, retry, control)
-    port = await server.start("127.0.0.1", 0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    await server.start(listener)
+    port = listener.getsockname()[1]
     try:
         async with ClientSession(f"http://127.0.0.1:{port}") as session:
             assert (await session.get("/healthz")).status == 200
