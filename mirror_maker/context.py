@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Set
 from dataclasses import dataclass, field
 from random import Random
@@ -52,12 +53,15 @@ class LinkContext:
     lease: Lease
     clock: Clock
     random: Random
+    proofs: asyncio.Semaphore = field(init=False)
+    """Held while a flow proves where it stands."""
     record_rules: RecordRules | None = field(init=False)
     """By the settings: which records are copied, and as what; None for all as they are."""
 
     def __post_init__(self) -> None:
         rules = record_rules(self.settings.filter, self.settings.transform)
         object.__setattr__(self, "record_rules", rules)
+        object.__setattr__(self, "proofs", asyncio.Semaphore(self.limits.proofs_at_once_max))
 
     @property
     def foreign_ids(self) -> Set[int]:

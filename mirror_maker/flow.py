@@ -186,7 +186,8 @@ class Flow:
         self.state = FlowState.STARTING
         self._end_copying()
         await self._wait_until_startable()
-        proved = await prove(self._context, self.source, self.target)
+        async with self._context.proofs:
+            proved = await prove(self._context, self.source, self.target)
         if self._stopping:
             return
         logger.info(

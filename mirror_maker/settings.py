@@ -164,6 +164,9 @@ class Limits:
     """Between two records of MirrorMaker 2's heartbeats topic."""
     controls_ms: Positive = 1_000
     """Between two looks at what operators have told the links."""
+    proofs_at_once_max: Positive = 64
+    """Partitions of a link whose positions are proved at the same time: what starts with thousands
+    of them must not bury both clusters in questions."""
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mirror_maker import flow, resuming
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
@@ -126,3 +128,29 @@ def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
         await worker.stop()
 
     run_virtually(scenario())
+
+
+def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    proving: list[int] = []
+    at_once: list[int] = []
+    prove = resuming.prove
+
+    async def counted(*arguments: Any) -> Any:
+        proving.append(1)
+        at_once.append(len(proving))
+        try:
+            return await prove(*arguments)
+        finally:
+            proving.pop()
+
+    async def scenario() -> None:
+        world = MirrorWorld(45, partitions=PARTITIONS)
+        world.limits = replace(LIMITS, proofs_at_once_max=2)
+        worker = await settled(world)
+        world.check_copies()
+        await worker.stop()
+
+    monkeypatch.setattr(flow, "prove", counted)
+    run_virtually(scenario())
+    assert len(at_once) >= PARTITIONS
+    assert max(at_once) == 2
