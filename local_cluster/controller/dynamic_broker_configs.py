@@ -38,7 +38,7 @@ DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
     for config in (
         _rate(LEADER_RATE, "Bytes per second that go to throttled replicas that are not in sync."),
         _rate(FOLLOWER_RATE, "Bytes per second fetched for throttled replicas not in sync."),
-        _rate(LOG_DIRS_RATE, "Kept for tools; moves between log directories are not throttled."),
+        _rate(LOG_DIRS_RATE, "Bytes per second copied between log directories."),
     )
 }
 

@@ -3,8 +3,9 @@
 Every directory in the order of the settings; one that failed has KAFKA_STORAGE_ERROR and nothing
 else. Sizes are those of the segments' batches; v2 is flexible, v3 has an error for the whole
 answer, v4 (KIP-827) the total and usable bytes of the volume, v5 (KIP-1066) whether the directory
-is cordoned, which it never is. A replica's lag is 0, as for any leader in Kafka, and there are no
-future replicas. Replicas that are offline are left out, as in Kafka.
+is cordoned, which it never is. A replica's lag is 0, as for any leader in Kafka; that of a copy
+that moves to another directory (`is_future_key`) is what it still lacks. Replicas that are offline
+are left out, as in Kafka.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from local_cluster.log.directory import LogDirectory
+from local_cluster.log.partition_log import PartitionLog
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
@@ -25,29 +27,40 @@ from .services import BrokerServices
 UNKNOWN_BYTES: Final = -1
 
 
+class _Held(NamedTuple):
+    """A log in a directory."""
+
+    log: PartitionLog
+    offset_lag: int
+    is_future: bool
+
+
 @handles(ApiKey.DESCRIBE_LOG_DIRS, min_version=1, max_version=5)
 def describe_log_dirs(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """The directories with the replicas that were asked for, with null topics all of them."""
     if not broker.authorize(context, "DESCRIBE", "CLUSTER", "kafka-cluster"):
         return {"error_code": ErrorCode.cluster_authorization_failed, "results": ()}
     directories = broker.log_directories
-    held: dict[LogDirectory, list[Partition]] = {each: [] for each in directories.all}
+    held: dict[LogDirectory, list[_Held]] = {each: [] for each in directories.all}
     for partition in _asked(broker.replicas, request.topics):
-        home = directories.of(partition.topic, partition.partition)
+        key = (partition.topic, partition.partition)
+        home, target = directories.of(*key), directories.future_home(*key)
         if home is not None:
-            held[home].append(partition)
+            held[home].append(_Held(partition.log, 0, False))
+        copy = None if target is None else target.futures.get(key)
+        if target is not None and copy is not None:
+            lag = max(partition.log.log_end_offset - copy.log_end_offset, 0)
+            held[target].append(_Held(copy, lag, True))
     return {
         "error_code": ErrorCode.none,
         "results": [
-            _result(directory, partitions, directories.failure(directory))
-            for directory, partitions in held.items()
+            _result(directory, logs, directories.failure(directory))
+            for directory, logs in held.items()
         ],
     }
 
 
-def _result(
-    directory: LogDirectory, partitions: Iterable[Partition], failure: str | None
-) -> dict[str, Any]:
+def _result(directory: LogDirectory, logs: Iterable[_Held], failure: str | None) -> dict[str, Any]:
     total_bytes = usable_bytes = UNKNOWN_BYTES
     if failure is None:
         try:
@@ -58,7 +71,7 @@ def _result(
     return {
         "error_code": ErrorCode.none if failure is None else ErrorCode.kafka_storage_error,
         "log_dir": str(Path(directory.path).absolute()),
-        "topics": [] if failure is not None else _topics(partitions),
+        "topics": [] if failure is not None else _topics(logs),
         "total_bytes": total_bytes,
         "usable_bytes": usable_bytes,
     }
@@ -71,15 +84,15 @@ def _asked(replicas: Iterable[Partition], topics: Any) -> Iterable[Partition]:
     return [each for each in replicas if (each.topic, each.partition) in wanted]
 
 
-def _topics(partitions: Iterable[Partition]) -> list[dict[str, Any]]:
+def _topics(logs: Iterable[_Held]) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(
+    for log, offset_lag, is_future in logs:
+        topics.setdefault(log.topic, []).append(
             {
-                "partition_index": partition.partition,
-                "partition_size": partition.log.size_bytes,
-                "offset_lag": 0,
-                "is_future_key": False,
+                "partition_index": log.partition,
+                "partition_size": log.size_bytes,
+                "offset_lag": offset_lag,
+                "is_future_key": is_future,
             }
         )
     return [{"name": name, "partitions": entries} for name, entries in sorted(topics.items())]

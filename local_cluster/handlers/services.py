@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from local_cluster.producer_ids import ProducerIds
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
+    from local_cluster.server.log_dir_moves import LogDirMoves
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
 
@@ -42,6 +43,9 @@ class BrokerServices(Protocol):
 
     @property
     def log_directories(self) -> LogDirectories: ...
+
+    @property
+    def log_dir_moves(self) -> LogDirMoves: ...
 
     @property
     def groups(self) -> GroupCoordinator: ...

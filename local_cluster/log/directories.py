@@ -5,8 +5,9 @@
     failed directory  its logs are over until a restart, and nothing is made in its stead: what it
                       held is not here any more, but on a disk that may come back
     failed at start   what it holds is not known (`has_unread`); the others are used
-    two copies        of one partition in two directories: nobody knows which to believe, and the
-                      broker does not start
+    two copies        of one partition in two directories: the one that was moved here is right
+                      and the other one goes; where that is not said nobody knows which to believe,
+                      and the broker does not start
 
 Guarantees: a directory fails once and for all until a restart; `on_failed` is told once for each.
 Not here: what becomes of the replicas (replication/replica_set.py).
@@ -14,9 +15,11 @@ Not here: what becomes of the replicas (replication/replica_set.py).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 from local_cluster.clock import Clock
@@ -27,6 +30,9 @@ from .directory import LogDirectory
 from .files import Files
 from .partition_log import PartitionLog
 from .tickets import DirectoryNotOursError, LogDirectoryError
+
+PREFERRED_MAX: Final = 100_000
+"""Partitions that are not here, and of which is remembered where somebody wants them."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +60,8 @@ class LogDirectories:
         self._failed: dict[LogDirectory, str] = {}
         self._homes: dict[str, dict[int, LogDirectory]] = {}
         """Where each partition of a topic is, also where that directory failed since."""
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        """Where somebody wants partitions that are not here yet."""
         self.has_unread = False
         """Whether a directory could not be read at the start: nobody knows what it holds."""
 
@@ -92,6 +100,7 @@ class LogDirectories:
                     self._take_in(directory)
             if last is not None and not self.live:
                 raise last
+            self._end_moves()
         except LogDirectoryError:
             for directory in self.all:
                 directory.close(clean=False)
@@ -150,9 +159,12 @@ class LogDirectories:
         if directory is not None and directory in self._failed:
             raise KafkaError(ErrorCode.kafka_storage_error, self._failed[directory])
         if directory is None:
-            directory = self._stray_home(topic, partition, topic_id) or self._choose()
+            directory = self._stray_home(topic, partition, topic_id) or self._choose(
+                (topic, partition)
+            )
         log = directory.get_or_create(topic, topic_id, partition, config)
         self._homes.setdefault(topic, {})[partition] = directory
+        self._preferred.pop((topic, partition), None)
         return log
 
     def high_watermark(self, topic: str, partition: int) -> int:
@@ -183,6 +195,8 @@ class LogDirectories:
         Raises KafkaError(kafka_storage_error).
         """
         for directory in self.live:
+            for key in directory.futures.keys_of(topic_id):
+                directory.drop_future(*key)
             directory.delete_topic(topic, topic_id)
         kept = False
         for index, directory in list(self._homes.get(topic, {}).items()):
@@ -199,6 +213,7 @@ class LogDirectories:
         """
         directory = self.of(topic, partition)
         if directory is not None and directory not in self._failed:
+            self.drop_future(topic, partition)
             directory.delete_replica(topic, partition)
             self._forget(topic, partition)
 
@@ -208,9 +223,53 @@ class LogDirectories:
 
         Raises KafkaError(kafka_storage_error).
         """
+        self.drop_future(topic, partition)
         path = self._homes[topic][partition].set_aside(topic, partition)
         self._forget(topic, partition)
         return path
+
+    # -- moves between log directories (KIP-113) ---------------------------------------------
+
+    def find(self, path: str) -> LogDirectory | None:
+        """The directory with an absolute path, None where the settings name none."""
+        return next((each for each in self.all if str(Path(each.path).absolute()) == path), None)
+
+    def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
+        """Make a partition that is not here in this directory, should it come. Forgotten by a
+        restart."""
+        if len(self._preferred) >= PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[topic, partition] = directory
+
+    def future_home(self, topic: str, partition: int) -> LogDirectory | None:
+        """The directory where a copy of a replica is made, None where none is."""
+        return next((each for each in self.live if each.futures.get((topic, partition))), None)
+
+    def interrupted_moves(self) -> list[tuple[tuple[str, int], UUID, LogDirectory]]:
+        """(partition, topic id, directory) of copies that a former run did not finish."""
+        return [
+            (key, topic_id, directory)
+            for directory in self.live
+            for key, topic_id in directory.futures.interrupted.items()
+        ]
+
+    def drop_future(self, topic: str, partition: int) -> None:
+        """Give up any copy of a replica. Raises KafkaError(kafka_storage_error)."""
+        for directory in self.live:
+            directory.drop_future(topic, partition)
+
+    def swap(self, topic: str, partition: int) -> tuple[LogDirectory, PartitionLog]:
+        """Have the copy of a replica in its place; the replica that it replaces, and where it is.
+
+        What is acknowledged from now on is in the copy, whose next flush covers its renaming. The
+        other one's files are to be discarded when that is done, and not before.
+        Raises KafkaError(kafka_storage_error): everything is as it was.
+        """
+        home, target = self._homes[topic][partition], self.future_home(topic, partition)
+        assert target is not None, "there is a copy"
+        target.promote_future(topic, partition)
+        self._homes[topic][partition] = target
+        return home, home.release(topic, partition)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -225,9 +284,12 @@ class LogDirectories:
             (each for each in self.live if each.has_stray(topic, partition, topic_id)), None
         )
 
-    def _choose(self) -> LogDirectory:
+    def _choose(self, key: tuple[str, int]) -> LogDirectory:
         if not self.live:
             raise KafkaError(ErrorCode.kafka_storage_error, "every log directory failed")
+        preferred = self._preferred.get(key)
+        if preferred is not None and preferred not in self._failed:
+            return preferred
         roomy = [each for each in self.live if not each.disk.is_full] or self.live
         return min(roomy, key=lambda each: each.partitions_count)
 
@@ -242,8 +304,45 @@ class LogDirectories:
         for topic, index in keys:
             other = self._homes.setdefault(topic, {}).setdefault(index, directory)
             if other is not directory:
-                name = f"{topic}-{index}"
-                raise DirectoryNotOursError(
-                    f"{name} is in {other.path} and in {directory.path}: nobody knows which is"
-                    " right; move one of them away"
-                )
+                self._homes[topic][index] = self._resolve((topic, index), other, directory)
+
+    def _resolve(
+        self, key: tuple[str, int], first: LogDirectory, second: LogDirectory
+    ) -> LogDirectory:
+        """Which of two directories has the replica, where a move was interrupted."""
+        moved = [each for each in (first, second) if each.was_moved_here(*key)]
+        right = moved[0] if len(moved) == 1 else None
+        wrong = second if right is first else first
+        log = None if right is None else right.get(*key)
+        former = wrong.get(*key)
+        if right is None or log is None or former is None:
+            name = f"{key[0]}-{key[1]}"
+            raise DirectoryNotOursError(
+                f"{name} is in {first.path} and in {second.path}: nobody knows which is"
+                " right; move one of them away"
+            )
+        if log.log_start_offset < former.log_start_offset <= log.log_end_offset:
+            # What was deleted before the move stays deleted: only the checkpoint there said so.
+            log.advance_log_start(former.log_start_offset)
+        _log.warning("%s was moved to %s: what is left in %s goes", log, right.path, wrong.path)
+        try:
+            wrong.discard(wrong.release(*key))
+        except KafkaError as error:
+            raise LogDirectoryError(str(error)) from error
+        return right
+
+    def _end_moves(self) -> None:
+        """No replica is twice any more: their marks go, unless one may lie where nothing can be
+        read. Raises LogDirectoryError."""
+        if self.has_unread:
+            return
+        for directory in self.live:
+            moved = [log for log in directory if directory.was_moved_here(log.topic, log.partition)]
+            if not moved:
+                continue
+            # What they replaced is to be gone for good before.
+            for other in self.live:
+                other.sync()
+            for log in moved:
+                with contextlib.suppress(KafkaError):
+                    log.unmark()

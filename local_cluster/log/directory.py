@@ -5,6 +5,7 @@
     <topic>-<partition>/  with partition.metadata and the files of its log
     <topic>-<partition>.<topic id>-delete/  on its way out
     <topic>-<partition>.<topic id>-stray/   set aside: nobody assigns it to this broker
+    <topic>-<partition>.<topic id>-future/  a copy of a replica that moves here
 
 Guarantees: one process at a time (Kafka included); a directory is deleted only after `delete_log`
 renamed it, or long after `set_aside` did; the clean-shutdown marker is written only if every
@@ -26,10 +27,13 @@ from .closing import close_logs
 from .config import LogConfig
 from .disk import PROBE_NAME, DiskState, Probe
 from .files import Files, LogFile
+from .future_logs import FutureLogs
 from .offset_checkpoints import Checkpoint, OffsetCheckpoints
 from .owner import DirectoryOwner
 from .partition_directory import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    MOVED_HERE,
     STRAY_SUFFIX,
     deleted_name,
     load_topic_id,
@@ -68,6 +72,7 @@ class LogDirectory:
         self._flushes = True
         self._garbage: list[str] = []
         self._strays = StrayLogs(files, self.path, clock)
+        self.futures = FutureLogs(files, self.path, self.disk)
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
         self.was_clean = False
@@ -114,8 +119,8 @@ class LogDirectory:
 
     @property
     def partitions_count(self) -> int:
-        """How many partitions lie here, those that could not be opened among them."""
-        return len(self._logs) + len(self.offline)
+        """How many partitions lie here, those that cannot be opened or move here among them."""
+        return len(self._logs) + len(self.offline) + len(self.futures)
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition, None if there is none here."""
@@ -158,13 +163,7 @@ class LogDirectory:
                 )
             log.update_config(config)
             return log
-        if self._offsets.tells_of_former(key):
-            # Rarely: a name is used again right after its log went.
-            try:
-                self.checkpoint()
-            except LogDirectoryError as error:
-                self.disk.note(error)
-                raise
+        self._require_own_offsets(key)
         if self.has_stray(topic, partition, topic_id):
             return self._bring_back(topic, partition, topic_id)
         log = PartitionLog.create(
@@ -218,6 +217,52 @@ class LogDirectory:
         """
         self._garbage += self._strays.take_old(older_than_ms)
 
+    # -- moves between log directories --------------------------------------------------------
+
+    def drop_future(self, topic: str, partition: int) -> None:
+        """Give up the copy of a replica, if there is one; `collect_garbage` has the files.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        self._garbage += self.futures.drop((topic, partition))
+
+    def create_future(
+        self, topic: str, topic_id: UUID, partition: int, config: LogConfig
+    ) -> PartitionLog:
+        """Begin a copy of a replica. Blocks as `get_or_create` does.
+
+        Raises KafkaError: kafka_storage_error, invalid_topic_exception.
+        """
+        self._require_own_offsets((topic, partition))
+        return self.futures.create((topic, partition), topic_id, config, self._clock.now_ms())
+
+    def promote_future(self, topic: str, partition: int) -> None:
+        """The copy is the replica from now on. Raises KafkaError(kafka_storage_error)."""
+        self._logs[topic, partition] = self.futures.promote((topic, partition))
+
+    def release(self, topic: str, partition: int) -> PartitionLog:
+        """Forget a log that is somewhere else by now; its files stay until `discard`."""
+        self._offsets.forget((topic, partition))
+        return self._logs.pop((topic, partition))
+
+    def discard(self, log: PartitionLog) -> None:
+        """Take out the files of a log that was released; `collect_garbage` has them.
+
+        Raises KafkaError(kafka_storage_error).
+        """
+        self._garbage += self._take_out(log).trees
+
+    def was_moved_here(self, topic: str, partition: int) -> bool:
+        """Whether the log that lies here replaced one in another directory, which may be left."""
+        return self._files.exists(f"{self.path}/{topic}-{partition}/{MOVED_HERE}")
+
+    def sync(self) -> None:
+        """Have the renaming of directories on the disk. Blocks. Raises LogDirectoryError."""
+        try:
+            self._files.open_for_sync(self.path).sync()
+        except OSError as error:
+            raise LogDirectoryError(f"{self.path}: {error}", error.errno) from error
+
     def collect_garbage(self) -> Deletion:
         """What was taken out and is to be removed, by a worker."""
         trees, self._garbage = self._garbage, []
@@ -231,17 +276,20 @@ class LogDirectory:
         log = self._logs.get((topic, partition))
         if log is None:
             return Deletion(port=self._files)
-        new_path = f"{self.path}/{deleted_name(topic, partition, log.topic_id)}"
+        deletion = self._take_out(log)
+        del self._logs[topic, partition]
+        self._offsets.forget((topic, partition))
+        return deletion
+
+    def _take_out(self, log: PartitionLog) -> Deletion:
+        new_path = f"{self.path}/{deleted_name(log.topic, log.partition, log.topic_id)}"
         if self._files.exists(new_path):
             # Left from a deletion of the same incarnation that did not finish.
             try:
                 self._files.remove_tree(new_path)
             except OSError as error:
                 raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
-        deletion = log.delete(new_path)
-        del self._logs[topic, partition]
-        self._offsets.forget((topic, partition))
-        return deletion
+        return log.delete(new_path)
 
     def prepare_checkpoint(
         self, high_watermarks: Mapping[tuple[str, int], int] | None = None
@@ -270,6 +318,7 @@ class LogDirectory:
         """End every log here: the disk cannot be trusted any more."""
         for log in self._logs.values():
             log.fail(reason)
+        self.futures.fail(reason)
 
     def close(
         self, *, clean: bool = True, high_watermarks: Mapping[tuple[str, int], int] | None = None
@@ -327,6 +376,9 @@ class LogDirectory:
             if name.endswith(STRAY_SUFFIX):
                 self._strays.found(name)
                 continue
+            if name.endswith(FUTURE_SUFFIX):
+                self.futures.found(name)
+                continue
             key = parse_log_name(name)
             if key is None:
                 _log.warning("%s is no partition and is left alone", path)
@@ -367,6 +419,16 @@ class LogDirectory:
             )
         except KafkaError as error:
             self._set_offline(key, str(error))
+
+    def _require_own_offsets(self, key: tuple[str, int]) -> None:
+        """Have no checkpoint tell of another log that had this name. Blocks, where one does."""
+        if self._offsets.tells_of_former(key):
+            # Rarely: a name is used again right after its log went.
+            try:
+                self.checkpoint()
+            except LogDirectoryError as error:
+                self.disk.note(error)
+                raise
 
     def _bring_back(self, topic: str, partition: int, topic_id: UUID) -> PartitionLog:
         try:

@@ -35,6 +35,15 @@ class FlushState:
         for path in paths:
             self._unsynced.pop(path, None)
 
+    def move(self, directory: str, new_directory: str) -> None:
+        """The directory of the log was renamed."""
+        self._unsynced = {
+            new_directory + path[len(directory) :]
+            if path == directory or path.startswith(f"{directory}/")
+            else path: noted
+            for path, noted in self._unsynced.items()
+        }
+
     def make_ticket(
         self, end_offset: int, active: Syncable, on_failure: Callable[[str], None]
     ) -> FlushTicket:

@@ -3,6 +3,10 @@
 <topic>-<partition>                     its log
 <topic>-<partition>.<topic id>-delete   on its way out
 <topic>-<partition>.<topic id>-stray    nobody assigns it to this broker (KAFKA-7362)
+<topic>-<partition>.<topic id>-future   a copy that is to replace it (KIP-113)
+
+`moved-here` in it says that it was such a copy: of two directories with one name it is the right
+one, until the other is gone.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from .files import Files
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
+FUTURE_SUFFIX: Final = "-future"
+MOVED_HERE: Final = "moved-here"
 FILE_NAME_BYTES_MAX: Final = 255
 
 
@@ -43,6 +49,27 @@ def stray_name(topic: str, partition: int, topic_id: UUID) -> str:
     suffix = f"-{partition}.{topic_id.hex}"
     longest = max(len(STRAY_SUFFIX), len(DELETE_SUFFIX))
     return topic[: FILE_NAME_BYTES_MAX - len(suffix) - longest] + suffix + STRAY_SUFFIX
+
+
+def future_name(topic: str, partition: int, topic_id: UUID) -> str:
+    """What the directory of a copy is called before it is the replica.
+
+    Raises KafkaError(invalid_topic_exception) where that is too long for a file name.
+    """
+    name = f"{topic}-{partition}.{topic_id.hex}{FUTURE_SUFFIX}"
+    if len(name) > FILE_NAME_BYTES_MAX:
+        raise KafkaError(ErrorCode.invalid_topic_exception, "The topic name is too long.")
+    return name
+
+
+def parse_future_name(name: str) -> tuple[str, int, UUID] | None:
+    """(topic, partition, topic id) of a copy, None if it is not one of ours."""
+    log_name, _, topic_id = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    key = parse_log_name(log_name)
+    try:
+        return None if key is None else (*key, UUID(hex=topic_id))
+    except ValueError:
+        return None
 
 
 def load_topic_id(files: Files, directory: str) -> UUID | None:

@@ -29,10 +29,10 @@ from .files import Files
 from .follower_appends import FollowerAppends
 from .leader_appends import AppendResult, LeaderAppends
 from .log_cuts import LogCuts
-from .log_flushes import LogFlushes
 from .log_reads import LogReads
 from .log_state import storage_error
 from .producer_state import ProducerState
+from .relocation import Relocation
 from .segment import LogSlice
 from .snapshots import ProducerSnapshots
 from .tickets import FlushTicket
@@ -40,7 +40,7 @@ from .tickets import FlushTicket
 __all__ = ["AppendResult", "FlushTicket", "LogSlice", "PartitionLog"]
 
 
-class PartitionLog(LeaderAppends, FollowerAppends, LogReads, LogFlushes, LogCuts):
+class PartitionLog(LeaderAppends, FollowerAppends, LogReads, Relocation, LogCuts):
     """The log of one replica. Make one with `PartitionLog.open` or `PartitionLog.create`."""
 
     @staticmethod

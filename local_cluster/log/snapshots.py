@@ -48,6 +48,10 @@ class ProducerSnapshots:
     def path(self, offset: int) -> str:
         return f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
+    def move_to(self, directory: str) -> None:
+        """The directory was renamed."""
+        self._directory = directory
+
     def write(self, state: ProducerState) -> str:
         """Write the snapshot of a state, not waiting for the disk; returns its path.
 

@@ -7,6 +7,7 @@ was deleted and made anew under the same name.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -96,4 +97,6 @@ class Deletion:
             except FileNotFoundError:
                 continue
         for path in self.trees:
-            self.port.remove_tree(path)
+            # The name may have been used, and removed, twice.
+            with contextlib.suppress(FileNotFoundError):
+                self.port.remove_tree(path)

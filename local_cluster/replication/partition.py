@@ -43,6 +43,16 @@ class Flusher(Protocol):
     def request(self, partition: Partition) -> None: ...
 
 
+class _Held:
+    """A flusher that flushes nothing: another one does in a moment."""
+
+    def request(self, partition: Partition) -> None:
+        return
+
+
+_HELD: Final = _Held()
+
+
 class Peers(Protocol):
     """The brokers that hold the other replicas, as far as a leader must know of them."""
 
@@ -92,6 +102,7 @@ class Partition:
         """The other replicas, while this one leads and there are any."""
         self._peers = peers
         self._flusher = flusher
+        self._held_flusher: Flusher | None = None
         self._now_ms = now_ms
         self._high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self._led_from_offset = 0
@@ -430,6 +441,32 @@ class Partition:
             return self.log.log_start_offset
         live = self._peers.broker_epochs()
         return self.in_sync.low_watermark(self.log.log_start_offset, live.keys())
+
+    # -- moving to another log directory ----------------------------------------------------
+
+    def is_flushed_by(self, flusher: Flusher) -> bool:
+        """Whether this is who makes the records durable now; else somebody else is asked to."""
+        return self._flusher is flusher
+
+    def hold_flushes(self) -> None:
+        """Begin no flush of the log any more: nothing more is committed by it for a moment."""
+        if self._flusher is not None and self._held_flusher is None:
+            self._held_flusher, self._flusher = self._flusher, _HELD
+
+    def resume_flushes(self) -> None:
+        """Flush again, and what waited for it."""
+        if self._held_flusher is not None:
+            self._flusher, self._held_flusher = self._held_flusher, None
+            self.request_flush()
+
+    def relocate(self, log: PartitionLog, flusher: Flusher | None) -> None:
+        """Go on with another log of the same records, in another log directory."""
+        assert log.log_end_offset == self.log.log_end_offset, "the logs end together"
+        assert log.flushed_end_offset >= self.log.flushed_end_offset, "nothing counted is lost"
+        self.log = log
+        self._flusher, self._held_flusher = flusher, None
+        self.flushed()
+        self.request_flush()
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -138,6 +138,10 @@ class ReplicaSet:
         """The replica, leading or following; None where there is none here."""
         return self._partitions.get(topic, {}).get(partition)
 
+    def is_offline(self, topic: str, partition: int) -> bool:
+        """Whether a replica here cannot be served, because of its disk."""
+        return self._unserved.reason((topic, partition)) is not None
+
     # -- the other brokers, as partitions see them ------------------------------------------
 
     @property

@@ -48,6 +48,7 @@ from .connection import BrokerConnection
 from .flusher import GroupCommit
 from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
 from .isr_changes import IsrChanges
+from .log_dir_moves import LogDirMoves
 from .replica_fetchers import ReplicaFetchers
 from .replica_watch import ReplicaWatch
 from .stray_replicas import StrayReplicas
@@ -96,6 +97,15 @@ class Broker:
             throttle=throttle,
             fetching=self._fetchers,
             isr_may_change=lambda partition: self._isr_changes.may_change(partition),
+        )
+        self.log_dir_moves = LogDirMoves(
+            settings.broker_id,
+            self.log_directories,
+            self.replicas,
+            self.metadata,
+            self.clock,
+            flusher_of=self._flushers.get,
+            checkpoint=self._checkpoint,
         )
         self._compaction = Compaction(settings, self.replicas, self.log_directories, self.clock)
         self._sockets = {item.name: _bind(item.host, item.port) for item in settings.listeners}
@@ -177,6 +187,7 @@ class Broker:
         await self._replica_watch.stop()
         await self._housekeeping.stop()
         await self._compaction.stop()
+        await self.log_dir_moves.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self._connections):
@@ -205,7 +216,7 @@ class Broker:
         homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
         for directory in homes:
             if directory is not None:
-                await asyncio.to_thread(self._prepare_checkpoint(directory).run)
+                await self._checkpoint(directory)
 
     @property
     def ports(self) -> Mapping[str, int]:
@@ -221,6 +232,7 @@ class Broker:
         if gone:
             self.groups.on_topics_deleted(gone)
         self._strays.heard(changes)
+        self.log_dir_moves.heard(changes)
 
     def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
         self.groups.on_leadership(topic, partition, leads)
@@ -233,6 +245,9 @@ class Broker:
             return
         if not await self.control_plane.hand_over(HAND_OVER_WAIT_MS_MAX):
             _log.warning("not everything was handed over within %d ms", HAND_OVER_WAIT_MS_MAX)
+
+    async def _checkpoint(self, directory: LogDirectory) -> None:
+        await asyncio.to_thread(self._prepare_checkpoint(directory).run)
 
     def _prepare_checkpoint(self, directory: LogDirectory) -> Checkpoint:
         return directory.prepare_checkpoint(self._housekeeping.high_watermarks())

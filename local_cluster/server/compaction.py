@@ -100,6 +100,8 @@ class Compaction:
             log = partition.log
             if not log.config.is_compacted or log.failure is not None or log.corruption is not None:
                 continue
+            if self._directories.future_home(log.topic, log.partition) is not None:
+                continue  # its copy would have to be compacted as well
             now_ms = self._clock.now_ms()
             if self._left_alone_until_ms.get((log.topic, log.partition), 0) > now_ms:
                 continue
@@ -130,6 +132,7 @@ class Compaction:
         """Rounds over one log until it is clean; several where its keys do not fit at once."""
         log = partition.log
         key = (log.topic, log.partition)
+        home = self._directories.of(*key)
         while True:
             planned = plan_round(
                 log,
@@ -157,7 +160,6 @@ class Compaction:
             except FileNotFoundError:
                 return
             except OSError as error:
-                home = self._directories.of(*key)
                 if home is not None:
                     self._directories.fail(home, error)
                 return

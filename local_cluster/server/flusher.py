@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from local_cluster.log.file_system import FileSystem
-from local_cluster.log.partition_log import FlushTicket
+from local_cluster.log.partition_log import FlushTicket, PartitionLog
 from local_cluster.log.sync_choice import SyncChoice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
@@ -34,7 +34,7 @@ RETRY_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
-Round = Sequence[tuple[Partition, FlushTicket]]
+Round = Sequence[tuple[Partition, PartitionLog, FlushTicket]]
 
 
 class GroupCommit:
@@ -86,9 +86,13 @@ class GroupCommit:
         dirty, self._dirty = self._dirty, {}
         tickets = []
         for partition in dirty:
+            if not partition.is_flushed_by(self):
+                # It moved to another log directory, or does now, and is flushed with that one.
+                partition.request_flush()
+                continue
             ticket = partition.log.begin_flush()
             if ticket is not None:
-                tickets.append((partition, ticket))
+                tickets.append((partition, partition.log, ticket))
             elif partition.log.needs_flush:
                 # No space or no descriptor for it just now; its producers wait.
                 self._loop.call_later(RETRY_SECONDS, self.request, partition)
@@ -100,8 +104,9 @@ class GroupCommit:
         if error is not None:
             self._fail(error, done)
             return
-        for partition, ticket in done:
-            partition.log.complete_flush(ticket)
+        for partition, log, ticket in done:
+            # Of the log that it was made for: the partition may have another one by now.
+            log.complete_flush(ticket)
             partition.flushed()
         if self._dirty and not self._is_stopped:
             self._begin()
@@ -111,7 +116,7 @@ class GroupCommit:
     def _fail(self, error: BaseException, tickets: Round) -> None:
         self._failed = True
         _log.critical("fsync failed, the log directory is lost to this broker: %r", error)
-        for partition in {*(partition for partition, _ in tickets), *self._dirty}:
+        for partition in {*(partition for partition, _, _ in tickets), *self._dirty}:
             partition.fail_parked(ErrorCode.kafka_storage_error)
         self._on_fatal(error)
 
@@ -122,7 +127,7 @@ class GroupCommit:
         while (tickets := self._rounds.get()) is not None:
             error: BaseException | None = None
             try:
-                self._sync([ticket for _, ticket in tickets], choice)
+                self._sync([ticket for _, _, ticket in tickets], choice)
             except Exception as raised:  # noqa: BLE001 - whatever it is, nothing is durable
                 error = raised
             self._loop.call_soon_threadsafe(self._end, tickets, error)

@@ -135,18 +135,20 @@ class Housekeeping:
             for partition in tuple(self._replicas):
                 if is_first_only and partition.log.flushed_end_offset:
                     continue
-                ticket = partition.log.begin_flush()
+                log = partition.log
+                home = self._directories.of(partition.topic, partition.partition)
+                ticket = log.begin_flush()
                 if ticket is None:
                     continue
                 try:
                     await asyncio.to_thread(ticket.run)
                 except LogDirectoryError as error:
                     # A failed fsync is final whatever its errno: the pages may be gone.
-                    home = self._directories.of(partition.topic, partition.partition)
                     if home is not None:
                         self._directories.fail(home, error)
                     continue
-                partition.log.complete_flush(ticket)
+                # The partition may have another log by now, in another log directory.
+                log.complete_flush(ticket)
 
     async def _guarded(self, directory: LogDirectory, run: Callable[[], object]) -> bool:
         """Run in a worker thread; an error of the disk itself there ends the directory."""

@@ -1,4 +1,5 @@
-"""kafka-reassign-partitions of Kafka 4.3 moves throttled replicas under load, unchanged."""
+"""kafka-reassign-partitions of Kafka 4.3 moves replicas, unchanged: throttled, under load, and
+between log directories."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ from local_cluster.wire.errors import ErrorCode
 from tests.java_process import run_java
 from tests.replicas import (
     IdempotentProducer,
+    all_in_sync,
     bootstrap,
     end_offset,
     eventually,
     partition_of,
+    replica_directory,
     replicas_are_equal,
     running_cluster,
 )
@@ -138,3 +141,49 @@ async def test_replicas_are_moved_with_a_throttle_under_load(
             read = [each.value async for each in read_topic(client, "t", partition=index)]
             assert [len(value or b"") > BATCH_BYTES for value in read[:BATCHES]] == [True] * BATCHES
             assert read[BATCHES:] == producer.acknowledged
+
+
+async def test_replicas_are_moved_between_log_directories(zookeeper: str, tmp_path: Path) -> None:
+    async with (
+        running_cluster(zookeeper, tmp_path, brokers=2, log_dirs=("one", "two")) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        servers = bootstrap(brokers)
+        await client.create_topics([NewTopic(name="t", assignments={0: (1,)})])
+        producer = IdempotentProducer(servers, "t")
+        await producer.advance(20)
+        before = replica_directory(brokers[0], "t")
+        assert before is not None
+        (target,) = {Path(each) for each in brokers[0].settings.log_dirs} - {before.parent}
+        # One replica changes its directory; another comes to the one that is asked for.
+        second = Path(brokers[1].settings.log_dirs[1])
+        move = {
+            "topic": "t",
+            "partition": 0,
+            "replicas": [1, 2],
+            "log_dirs": [str(target), str(second)],
+        }
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+        file = ("--reassignment-json-file", str(plan))
+        told = await reassign(servers, *file, "--execute")
+        for broker_id, path in ((1, target), (2, second)):
+            assert (
+                f"Successfully started moving log directory to {path} for replica t-0"
+                f" with broker {broker_id}"
+            ) in told, told
+
+        def is_moved() -> bool:
+            return replica_directory(brokers[0], "t") == target / "t-0"
+
+        await eventually(is_moved)
+        await eventually(lambda: all_in_sync(client, "t"))
+        told = await reassign(servers, *file, "--verify")
+        for replica in ("t-0-1", "t-0-2"):
+            assert f"Reassignment of replica {replica} completed successfully." in told
+        assert replica_directory(brokers[1], "t") == second / "t-0"
+        await producer.advance(10)
+        await producer.stop()
+        await replicas_are_equal(brokers, "t")
+        read = [each.value async for each in read_topic(client, "t")]
+        assert read == producer.acknowledged

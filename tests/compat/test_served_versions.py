@@ -24,12 +24,10 @@ NO_TOKENS = "delegation tokens are a non-goal (README)"
 NO_SHARES = "share groups are a non-goal (README)"
 NO_STREAMS = "groups of the streams protocol are not there; Kafka Streams falls back to classic"
 NO_KRAFT = "KRaft is a non-goal (README): ZooKeeper holds the cluster"
-STAYS_IN_ITS_DIRECTORY = "a replica stays in its log directory; other brokers may take it over"
 
 NOT_SERVED: Final[Mapping[int, str]] = {
     17: NO_SASL,
     36: NO_SASL,
-    34: STAYS_IN_ITS_DIRECTORY,
     38: NO_TOKENS,
     39: NO_TOKENS,
     40: NO_TOKENS,

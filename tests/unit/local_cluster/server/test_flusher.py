@@ -81,6 +81,9 @@ class DirtyPartition:
         assert ticket.is_done
         self.flushed_end_offset = ticket.end_offset
 
+    def is_flushed_by(self, flusher: object) -> bool:
+        return True
+
     def flushed(self) -> None:
         self.moved.set()
 
