@@ -209,6 +209,8 @@ class KafkaProcess(ApacheKafkaBroker):
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
+            # Kafka's own minute is not enough for a quorum on a machine that much else runs on.
+            "initial.broker.registration.timeout.ms": str(int(START_SECONDS_MAX * 1000)),
             **self.config,
         }
 
