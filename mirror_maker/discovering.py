@@ -26,6 +26,7 @@ from .discovery import (
     new_topic,
     select_topics,
 )
+from .led_copies import LedCopies, copy_pairs
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""
@@ -41,10 +42,11 @@ class Discovering:
         context: LinkContext,
         target_alias: str,
         flows: Collection[TopicPartition],
+        led_copies: LedCopies,
         on_round: Callable[[Iterable[int], bool], None],
     ) -> None:
         """`flows` are the link's on this worker, as they come and go: their copies are made here.
-        `on_round` hears of the source's brokers, and whether the directory says anything new."""
+        `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the directory says anything new."""
         self.source_failure: str | None = None
         """Why the source did not answer last time."""
         self.target_failure: str | None = None
@@ -55,6 +57,9 @@ class Discovering:
         """The source's topics that the link copies, as they were last seen."""
         self._context = context
         self._flows = flows
+        self._led_copies = led_copies
+        self._made: set[str] = set()
+        """Topics whose copies were made here, which is to be written down."""
         self._on_round = on_round
         self._filter = link_topics(context.settings, target_alias)
         self._copies: list[str] = []
@@ -132,6 +137,10 @@ class Discovering:
             self._compared = self.wanted, target.topics
         if (self._missing or self._grown) and await self._make_targets():
             target = await context.sink.metadata(self._copies, last=target)
+        if self._made:
+            pairs = copy_pairs(self._made, source.topics, target.topics, context.settings)
+            await self._led_copies.note_made(pairs)
+            self._made.clear()
         self._target = target
         return target
 
@@ -164,9 +173,12 @@ class Discovering:
                 )
                 for name in mine
             ]
-            for name, error in (await context.sink.create_topics(topics)).items():
+            answers = await context.sink.create_topics(topics)
+            for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     logger.error("link %s: %s not created: %s", link, name, error)
+            made = {copy for copy, error in answers.items() if error is None}
+            self._made.update(name for name in mine if context.settings.copy_name(name) in made)
         copies = map(context.settings.copy_name, ours)
         growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
         if growing:

@@ -38,11 +38,13 @@ class SyncState(StrEnum):
     AHEAD = "ahead"
     """The target has a later position, and moving back is off."""
     MIXED = "mixed"
-    """The copy has records of several origins, so that no offset of it stands for the position."""
+    """The copy may have records of several origins, and no map has the flow yet."""
     MERGED = "merged"
-    """The target has the greatest safe position in a copy that several links write into."""
+    """The target has the greatest safe position in a copy that has records of several origins."""
     PARTIAL = "partial"
-    """As `merged`, held back by a link at whose source no position of the group is known."""
+    """As `merged`, held back by records of which it is not known how far the group has read."""
+    MIRRORED = "mirrored"
+    """A mirror has committed the position at the source, where the group did not come by it."""
     REFUSED = "refused"
     """The target did not take the commit."""
 
@@ -55,14 +57,15 @@ class SyncedPosition(NamedTuple):
     target: TopicPartition
     source_offset: int
     target_offset: int | None
-    """The translation; None with PENDING, INEXACT and MIXED."""
+    """The translation; None with PENDING, INEXACT, MIXED and MIRRORED."""
     metadata: str
     state: SyncState
     held_by: str | None = None
-    """With MERGED and PARTIAL: the link whose first unread record is the position."""
+    """With MERGED and PARTIAL: whose first unread record is the position: a link, or the target
+    itself."""
     reread_records: int | None = None
-    """With MERGED and PARTIAL: copies behind the position that the group has read at their
-    sources; None where they cannot be counted."""
+    """With MERGED and PARTIAL: records behind the position that the group has read elsewhere;
+    None where they cannot be counted."""
 
 
 class FlowMap(NamedTuple):
@@ -71,7 +74,7 @@ class FlowMap(NamedTuple):
     target: TopicPartition
     offset_map: OffsetMap
     is_shared: bool = False
-    """Whether others write into the target as well."""
+    """Whether others may write into the target as well."""
 
 
 def translate_positions(
@@ -124,12 +127,15 @@ def decide(
     if position.target_offset is None:
         return position, None
     wanted = CommittedOffset(position.target_offset, NO_LEADER_EPOCH, position.metadata)
-    if there is not None and (there.offset, there.metadata) == (wanted.offset, wanted.metadata):
+    is_shared = position.state in (SyncState.MERGED, SyncState.PARTIAL)
+    # In a shared partition there is no metadata to bring.
+    is_same = there is not None and (is_shared or there.metadata == wanted.metadata)
+    if there is not None and is_same and there.offset == wanted.offset:
         return position, None
     if target_group_state != UNKNOWN_STATE and target_group_state not in QUIET_STATES:
         return position._replace(state=SyncState.ACTIVE), None
-    # A safe place falls back whenever a source cannot be asked: that is no wish to go back.
-    may_go_back = rewind and position.state not in (SyncState.MERGED, SyncState.PARTIAL)
+    # A safe place falls back when a source cannot be asked: that is no wish to go back.
+    may_go_back = rewind and not is_shared
     if there is not None and there.offset > wanted.offset and not may_go_back:
         return position._replace(state=SyncState.AHEAD), None
     return position, wanted

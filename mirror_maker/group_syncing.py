@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
@@ -21,6 +22,8 @@ from local_cluster.client.group_offsets import (
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .formats.marks import MirroredCommit
+from .formats.records import encode_key
 from .group_sync import (
     UNKNOWN_STATE,
     FlowMap,
@@ -30,10 +33,10 @@ from .group_sync import (
     translate_positions,
 )
 from .link import LinkWorker
-from .merged_groups import MergedGroups
 from .mm2_topics import Mm2Topics
 from .policy import NameFilter
 from .rounds import Rounds
+from .shared_groups import SharedGroups
 
 SHOWN_MAX: Final = 1_000
 """Positions that the status lists one by one."""
@@ -50,14 +53,14 @@ class GroupSync:
         source: KafkaClient,
         sink: KafkaClient,
         mm2_topics: Mm2Topics | None,
-        merged: MergedGroups,
+        shared: SharedGroups,
     ) -> None:
         settings = link.context.settings
         self._link = link
         self._source = source
         self._sink = sink
         self._mm2_topics = mm2_topics
-        self._merged = merged
+        self._shared = shared
         self._settings = settings
         self._filter = NameFilter(settings.groups, settings.groups_exclude)
         self._positions: list[SyncedPosition] = []
@@ -84,36 +87,60 @@ class GroupSync:
                 for group_id, positions in sorted(here.items())
                 for position in translate_positions(group_id, positions, flows)
             ]
-            if self._mm2_topics is not None:
-                await self._mm2_topics.checkpoint(translated)
-            if self._settings.sync_group_offsets:
-                merged = [position for position in translated if self._is_merged(position)]
-                chosen = set(merged)
-                translated = await self._commit([each for each in translated if each not in chosen])
-                # Last, since it needs the maps of other links, which may be in trouble.
-                if merged:
-                    placed = await self._merged.place(self._link.name, merged)
-                    translated += await self._commit(placed)
-            self._positions = translated
+            merged: list[SyncedPosition] = []
+            mixed: list[SyncedPosition] = []
+            exact: list[SyncedPosition] = []
+            for position in translated:
+                if position.state is not SyncState.MIXED:
+                    exact.append(position)
+                elif self._settings.names.is_merged(position.source.topic):
+                    merged.append(position)
+                else:
+                    mixed.append(position)
+            done = await self._bring(exact) if exact else []
+            # Last, since these need the maps of other links, which may be in trouble.
+            if mixed or any(self._link.context.map_store.state.mirrored_commits()):
+                placed = await self._shared.place(
+                    self._link.name,
+                    mixed,
+                    are_merged=False,
+                    only_native=self._settings.origin == "local",
+                )
+                done += await self._bring(placed, are_mixed=True)
+            if merged and self._settings.sync_group_offsets:
+                placed = await self._shared.place(self._link.name, merged, are_merged=True)
+                done += await self._commit(placed)
+            self._positions = done
         self._rounds_count += 1
 
     def _flows(self) -> dict[TopicPartition, FlowMap]:
+        names, alias = self._settings.names, self._settings.source_alias
         return {
             at: FlowMap(
-                flow.target,
-                flow.replicator.offset_map,
-                self._settings.names.is_shared(at.topic),
+                flow.target, flow.replicator.offset_map, not names.tells_origin(alias, at.topic)
             )
             for at, flow in self._link.flows.items()
             if flow.replicator is not None
         }
 
-    def _is_merged(self, position: SyncedPosition) -> bool:
-        is_merged = self._settings.names.is_merged(position.source.topic)
-        return is_merged and position.state is SyncState.MIXED
+    async def _bring(
+        self, positions: list[SyncedPosition], *, are_mixed: bool = False
+    ) -> list[SyncedPosition]:
+        """Write translated positions where they are wanted; what became of each."""
+        if self._mm2_topics is not None:
+            await self._mm2_topics.checkpoint(positions)
+        if not self._settings.sync_group_offsets:
+            return positions
+        return await self._commit(positions, are_mixed=are_mixed)
 
-    async def _commit(self, positions: list[SyncedPosition]) -> list[SyncedPosition]:
-        """Bring the target's groups to where they belong; what became of each position."""
+    async def _commit(
+        self, positions: list[SyncedPosition], *, are_mixed: bool = False
+    ) -> list[SyncedPosition]:
+        """Bring the target's groups to where they belong; what became of each position.
+
+        Those in mixed partitions are marked first: a link in the opposite direction must not take
+        them for the group's own.
+        """
         group_ids = {position.group_id for position in positions}
         states = {name: group.state for name, group in (await list_groups(self._sink)).items()}
         there: GroupPositions = await committed_offsets(
@@ -121,10 +148,12 @@ class GroupSync:
         )
         outcomes: list[SyncedPosition] = []
         to_commit: dict[str, list[tuple[SyncedPosition, CommittedOffset]]] = {}
+        marks: list[MirroredCommit] = []
         for position in positions:
+            present = there.get(position.group_id, {}).get(position.target)
             outcome, commit = decide(
                 position,
-                there.get(position.group_id, {}).get(position.target),
+                present,
                 states.get(position.group_id, UNKNOWN_STATE),
                 rewind=self._settings.rewind_group_offsets,
             )
@@ -132,9 +161,43 @@ class GroupSync:
                 outcomes.append(outcome)
             else:
                 to_commit.setdefault(position.group_id, []).append((outcome, commit))
+                if are_mixed:
+                    marks.append(self._mark(position, present, commit))
+        if are_mixed:
+            await self._write_marks(marks, states.keys())
         for group_id, commits in to_commit.items():
             outcomes += await self._commit_group(group_id, commits)
         return outcomes
+
+    def _mark(
+        self, position: SyncedPosition, present: CommittedOffset | None, commit: CommittedOffset
+    ) -> MirroredCommit:
+        state = self._link.context.map_store.state
+        last = state.mirrored_commit(position.group_id, *position.target)
+        is_ours = last is not None and present is not None and last.explains(present.offset)
+        return MirroredCommit(
+            group_id=position.group_id,
+            topic=position.target.topic,
+            partition=position.target.partition,
+            before=present.offset if is_ours and present is not None else None,
+            wanted=commit.offset,
+        )
+
+    async def _write_marks(self, marks: list[MirroredCommit], groups: Collection[str]) -> None:
+        """Mark what is about to be committed, and forget marks of groups that are gone."""
+        store = self._link.context.map_store
+        partitions = {flow.target for flow in self._link.flows.values()}
+        marked = {mark.group_id for mark in marks}
+        gone = [
+            encode_key(mark)
+            for mark in store.state.mirrored_commits()
+            if mark.group_id not in marked
+            and mark.group_id not in groups
+            and TopicPartition(mark.topic, mark.partition) in partitions
+        ]
+        if marks or gone:
+            await store.append(marks, gone)
+            await store.catch_up()
 
     async def _commit_group(
         self, group_id: str, commits: list[tuple[SyncedPosition, CommittedOffset]]

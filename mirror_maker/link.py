@@ -19,7 +19,9 @@ from .copying import Copying
 from .discovering import Discovering
 from .fetcher import Fetchers
 from .flow import Flow
+from .led_copies import LedCopies, LinkMarks
 from .map_flushing import MapFlushing
+from .map_topics import MapTopics
 from .model import FlowState, LinkFailedError, LinkState
 from .ports import DataSource
 
@@ -45,7 +47,12 @@ class LinkWorker:
         """Source partitions discovered so far; a topic that goes away stays known."""
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
-        self._discovering = Discovering(context, target_alias, self.flows, self._on_round)
+        self.led_copies = LedCopies(
+            context.settings, context.map_store, MapTopics(context.source, LinkMarks)
+        )
+        self._discovering = Discovering(
+            context, target_alias, self.flows, self.led_copies, self._on_round
+        )
         self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
         self._controlling = Controlling(
             context, self.flows, lambda: self.known, self._fetchers.look_at_all

@@ -29,13 +29,13 @@ from .gap_store import GapStore
 from .group_syncing import GroupSync
 from .link import LinkWorker
 from .map_store import MapStore
-from .merged_groups import MergedGroups
 from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
 from .origins import Origins
 from .ports import Clock, SystemClock
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
+from .shared_groups import SharedGroups
 from .sharing import WorkerGroup
 from .source_positions import SourcePositions
 from .status import link_status
@@ -73,7 +73,7 @@ class MirrorService:
         self._source_positions: dict[str, SourcePositions] = {}
         self._tracing: TracerProvider | None = None
         # Questions about groups may wait for a coordinator; they have connections of their own.
-        self._merged_groups = MergedGroups(self._target_client("merged"), self._clock)
+        self._shared_groups = SharedGroups(self._target_client("shared"), settings.target_alias)
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -233,12 +233,12 @@ class MirrorService:
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
                 self._mm2_topics[link.name] = mm2_topics
-            self._merged_groups.add(link.name, map_store, groups)
+            self._shared_groups.add(link.name, map_store, groups)
             self._group_syncs[link.name] = GroupSync(
-                worker, groups, self._sink, mm2_topics, self._merged_groups
+                worker, groups, self._sink, mm2_topics, self._shared_groups
             )
         else:
-            self._merged_groups.add(link.name, map_store, None)
+            self._shared_groups.add(link.name, map_store, None)
         return worker
 
     def _spans(self, link: str) -> BatchSpans:

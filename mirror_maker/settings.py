@@ -100,6 +100,9 @@ class LinkSettings:
     configs_exclude: tuple[Pattern, ...] = CONFIGS_EXCLUDE_DEFAULT
     sync_acls: bool = False
     """Whether ACLs on copies follow those on their sources."""
+    leads: tuple[Pattern, ...] = ()
+    """Full-match patterns of topics whose copies follow this link in configs and ACLs though it
+    did not make them; see `leading.py`. No link in the opposite direction may say the same."""
     deletions: Literal["report", "mirror"] = "report"
     """Whether what is gone at the source is taken away on the target: configs and ACLs."""
     trace_batches: bool = False

@@ -26,7 +26,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .formats import MapFormatError
 from .model import LinkFailedError
-from .ports import Clock, DataSink
+from .ports import Clock, DataSink, LogReader
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 WRITE_BYTES_MAX: Final = 512 * 1024
@@ -34,25 +34,20 @@ WRITE_BYTES_MAX: Final = 512 * 1024
 _EARLIEST: Final = -2
 
 
-class StateTopic:
-    """Reads and writes one topic. Methods raise KafkaError on trouble, LinkFailedError where what
-    is there cannot be trusted."""
+class StateReader:
+    """Reads one topic. Methods raise KafkaError on trouble, LinkFailedError where what is there
+    cannot be trusted."""
 
     def __init__(
         self,
-        sink: DataSink,
+        cluster: LogReader,
         name: str,
-        *,
-        replication_factor: int,
-        clock: Clock,
         replay: Callable[[bytes | None, bytes | None], None],
     ) -> None:
         """`replay` takes key and value of every record, once and in log order; it may raise
         MapFormatError."""
         self.name = name
-        self._sink = sink
-        self._replication_factor = replication_factor
-        self._clock = clock
+        self._cluster = cluster
         self._replay_record = replay
         self._at = TopicPartition(name, 0)
         self._topic_id: UUID | None = None
@@ -62,20 +57,10 @@ class StateTopic:
         self._tickets = itertools.count(1)
         self._last_read_ticket = 0
 
-    async def ensure(self) -> None:
-        """Make the topic if it is not there."""
-        found = (await self._sink.metadata([self.name])).topics.get(self.name)
-        if found is not None and not found.error:
-            return
-        new = NewTopic(
-            name=self.name,
-            partitions=1,
-            replication_factor=self._replication_factor,
-            configs={"cleanup.policy": "compact"},
-        )
-        error = (await self._sink.create_topics([new])).get(self.name)
-        if error is not None and error.code != ErrorCode.topic_already_exists:
-            raise error
+    @property
+    def topic_id(self) -> UUID | None:
+        """Of the topic that was read; None before, and in clusters without topic ids."""
+        return self._topic_id
 
     async def catch_up(self) -> None:
         """Read everything that was acknowledged before this call."""
@@ -92,45 +77,17 @@ class StateTopic:
             # Only now: who waited for a read that failed or was cancelled has seen nothing.
             self._last_read_ticket = began
 
-    async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Write (key, value or None to delete); done when acknowledged.
-
-        On KafkaError some may be written.
-        """
-        chunk: list[NewRecord] = []
-        size_bytes = 0
-        now_ms = self._clock.now_ms()
-        for key, value in pairs:
-            chunk.append(NewRecord(now_ms, key, value))
-            size_bytes += len(key) + len(value or b"")
-            if size_bytes >= WRITE_BYTES_MAX:
-                await self._write(chunk)
-                chunk, size_bytes = [], 0
-        if chunk:
-            await self._write(chunk)
-
-    async def _write(self, records: Sequence[NewRecord]) -> None:
-        try:
-            leader = await self._find_leader()
-            answers = await self._sink.produce(leader, {self._at: encode_batch(records)})
-            answer = answers[self._at]
-            if answer.error:
-                raise KafkaError(answer.error, f"{self._at}: {answer.error_message or ''}")
-        except KafkaError:
-            self._leader = None
-            raise
-
     async def _read(self) -> None:
         leader = await self._find_leader()
         if self._next_offset is None:
-            listed = (await self._sink.list_offsets({self._at: _EARLIEST}))[self._at]
+            listed = (await self._cluster.list_offsets({self._at: _EARLIEST}))[self._at]
             if listed.error:
                 raise KafkaError(listed.error, str(self._at))
             self._next_offset = listed.offset
         end: int | None = None
         while end is None or self._next_offset < end:
             fetched = (
-                await self._sink.fetch(
+                await self._cluster.fetch(
                     leader,
                     {self._at: FetchPosition(self._next_offset)},
                     wait_ms_max=0,
@@ -169,7 +126,7 @@ class StateTopic:
 
     async def _find_leader(self) -> int:
         if self._leader is None:
-            topic = (await self._sink.metadata([self.name])).topics[self.name]
+            topic = (await self._cluster.metadata([self.name])).topics[self.name]
             if topic.error:
                 raise KafkaError(topic.error, self.name)
             if self._topic_id is not None and topic.topic_id != self._topic_id:
@@ -179,3 +136,64 @@ class StateTopic:
             self._topic_id = topic.topic_id
             self._leader = topic.partitions[0].leader
         return self._leader
+
+
+class StateTopic(StateReader):
+    """Reads and writes one topic."""
+
+    def __init__(
+        self,
+        sink: DataSink,
+        name: str,
+        *,
+        replication_factor: int,
+        clock: Clock,
+        replay: Callable[[bytes | None, bytes | None], None],
+    ) -> None:
+        super().__init__(sink, name, replay)
+        self._sink = sink
+        self._replication_factor = replication_factor
+        self._clock = clock
+
+    async def ensure(self) -> None:
+        """Make the topic if it is not there."""
+        found = (await self._sink.metadata([self.name])).topics.get(self.name)
+        if found is not None and not found.error:
+            return
+        new = NewTopic(
+            name=self.name,
+            partitions=1,
+            replication_factor=self._replication_factor,
+            configs={"cleanup.policy": "compact"},
+        )
+        error = (await self._sink.create_topics([new])).get(self.name)
+        if error is not None and error.code != ErrorCode.topic_already_exists:
+            raise error
+
+    async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write (key, value or None to delete); done when acknowledged.
+
+        On KafkaError some may be written.
+        """
+        chunk: list[NewRecord] = []
+        size_bytes = 0
+        now_ms = self._clock.now_ms()
+        for key, value in pairs:
+            chunk.append(NewRecord(now_ms, key, value))
+            size_bytes += len(key) + len(value or b"")
+            if size_bytes >= WRITE_BYTES_MAX:
+                await self._write(chunk)
+                chunk, size_bytes = [], 0
+        if chunk:
+            await self._write(chunk)
+
+    async def _write(self, records: Sequence[NewRecord]) -> None:
+        try:
+            leader = await self._find_leader()
+            answers = await self._sink.produce(leader, {self._at: encode_batch(records)})
+            answer = answers[self._at]
+            if answer.error:
+                raise KafkaError(answer.error, f"{self._at}: {answer.error_message or ''}")
+        except KafkaError:
+            self._leader = None
+            raise

@@ -8,8 +8,7 @@ that are excluded. ACLs follow it too: topics only, never who may write (ALLOW W
 do everything may read. Beyond it, prefixed patterns and `*` are carried over where copies have
 prefixed names; a pattern for topics of other names becomes one literal ACL per topic.
 
-Copies that share their name with others (`identity`, `merge`) are left alone: two clusters that
-mirror each other would tell each other their configs for ever.
+All of it for copies that the link leads (`leading.py`), and no others.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def config_changes(
 
 def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSettings) -> set[Acl]:
     """The ACLs that the copies of these topics should have."""
-    chosen = [name for name in topics if not settings.names.is_shared(name)]
+    chosen = list(topics)
     wanted: set[Acl] = set()
     for acl in source:
         if acl.resource_type != ResourceType.TOPIC:
@@ -107,7 +106,7 @@ def acl_changes(
     there = set(target)
     for acl in sorted(wanted - there):
         yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
-    copies = {settings.copy_name(name) for name in topics if not settings.names.is_shared(name)}
+    copies = {settings.copy_name(name) for name in topics}
     withheld = settings.deletions != "mirror"
     for acl in sorted(there - wanted):
         if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):

@@ -11,7 +11,10 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.configs import alter_topic_configs
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .formats import MapFormatError
+from .led_copies import copy_pairs
 from .link import LinkWorker
+from .model import LinkFailedError
 from .rounds import Rounds
 from .settings import LinkSettings
 from .topic_sync import Change, ChangeKind, acl_changes, config_changes, wanted_acls
@@ -26,11 +29,12 @@ logger = logging.getLogger(__name__)
 async def plan_configs(
     source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Iterable[str]
 ) -> list[Change]:
-    """What must change in the configs of these topics' copies. Raises KafkaError.
+    """What must change in the configs of these topics' copies, which the link leads.
 
-    Topics without a copy are left out: what they are made with is their source's already.
+    Topics without a copy are left out: what they are made with is their source's already. Raises
+    KafkaError.
     """
-    names = sorted(name for name in topics if not settings.names.is_shared(name))
+    names = sorted(topics)
     changes: list[Change] = []
     for start in range(0, len(names), TOPICS_PER_REQUEST_MAX):
         copies = {settings.copy_name(name): name for name in names[start:][:TOPICS_PER_REQUEST_MAX]}
@@ -52,7 +56,7 @@ async def plan_configs(
 async def plan_acls(
     source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Collection[str]
 ) -> list[Change]:
-    """What must change in the ACLs on these topics' copies.
+    """What must change in the ACLs on these topics' copies, which the link leads.
 
     Raises KafkaError: security_disabled where a side has no authorizer.
     """
@@ -99,6 +103,7 @@ class TopicSync:
 
     def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
         self._link = link
+        self._led_copies = link.led_copies
         self._settings = link.context.settings
         self._source = source
         self._sink = sink
@@ -117,11 +122,12 @@ class TopicSync:
     async def sync(self) -> None:
         """One round. Raises KafkaError."""
         changes: list[Change] = []
+        led = await self._find_led()
         if self._settings.sync_configs:
             own = {at.topic for at in self._link.flows if at.partition == 0}
-            changes += await plan_configs(self._source, self._sink, self._settings, own)
+            changes += await plan_configs(self._source, self._sink, self._settings, own & led)
         if self._settings.sync_acls and self._link.is_first_worker:
-            changes += await self._plan_acls({at.topic for at in self._link.known})
+            changes += await self._plan_acls(led)
         refused = await apply_changes(self._sink, changes)
         for change in changes:
             if not change.withheld and change not in refused:
@@ -132,6 +138,19 @@ class TopicSync:
                 logger.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
         self._withheld = [change for change in changes if change.withheld]
         self._refused = refused
+
+    async def _find_led(self) -> set[str]:
+        """The topics whose copies the link leads. Raises KafkaError."""
+        context = self._link.context
+        if not context.map_store.is_open:
+            return set()
+        directory = context.directory
+        known = {at.topic for at in self._link.known}
+        pairs = copy_pairs(known, directory.source, directory.target, self._settings)
+        try:
+            return set(await self._led_copies.find(pairs))
+        except (LinkFailedError, MapFormatError) as error:
+            raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
 
     async def _plan_acls(self, topics: set[str]) -> list[Change]:
         try:
@@ -152,6 +171,10 @@ class TopicSync:
             "failure": self._rounds.failure
             or ("a side has no authorizer" if self._authorizer_missing else None),
             "applied": self._applied,
+            "not_led": [
+                {"copy": copy, "reason": reason}
+                for copy, reason in list(self._led_copies.not_led.items())[:SHOWN_MAX]
+            ],
             "withheld": [change.as_json() for change in self._withheld[:SHOWN_MAX]],
             "refused": [
                 {**change.as_json(), "reason": str(error)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.discovery import link_topics, select_topics
+from mirror_maker.led_copies import copy_pairs, led_now
+from mirror_maker.mirror_client import MirrorClient
 from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync import Change
 from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
@@ -23,7 +24,8 @@ class SyncFailed(Exception):
 
 
 def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) -> list[JsonObject]:
-    """Every change, as JSON with `link` and `state`: planned, done, withheld or refused.
+    """Every change, as JSON with `link` and `state`: planned, done, withheld or refused; and the
+    copies that links leave alone, with the reason.
 
     Links that sync neither configs nor ACLs have none. Raises SyncFailed, also for a link that is
     not there.
@@ -55,15 +57,17 @@ async def _sync_all(
 
 async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) -> list[JsonObject]:
     async with (
-        KafkaClient(
+        MirrorClient(
             link.source_bootstrap, client_id=CLIENT_ID, security=link.source_security
         ) as source,
-        KafkaClient(
+        MirrorClient(
             settings.target_bootstrap, client_id=CLIENT_ID, security=settings.target_security
         ) as sink,
     ):
-        selected = link_topics(link, settings.target_alias)
-        topics = set(select_topics(await source.metadata(None), selected))
+        here, there = await source.metadata(None), await sink.metadata(None)
+        selected = select_topics(here, link_topics(link, settings.target_alias))
+        pairs = copy_pairs(selected, here.topics, there.topics, link)
+        topics, not_led = await led_now(link, pairs, source, sink)
         changes: list[Change] = []
         if link.sync_configs:
             changes += await plan_configs(source, sink, link, topics)
@@ -74,7 +78,21 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
                 if error.code != ErrorCode.security_disabled:
                     raise
         refused = {} if dry_run else await apply_changes(sink, changes)
-    return [
+    left_alone = [
+        {
+            "link": link.name,
+            "kind": "not_led",
+            "resource": copy,
+            "name": "configs and ACLs",
+            "before": None,
+            "after": None,
+            "withheld": True,
+            "state": "left alone",
+            "reason": reason,
+        }
+        for copy, reason in not_led.items()
+    ]
+    return left_alone + [
         {
             "link": link.name,
             **change.as_json(),

@@ -260,6 +260,7 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         configs=tuple(link.configs.include),
         configs_exclude=tuple(link.configs.exclude),
         sync_acls=link.acls.sync,
+        leads=tuple(link.leads),
         deletions=link.deletions,
         coalesce_batches=link.settings.coalesce_batches,
         trace_batches=link.settings.trace_batches,

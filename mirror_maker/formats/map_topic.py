@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from .controls import Controls
+from .marks import LedCopy, MirroredCommit
 from .offset_map import OffsetMap, Run
 from .records import (
     Block,
@@ -18,8 +19,10 @@ from .records import (
     Opening,
     Registration,
     Terms,
+    commit_key,
     decode_key,
     decode_record,
+    led_copy_key,
 )
 
 
@@ -39,6 +42,8 @@ class MapTopic:
         self._blocks: dict[FlowKey, dict[bytes, Block]] = {}
         self._maps: dict[FlowKey, OffsetMap] = {}
         self._latest: dict[tuple[str, int], FlowKey] = {}
+        self._commits: dict[bytes, MirroredCommit] = {}
+        self._led: dict[bytes, LedCopy] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
@@ -58,6 +63,10 @@ class MapTopic:
             case Terms():
                 if self.terms is None:
                     self.terms = dict(record.terms)
+            case MirroredCommit():
+                self._commits[key] = record
+            case LedCopy():
+                self._led[key] = record
             case Opening():
                 if key not in self._opened:
                     self._opened.add(key)
@@ -72,9 +81,27 @@ class MapTopic:
             self._maps.pop(record.flow, None)
 
     def _delete(self, key: bytes) -> None:
+        if self._commits.pop(key, None) or self._led.pop(key, None):
+            return
         flow = decode_key(key).flow
         if flow is not None and self._blocks.get(flow, {}).pop(key, None) is not None:
             self._maps.pop(flow, None)
+
+    def mirrored_commit(self, group_id: str, topic: str, partition: int) -> MirroredCommit | None:
+        """What the link last committed for a group in a partition of the target."""
+        return self._commits.get(commit_key(group_id, topic, partition))
+
+    def mirrored_commits(self) -> Iterator[MirroredCommit]:
+        """All of them, in no order."""
+        return iter(self._commits.values())
+
+    def led_copy(self, topic: str) -> LedCopy | None:
+        """Whether the link leads, or led, a topic of this name on the target."""
+        return self._led.get(led_copy_key(topic))
+
+    def led_copies(self) -> Iterator[LedCopy]:
+        """All of them, in no order."""
+        return iter(self._led.values())
 
     @property
     def registration(self) -> Registration | None:

@@ -87,6 +87,14 @@ class TopicNames:
         )
         return self.otherwise == "identity" and not is_named
 
+    def tells_origin(self, source_alias: str, topic: str) -> bool:
+        """Whether the copy's name has the source's alias in front, so that nothing else is in it.
+
+        A copy of any other name may have records of several origins: it may be written there, or
+        be copied back.
+        """
+        return self.target_topic(source_alias, topic) == remote_topic(source_alias, topic)
+
     def source_topic(self, source_alias: str, target_topic: str) -> str | None:
         """Name at the source of a copy, where its name alone tells it; else None.
 

@@ -154,8 +154,8 @@ class OffsetMap:
             return
         # The last of them becomes the marker at the end of what is not known any more.
         del self._sources[: count - 1], self._targets[: count - 1], self._counts[: count - 1]
-        known_from, lies_at = self._sources[1], self._targets[1]
-        self._sources[0], self._targets[0], self._counts[0] = known_from, lies_at, 0
+        known_from, gone_to = self._sources[1], self._targets[0] + self._counts[0]
+        self._sources[0], self._targets[0], self._counts[0] = known_from, gone_to, 0
         self._holes = [hole for hole in self._holes if hole[0] >= known_from]
         self._holes.insert(0, (self.source_start, known_from))
 
@@ -199,6 +199,64 @@ class OffsetMap:
         if hole >= 0 and self._holes[hole][1] > source_offset:
             return smallest
         return Translation(TranslationState.EXACT, following[1])
+
+    def has_none_from(self, source_offset: int) -> bool:
+        """Whether it is known that nothing between `source_offset` and `source_next` was copied."""
+        is_known = not self._holes or self._holes[-1][1] <= source_offset
+        if self.has_older_copies and source_offset < self.source_start:
+            is_known = False
+        return is_known and self.next_mapped(source_offset) is None
+
+    def source_place(self, target_offset: int) -> int:
+        """The greatest source offset before which everything that is copied lies below
+        `target_offset`: where a reader of the target that stands there stands in this source.
+
+        What the link left out holds nobody back; what is not known does.
+        """
+        index = bisect_right(self._targets, target_offset) - 1
+        if index < 0:
+            if self.has_older_copies and target_offset < self.target_start:
+                return 0
+            known_to = self.source_start
+        else:
+            into = target_offset - self._targets[index]
+            if into < self._counts[index]:
+                return self._sources[index] + into
+            known_to = self._sources[index] + self._counts[index]
+        place = self.source_next
+        if index + 1 < len(self._sources):
+            place = self._sources[index + 1]
+        hole = bisect_left(self._holes, (known_to, -1))
+        return min(place, self._holes[hole][0]) if hole < len(self._holes) else place
+
+    def covered_to(self, target_offset: int, *, runs_max: int) -> int:
+        """The first offset from `target_offset` on that is not known to be a copy, looking at no
+        more than `runs_max` runs."""
+        if self.has_older_copies:
+            target_offset = max(target_offset, self.target_start)
+        first = max(0, bisect_right(self._targets, target_offset) - 1)
+        for at in range(first, min(len(self._targets), first + runs_max)):
+            if self._targets[at] > target_offset:
+                break
+            target_offset = max(target_offset, self._targets[at] + self._counts[at])
+        return target_offset
+
+    def count_sources(self, source_from: int, source_to: int, *, runs_max: int) -> int | None:
+        """How many records of [source_from, source_to) are copied; None as in `count_copies`."""
+        hole = bisect_left(self._holes, (source_to, -1)) - 1
+        if hole >= 0 and self._holes[hole][1] > source_from:
+            return None
+        count = 0
+        first = max(0, bisect_right(self._sources, source_from) - 1)
+        for at in range(first, len(self._sources)):
+            if self._sources[at] >= source_to:
+                break
+            if at - first >= runs_max:
+                return None
+            begin = max(self._sources[at], source_from)
+            end = min(self._sources[at] + self._counts[at], source_to)
+            count += max(0, end - begin)
+        return count
 
     def count_copies(self, source_offset: int, target_offset: int, *, runs_max: int) -> int | None:
         """How many copies of records before `source_offset` lie at `target_offset` or above.

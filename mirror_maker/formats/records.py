@@ -23,6 +23,11 @@ cluster has no topic ids.
                   value  version, source_bytes_per_second int64, target_bytes_per_second int64,
                          paused varint, then per part topic string (empty: the link), partition
                          int32 (-1: all); a rate of -1 is what the settings say
+    commit        key    version, 6, group string, topic string, partition int32
+                  value  version, before int64 (-1: none), wanted int64
+    led copy      key    version, 7, topic string
+                  value  version, target_topic_id uuid, source_topic string, source_topic_id uuid,
+                         is_made byte (1: the link has made the copy)
     flow          source_topic string, partition int32, source_topic_id uuid, target_topic_id uuid
 
 A gap is the distance from the end of the run before, or from the block's starts for the first.
@@ -36,7 +41,8 @@ was cut back: from there on, the copies of lower epochs are of records that it n
 they say, and the next record has sequence `next_sequence`. Every block is true for ever; blocks of
 one epoch may overlap and then agree. *Terms*: the settings that decide
 which records are copied at all; the first in log order hold, and a link without any copies
-everything. *Controls*: what an operator has told the link; the last hold. The nonce keeps the
+everything. *Controls*: what an operator has told the link; the last hold. *Commit* and *led copy*:
+see `marks.py`; the last under a key holds, and topics are the target's. The nonce keeps the
 records of different writers apart, so that compaction cannot replace a record by another writer's.
 """
 
@@ -48,6 +54,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from .controls import Controls, PausedPart
+from .marks import LedCopy, MirroredCommit
 from .offset_map import Run
 
 FORMAT_VERSION: Final = 1
@@ -56,6 +63,8 @@ OPENING_KIND: Final = 2
 BLOCK_KIND: Final = 3
 TERMS_KIND: Final = 4
 CONTROLS_KIND: Final = 5
+COMMIT_KIND: Final = 6
+LED_COPY_KIND: Final = 7
 VARINT_BYTES_MAX: Final = 10
 RUNS_PER_BLOCK_MAX: Final = 1_000_000
 """A reader refuses larger blocks; the mirror writes far smaller ones."""
@@ -143,7 +152,7 @@ class Terms:
     terms: tuple[tuple[str, str], ...]
 
 
-MapRecord = Registration | Opening | Block | Terms | Controls
+MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | LedCopy
 
 
 MAP_TOPIC_PREFIX: Final = "heliograph-offset-map."
@@ -193,6 +202,14 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
             for name, value in record.terms:
                 _put_string(out, name)
                 _put_string(out, value)
+        case MirroredCommit():
+            out += _INT64.pack(-1 if record.before is None else record.before)
+            out += _INT64.pack(record.wanted)
+        case LedCopy():
+            out += record.target_topic_id.bytes
+            _put_string(out, record.source_topic)
+            out += record.source_topic_id.bytes
+            out.append(record.is_made)
     return encode_key(record), bytes(out)
 
 
@@ -204,6 +221,10 @@ def encode_key(record: MapRecord) -> bytes:
         return bytes((FORMAT_VERSION, CONTROLS_KIND))
     if isinstance(record, Terms):
         return bytes((FORMAT_VERSION, TERMS_KIND)) + _INT64.pack(record.nonce)
+    if isinstance(record, MirroredCommit):
+        return commit_key(record.group_id, record.topic, record.partition)
+    if isinstance(record, LedCopy):
+        return led_copy_key(record.topic)
     kind = OPENING_KIND if isinstance(record, Opening) else BLOCK_KIND
     out = bytearray((FORMAT_VERSION, kind))
     _put_string(out, record.flow.source_topic)
@@ -218,8 +239,24 @@ def encode_key(record: MapRecord) -> bytes:
     return bytes(out)
 
 
+def commit_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of a group's `MirroredCommit`."""
+    out = bytearray((FORMAT_VERSION, COMMIT_KIND))
+    _put_string(out, group_id)
+    _put_string(out, topic)
+    out += _INT32.pack(partition)
+    return bytes(out)
+
+
+def led_copy_key(topic: str) -> bytes:
+    """The key of a topic's `LedCopy`."""
+    out = bytearray((FORMAT_VERSION, LED_COPY_KIND))
+    _put_string(out, topic)
+    return bytes(out)
+
+
 class DecodedKey(NamedTuple):
-    """A key's fields; those that its kind does not have are None or 0."""
+    """A key's fields; those that its kind does not have are None, 0 or empty."""
 
     kind: int
     flow: FlowKey | None
@@ -227,6 +264,9 @@ class DecodedKey(NamedTuple):
     producer_epoch: int = 0
     source_start: int = 0
     nonce: int = 0
+    group_id: str = ""
+    topic: str = ""
+    partition: int = 0
 
 
 def decode_key(key: bytes) -> DecodedKey:
@@ -240,6 +280,17 @@ def decode_key(key: bytes) -> DecodedKey:
         decoded = DecodedKey(kind, None, 0)
     elif kind == TERMS_KIND:
         decoded = DecodedKey(kind, None, 0, nonce=cursor.int64())
+    elif kind == COMMIT_KIND:
+        decoded = DecodedKey(
+            kind,
+            None,
+            0,
+            group_id=cursor.string(),
+            topic=cursor.string(),
+            partition=cursor.int32(),
+        )
+    elif kind == LED_COPY_KIND:
+        decoded = DecodedKey(kind, None, 0, topic=cursor.string())
     elif kind in (OPENING_KIND, BLOCK_KIND):
         flow = FlowKey(cursor.string(), cursor.int32(), cursor.uuid(), cursor.uuid())
         producer_id, producer_epoch = cursor.int64(), cursor.int16()
@@ -265,6 +316,23 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
             raise MapFormatError(f"{pairs} terms")
         terms = tuple((cursor.string(), cursor.string()) for _ in range(pairs))
         record = Terms(nonce=decoded.nonce, terms=terms)
+    elif decoded.kind == COMMIT_KIND:
+        before, wanted = cursor.int64(), cursor.int64()
+        record = MirroredCommit(
+            group_id=decoded.group_id,
+            topic=decoded.topic,
+            partition=decoded.partition,
+            before=None if before < 0 else before,
+            wanted=wanted,
+        )
+    elif decoded.kind == LED_COPY_KIND:
+        record = LedCopy(
+            topic=decoded.topic,
+            target_topic_id=cursor.uuid(),
+            source_topic=cursor.string(),
+            source_topic_id=cursor.uuid(),
+            is_made=bool(cursor.byte()),
+        )
     elif decoded.flow is None:
         record = _get_registration(decoded, cursor)
     elif decoded.kind == OPENING_KIND:

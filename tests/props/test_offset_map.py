@@ -205,6 +205,54 @@ def test_lost_blocks_make_answers_pending_and_never_wrong(
 
 
 @settings(deadline=None)
+@given(st.integers(0, 5), st.integers(0, 5), steps, st.integers(0, 30))
+def test_a_reader_of_the_target_stands_exactly_in_the_source_too(
+    source_start: int, target_start: int, actions: list[tuple[str, int]], log_start: int
+) -> None:
+    """Also where the map was trimmed below the reader."""
+    world = made(source_start, target_start, actions)
+    offset_map = replayed(world.log)
+    offset_map.trim(log_start)
+    written = [(s, t) for s, t in world.pairs if s < world.written_next]
+    copies = {target for _, target in written}
+    for offset in range(log_start, world.target_next + 2):
+        unread = [source for source, target in written if target >= offset]
+        assert offset_map.source_place(offset) == (unread[0] if unread else world.written_next)
+        uncovered = next(at for at in range(offset, offset + 999) if at not in copies)
+        assert offset_map.covered_to(offset, runs_max=999) == uncovered
+    known = [source for source, target in written if target >= log_start]
+    for start in range(known[0] if known else world.written_next, world.written_next + 1):
+        none_from = not any(source >= start for source, _ in written)
+        assert offset_map.has_none_from(start) == none_from
+        for end in range(start, world.written_next + 2):
+            count = sum(start <= source < end for source, _ in written)
+            assert offset_map.count_sources(start, end, runs_max=999) == count
+
+
+@settings(deadline=None)
+@given(steps, st.randoms(use_true_random=False))
+def test_lost_blocks_never_put_a_reader_of_the_target_too_far(
+    actions: list[tuple[str, int]], random: Random
+) -> None:
+    world = made(0, 0, actions)
+    opening, *blocks = compacted(world.log)
+    offset_map = replayed([opening, *(block for block in blocks if random.random() < 0.5)])
+    copies = {target for _, target in world.pairs}
+    for offset in range(world.target_next + 2):
+        place = offset_map.source_place(offset)
+        assert all(target < offset for source, target in world.pairs if source < place)
+        covered = offset_map.covered_to(offset, runs_max=999)
+        assert copies.issuperset(range(offset, covered))
+    for start in range(world.source_next + 1):
+        if offset_map.has_none_from(start):
+            assert not any(start <= source < offset_map.source_next for source, _ in world.pairs)
+        for end in range(start, offset_map.source_next + 1):
+            count = offset_map.count_sources(start, end, runs_max=999)
+            if count is not None:
+                assert count == sum(start <= source < end for source, _ in world.pairs)
+
+
+@settings(deadline=None)
 @given(steps)
 def test_runs_are_maximal_and_ascend(actions: list[tuple[str, int]]) -> None:
     world = made(0, 0, [*actions, ("flush", 0)])

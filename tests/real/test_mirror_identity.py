@@ -7,14 +7,16 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.configs import alter_topic_configs
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.settings import LinkSettings, MirrorSettings
+from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
 from tests.cluster import running_broker
 from tests.mirror_process import MirrorProcess, read_records
 from tests.producing import produce_to
@@ -80,12 +82,26 @@ class BothWays:
 
 @pytest.fixture
 async def both_ways(zookeeper: str, tmp_path: Path) -> AsyncIterator[BothWays]:
+    async with running_both_ways(zookeeper, tmp_path) as both_ways:
+        yield both_ways
+
+
+@contextlib.asynccontextmanager
+async def running_both_ways(
+    zookeeper: str, tmp_path: Path, limits: Limits | None = None, **link_settings: Any
+) -> AsyncIterator[BothWays]:
+    """Two clusters with a worker for each direction; the topic is made in the east."""
     async with contextlib.AsyncExitStack() as stack:
         bootstraps = {}
         clients = {}
         for name in ("east", "west"):
             broker = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / name, cluster=name)
+                running_broker(
+                    zookeeper,
+                    tmp_path / name,
+                    cluster=name,
+                    config={"group.initial.rebalance.delay.ms": "0"},
+                )
             )
             bootstraps[name] = broker.bootstrap
             clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
@@ -101,6 +117,7 @@ async def both_ways(zookeeper: str, tmp_path: Path) -> AsyncIterator[BothWays]:
                 source_bootstrap=bootstraps[source],
                 names=TopicNames(otherwise="identity"),
                 origin="local",
+                **link_settings,
             )
             settings = MirrorSettings(
                 worker_id="w1",
@@ -109,6 +126,7 @@ async def both_ways(zookeeper: str, tmp_path: Path) -> AsyncIterator[BothWays]:
                 links=(link,),
                 ready_file=str(directory / "ready.json"),
                 session_timeout_ms=6_000,
+                limits=limits or Limits(),
             )
             workers[target] = MirrorProcess(settings, directory)
             await workers[target].start()
@@ -136,3 +154,30 @@ async def test_every_record_is_on_each_side_once(both_ways: BothWays) -> None:
     await both_ways.until_complete()
     await both_ways.until_everything_was_read()
     await both_ways.until_complete()  # nothing came back
+
+
+async def test_configs_follow_the_side_that_had_the_topic_first(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    """And do not come back, though both directions sync them."""
+
+    async def retention(client: KafkaClient) -> str | None:
+        return (await client.describe_topic_configs([AT.topic]))[AT.topic]["retention.ms"][0]
+
+    async with running_both_ways(
+        zookeeper, tmp_path, limits=Limits(topic_sync_ms=200), sync_configs=True
+    ) as both_ways:
+        east, west = both_ways.clients["east"], both_ways.clients["west"]
+        steps = ((east, "86400000"), (west, "3600000"), (east, "7200000"))
+        for applied, (client, value) in enumerate(steps, 1):
+            changed = await alter_topic_configs(client, {AT.topic: {"retention.ms": value}})
+            assert changed == {AT.topic: None}
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while (await both_ways.workers["west"].link())["topic_sync"]["applied"] < applied:
+                    await asyncio.sleep(0.05)
+            assert await retention(west) == await retention(east)
+        assert await retention(east) == "7200000"
+        back = (await both_ways.workers["east"].link())["topic_sync"]
+        assert [each["copy"] for each in back["not_led"]] == [AT.topic]
+        forth = (await both_ways.workers["west"].link())["topic_sync"]
+        assert (back["applied"], forth["applied"], forth["not_led"]) == (0, 3, [])

@@ -223,6 +223,9 @@ class Link(Entry):
     """Configs that follow the source."""
     acls: LinkAcls = LinkAcls()
     """ACLs that follow the source."""
+    leads: list[TopicPattern] = []
+    """Topics that were on both sides before the link and whose copies follow it in configs and
+    ACLs, matched in full; copies that it makes, and prefixed ones, follow it anyway."""
     deletions: Literal["report", "mirror"] = "report"
     """Whether configs and ACLs that are gone at the source are taken away on the target too."""
     settings: LinkTuning = LinkTuning()

@@ -23,6 +23,7 @@ from mirror_maker.formats import (
     map_topic_name,
 )
 from mirror_maker.formats.controls import Controls, PausedPart
+from mirror_maker.formats.marks import LedCopy, MirroredCommit
 from mirror_maker.formats.records import MapRecord, encode_key
 
 FLOW = FlowKey("flights", 3, uuid.UUID(int=0x11), uuid.UUID(int=0x22))
@@ -62,6 +63,14 @@ TERMS = Terms(nonce=7, terms=(("origin", "local"),))
 CONTROLS = Controls(
     paused=frozenset({PausedPart(), PausedPart("t"), PausedPart("t", 3)}), source_bytes_per_second=9
 )
+COMMIT = MirroredCommit(group_id="g", topic="t", partition=3, before=None, wanted=300)
+LED_COPY = LedCopy(
+    topic="t",
+    target_topic_id=uuid.UUID(int=0x22),
+    source_topic="s",
+    source_topic_id=uuid.UUID(int=0x11),
+    is_made=True,
+)
 FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
     "00000000000000000000000000000022"
 )
@@ -82,6 +91,12 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             + "0174ffffffff" + "017400000003" + "00ffffffff",
         ),
         (TERMS, "01040000000000000007", "0101066f726967696e056c6f63616c"),
+        (COMMIT, "01060167017400000003", "01" + "ff" * 8 + "000000000000012c"),
+        (
+            LED_COPY,
+            "01070174",
+            "01" + "00" * 15 + "22" + "0173" + "00" * 15 + "11" + "01",
+        ),
         (
             OPENING,
             "0102" + FLOW_HEX + "0000000000000fa0" + "0001" + "0000000000000005",
@@ -96,7 +111,7 @@ FLOW_HEX = "07666c69676874730000000300000000000000000000000000000011" + (
             + "0000000000000000" + "ea03" + "0000012d" + "02" + "000001" + "0100ac02",
         ),
     ],
-    ids=["registration", "controls", "terms", "opening", "block"],
+    ids=["registration", "controls", "terms", "commit", "led copy", "opening", "block"],
 )  # fmt: skip
 def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
     assert [part.hex() for part in encode_record(record)] == [key, value]
@@ -104,7 +119,9 @@ def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [REGISTRATION, CONTROLS, TERMS, OPENING, BLOCK], ids=lambda r: type(r).__name__
+    "record",
+    [REGISTRATION, CONTROLS, TERMS, COMMIT, LED_COPY, OPENING, BLOCK],
+    ids=lambda r: type(r).__name__,
 )
 def test_every_cut_and_every_addition_is_refused(record: MapRecord) -> None:
     key, value = encode_record(record)
@@ -116,6 +133,23 @@ def test_every_cut_and_every_addition_is_refused(record: MapRecord) -> None:
             decode_record(key, value[:size])
     with pytest.raises(MapFormatError):
         decode_record(key, value + b"\0")
+
+
+def test_the_last_mark_of_a_link_holds_until_it_is_deleted() -> None:
+    topic = MapTopic()
+    for record in (COMMIT, LED_COPY, replace(COMMIT, before=300, wanted=400)):
+        topic.replay(*encode_record(record))
+    found = topic.mirrored_commit("g", "t", 3)
+    assert found is not None
+    assert [found.explains(offset) for offset in (299, 300, 400, 401)] == [False, True, True, False]
+    assert not COMMIT.explains(-1)
+    assert topic.mirrored_commit("g", "t", 2) is None
+    assert topic.led_copy("t") == LED_COPY
+    assert (list(topic.mirrored_commits()), list(topic.led_copies())) == ([found], [LED_COPY])
+    for record in (COMMIT, LED_COPY):
+        topic.replay(encode_key(record), None)
+    assert topic.mirrored_commit("g", "t", 3) is None
+    assert topic.led_copy("t") is None
 
 
 def test_a_newer_version_is_refused() -> None:

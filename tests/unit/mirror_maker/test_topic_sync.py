@@ -81,12 +81,15 @@ def test_acls_of_prefixed_copies(source: Acl, expected: list[Acl]) -> None:
 
 
 def test_patterns_become_literals_where_copies_have_names_of_their_own() -> None:
-    names = TopicNames(map={"orders": "eu-orders"}, merge=("returns",))
-    settings = link(names=names)
-    for pattern in (acl("*"), acl("", pattern=PatternType.PREFIXED)):
-        found = wanted_acls([pattern], TOPICS, settings)
-        assert found == {acl("eu-orders")}  # the merged topic is not this link's alone
-    assert wanted_acls([acl("*")], TOPICS, link(names=TopicNames(otherwise="identity"))) == set()
+    for names, copies in (
+        (TopicNames(map={"orders": "eu-orders"}), ["eu-orders", "a.returns"]),
+        (TopicNames(otherwise="identity"), TOPICS),
+    ):
+        for pattern in (acl("*"), acl("", pattern=PatternType.PREFIXED)):
+            found = wanted_acls([pattern], TOPICS, link(names=names))
+            assert found == {acl(copy) for copy in copies}
+        # Of topics whose copies are not led nothing is said.
+        assert wanted_acls([acl("*")], [], link(names=names)) == set()
 
 
 def test_only_acls_on_copies_are_ever_taken_away() -> None:

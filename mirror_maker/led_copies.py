@@ -1,0 +1,145 @@
+"""Which copies a link leads, found out (`leading.py` decides) and written into its map topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from local_cluster.client.model import TopicMetadata
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .formats import MapFormatError, MapTopic, map_topic_name
+from .formats.marks import LedCopy
+from .formats.records import (
+    LED_COPY_KIND,
+    NO_TOPIC_ID,
+    REGISTRATION_KIND,
+    decode_key,
+    encode_key,
+)
+from .leading import CopyPair, is_chosen, is_made, mark_of, why_not_led
+from .map_store import MapStore
+from .map_topics import MapTopics
+from .model import LinkFailedError
+from .ports import LogReader
+from .settings import LinkSettings
+
+Topics = Mapping[str, TopicMetadata]
+
+
+def copy_pairs(
+    topics: Iterable[str], source: Topics, target: Topics, settings: LinkSettings
+) -> list[CopyPair]:
+    """The topics that are there on both sides, with their copies."""
+    pairs = []
+    for topic in sorted(topics):
+        here, there = source.get(topic), target.get(settings.copy_name(topic))
+        if here is None or here.error or there is None or there.error:
+            continue
+        ids = (here.topic_id or NO_TOPIC_ID, there.topic_id or NO_TOPIC_ID)
+        pairs.append(CopyPair(topic, ids[0], there.name, ids[1]))
+    return pairs
+
+
+def opposite_marks(at_source: Iterable[MapTopic], target_cluster_id: str) -> list[LedCopy]:
+    """Marks that links from the target have left at the source."""
+    return [
+        mark
+        for state in at_source
+        if state.registration is not None
+        and state.registration.source_cluster_id == target_cluster_id != ""
+        for mark in state.led_copies()
+    ]
+
+
+class LinkMarks(MapTopic):
+    """Of a map topic only who the link is and which copies it leads: maps may be large."""
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        if key is None or decode_key(key).kind in (REGISTRATION_KIND, LED_COPY_KIND):
+            super().replay(key, value)
+
+
+async def led_now(
+    settings: LinkSettings, pairs: Sequence[CopyPair], source: LogReader, sink: LogReader
+) -> tuple[list[str], dict[str, str]]:
+    """The topics whose copies the link leads, and why it does not lead others, without writing
+    anything down. Raises KafkaError."""
+    if all(settings.names.tells_origin(settings.source_alias, each.topic) for each in pairs):
+        return [each.topic for each in pairs], {}
+    at_source, at_target = MapTopics(source, LinkMarks), MapTopics(sink, LinkMarks)
+    try:
+        for topics in (at_source, at_target):
+            await topics.find()
+            await topics.read()
+    except (LinkFailedError, MapFormatError) as error:
+        raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+    own = at_target.states().get(map_topic_name(settings.name), MapTopic())
+    target_id = own.registration.target_cluster_id if own.registration is not None else ""
+    opposite = opposite_marks(at_source.states().values(), target_id)
+    led, not_led = [], {}
+    for pair in pairs:
+        reason = why_not_led(pair, settings, own.led_copy(pair.copy), opposite)
+        if reason is None:
+            led.append(pair.topic)
+        else:
+            not_led[pair.copy] = reason
+    return led, not_led
+
+
+class LedCopies:
+    """One link's. Methods raise KafkaError, LinkFailedError, MapFormatError."""
+
+    def __init__(self, settings: LinkSettings, store: MapStore, at_source: MapTopics) -> None:
+        self._settings = settings
+        self._store = store
+        self._at_source = at_source
+        self.not_led: dict[str, str] = {}
+        """Copies that the link does not lead, and why, of the last question."""
+
+    async def find(self, pairs: Iterable[CopyPair]) -> list[str]:
+        """The topics of these pairs whose copies the link leads."""
+        settings, state = self._settings, self._store.state
+        pairs = list(pairs)
+        unmarked = []
+        opposite: list[LedCopy] = []
+        alias = settings.source_alias
+        if not all(settings.names.tells_origin(alias, each.topic) for each in pairs):
+            await self._at_source.find()
+            await self._at_source.read()
+            opposite = opposite_marks(
+                self._at_source.states().values(), self._store.registration.target_cluster_id
+            )
+        led, self.not_led = [], {}
+        for pair in pairs:
+            own = state.led_copy(pair.copy)
+            reason = why_not_led(pair, settings, own, opposite)
+            is_own = settings.names.tells_origin(alias, pair.topic)
+            if reason is not None:
+                self.not_led[pair.copy] = reason
+            elif is_own or is_made(pair, own) or own == mark_of(pair, is_made=False):
+                led.append(pair.topic)
+            else:
+                # First it is written down, and the opposite link asked again: it may say the same.
+                self.not_led[pair.copy] = "it is being written down that this link leads it"
+                unmarked.append(mark_of(pair, is_made=False))
+        stale = [
+            encode_key(mark)
+            for mark in state.led_copies()
+            if not mark.is_made and not is_chosen(mark.source_topic, settings)
+        ]
+        if unmarked or stale:
+            await self._store.append(unmarked, stale)
+            await self._store.catch_up()
+        return led
+
+    async def note_made(self, pairs: Iterable[CopyPair]) -> None:
+        """The link has made these copies."""
+        names, alias = self._settings.names, self._settings.source_alias
+        marks = [
+            mark_of(pair, is_made=True)
+            for pair in pairs
+            if not names.tells_origin(alias, pair.topic) and not names.is_merged(pair.topic)
+        ]
+        if marks:
+            await self._store.append(marks)
+            await self._store.catch_up()

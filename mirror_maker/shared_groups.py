@@ -1,0 +1,340 @@
+"""Positions of groups in partitions that have records of several origins: asked, and one answer.
+
+`shared_positions.py` says what is safe and why; here the maps of all links into the target are
+read, and it is found out how far a group has read at the source of each:
+
+- *merged* (a topic of `merge`): the group's position is asked at every source. Where a source
+  cannot be asked (a datacenter that is away), the last positions that it told stand, and nothing
+  is known of its ends. Of links that are none of this worker's nothing is known.
+- *mixed* (any other copy whose name does not tell its origin): the group's position at this link's
+  source says it for all, by the maps of the links into the source, the one from the target among
+  them. A position that a mirror has committed at the source is left alone: the link from where
+  the group is brings it here, and what this target's own group did must not come back to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from local_cluster.client.group_offsets import GroupPositions, committed_offsets
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .formats import FlowKey, MapFormatError, OffsetMap
+from .group_sync import SyncedPosition, SyncState
+from .map_store import MapStore
+from .map_topics import MapTopics, Part
+from .mirror_client import MirrorClient
+from .model import LinkFailedError
+from .ports import LogReader
+from .shared_positions import (
+    OwnRecords,
+    SharedFlow,
+    first_that_is_no_copy,
+    origin_position,
+    safe_position,
+)
+
+_EARLIEST: Final = -2
+_LATEST: Final = -1
+
+logger = logging.getLogger(__name__)
+
+Ends = dict[tuple[str, TopicPartition], int]
+"""Of the source partitions of parts, by the part's link."""
+
+
+class SharedGroups:
+    """All links of a target, for the groups of one worker process."""
+
+    def __init__(self, sink: LogReader, target_alias: str) -> None:
+        self._sink = sink
+        self._target_alias = target_alias
+        self._target = MapTopics(sink)
+        self._stores: dict[str, MapStore] = {}
+        self._sources: dict[str, MirrorClient] = {}
+        self._at_source: dict[str, MapTopics] = {}
+        self._known: dict[str, GroupPositions] = {}
+        self._covered: dict[tuple[TopicPartition, UUID], int] = {}
+        self._turn = asyncio.Lock()
+
+    def add(self, link: str, store: MapStore, source: MirrorClient | None) -> None:
+        """Make a link known; `source` answers about groups, None where they are not synced."""
+        self._stores[link] = store
+        self._target.add(link, store)
+        if source is not None:
+            self._sources[link] = source
+            self._at_source[link] = MapTopics(source)
+
+    async def place(
+        self,
+        link: str,
+        positions: Sequence[SyncedPosition],
+        *,
+        are_merged: bool,
+        only_native: bool = False,
+    ) -> list[SyncedPosition]:
+        """The positions of a link's groups in shared partitions, with their safe places.
+
+        `only_native`: what a mirror has committed at the source is left alone. A position whose
+        flow is in no map yet stays as it is. Raises KafkaError.
+        """
+        if not positions:
+            return []
+        async with self._turn:
+            try:
+                if are_merged:
+                    return await self._place_merged(link, positions)
+                return await self._place_mixed(link, positions, only_native=only_native)
+            except (LinkFailedError, MapFormatError) as error:
+                raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+
+    async def _place_merged(
+        self, link: str, positions: Sequence[SyncedPosition]
+    ) -> list[SyncedPosition]:
+        await self._target.read()
+        topic_ids = self._target_topic_ids(link, positions)
+        # Not the end of the log: what the target's own clients write is not waited for here.
+        known_ends = {
+            target: max(each.target_next for part in shared for each in self._target.maps(part))
+            for target, shared in self._target.parts(topic_ids).items()
+            if shared
+        }
+        # From here on everything is asked after the known ends.
+        await self._target.find()
+        await self._target.read()
+        parts = self._target.parts(topic_ids)
+        every_part = [part for shared in parts.values() for part in shared]
+        await self._ask_positions(
+            {part.link for part in every_part}, {each.group_id for each in positions}
+        )
+        source_ends = await self._ask_ends(every_part)
+        starts = await _list_offsets(self._sink, parts, _EARLIEST)
+        self._trim(self._target, parts, starts)
+        placed = []
+        for position in positions:
+            shared = parts.get(position.target)
+            if not shared or position.target not in known_ends:
+                placed.append(position)
+                continue
+            flows = [
+                self._shared_flow(
+                    part, self._asked_position(part, position.group_id, source_ends), source_ends
+                )
+                for part in shared
+            ]
+            start = starts[position.target]
+            safe = safe_position(flows, known_ends[position.target], start)
+            # Metadata speaks of one source's position, and workers of several would take turns.
+            placed.append(position._replace(metadata="", **safe._asdict()))
+        return placed
+
+    async def _place_mixed(
+        self, link: str, positions: Sequence[SyncedPosition], *, only_native: bool
+    ) -> list[SyncedPosition]:
+        own = self._own_flows(link, positions)
+        topic_ids = self._target_topic_ids(link, positions)
+        source_ids = {source: flow.source_topic_id for source, flow in own.items()}
+        known_ends = await _list_offsets(self._sink, topic_ids, _LATEST)
+        # From here on everything is asked after the known ends.
+        at_source, source = self._at_source[link], self._sources[link]
+        for topics in (self._target, at_source):
+            await topics.find()
+            await topics.read()
+        parts, backs = self._target.parts(topic_ids), at_source.parts(source_ids)
+        source_ends = await self._ask_ends([part for shared in parts.values() for part in shared])
+        starts = await _list_offsets(self._sink, topic_ids, _EARLIEST)
+        self._trim(self._target, parts, starts)
+        self._trim(at_source, backs, await _list_offsets(source, source_ids, _EARLIEST))
+        placed = []
+        for position in positions:
+            shared = parts.get(position.target)
+            if not shared:
+                placed.append(position)
+                continue
+            if only_native and self._is_mirrored(link, position):
+                placed.append(position._replace(state=SyncState.MIRRORED, target_offset=None))
+                continue
+            back = backs[position.source]
+            flows = [
+                self._shared_flow(part, self._read_to(link, part, position, back), source_ends)
+                for part in shared
+            ]
+            start = starts[position.target]
+            topic_id = topic_ids[position.target]
+            safe = safe_position(
+                flows,
+                known_ends[position.target],
+                start,
+                self._own_records(link, position, topic_id, back, shared, start),
+            )
+            # Metadata may count records from the position on, of which there are others here.
+            placed.append(position._replace(metadata="", **safe._asdict()))
+        return placed
+
+    # -- what is known of a group -----------------------------------------------------------------
+
+    def _is_mirrored(self, link: str, position: SyncedPosition) -> bool:
+        """Whether some mirror has committed the position at the source.
+
+        Its mark was written before the commit, and is read after the position.
+        """
+        for state in self._at_source[link].states().values():
+            mark = state.mirrored_commit(position.group_id, *position.source)
+            if mark is not None and mark.explains(position.source_offset):
+                return True
+        return False
+
+    def _read_to(
+        self, link: str, part: Part, position: SyncedPosition, back: Sequence[Part]
+    ) -> int | None:
+        """How far a group has read in the source of a part, by its position in this link's."""
+        if part.flow is None:
+            return None
+        is_own = part.link == link or part.source_cluster_id == self._source_id(link) != ""
+        if is_own and part.source == position.source:
+            return position.source_offset
+        found = self._copied_back(link, part.source_cluster_id, part.source, part.flow, back)
+        return None if found is None else origin_position(found, position.source_offset)
+
+    def _own_records(
+        self,
+        link: str,
+        position: SyncedPosition,
+        topic_id: UUID,
+        back: Sequence[Part],
+        shared: Sequence[Part],
+        log_start: int,
+    ) -> OwnRecords:
+        """How far it has read what the target's own clients write."""
+        at = position.target
+        home = FlowKey(at.topic, at.partition, topic_id, topic_id)
+        found = self._copied_back(link, self._target_id(link), at, home, back)
+        if found is not None:
+            unread_from = origin_position(found, position.source_offset)
+            return OwnRecords(self._target_alias, unread_from, found)
+        maps = [each for part in shared for each in self._target.maps(part)]
+        known = max(log_start, self._covered.get((at, topic_id), 0))
+        covered = first_that_is_no_copy(maps, known)
+        self._covered[at, topic_id] = covered
+        return OwnRecords(self._target_alias, covered, None)
+
+    def _copied_back(
+        self,
+        link: str,
+        cluster_id: str,
+        partition: TopicPartition,
+        flow: FlowKey,
+        back: Sequence[Part],
+    ) -> OffsetMap | None:
+        """The map by which this partition, of this cluster, is copied into the link's source."""
+        for part in back if cluster_id else ():
+            if part.source_cluster_id == cluster_id and part.source == partition:
+                for each in part.flows:
+                    if each.source_topic_id == flow.source_topic_id:
+                        return self._at_source[link].map_of(part, each)
+        return None
+
+    def _asked_position(self, part: Part, group_id: str, ends: Ends) -> int | None:
+        """Where a group stands in the source of a part, where it was asked."""
+        position = self._known.get(part.link, {}).get(group_id, {}).get(part.source)
+        if position is not None and part.flow is not None:
+            return position.offset
+        if ends.get((part.link, part.source)) == 0 and len(part.flows) == 1:
+            return 0  # nothing was ever there to be read
+        return None
+
+    def _shared_flow(self, part: Part, committed: int | None, ends: Ends) -> SharedFlow:
+        maps = self._target.maps(part)
+        return SharedFlow(
+            part.link,
+            maps[-1],
+            min(0 if each.has_older_copies else each.target_start for each in maps),
+            committed,
+            ends.get((part.link, part.source)),
+        )
+
+    # -- what is asked ----------------------------------------------------------------------------
+
+    def _source_id(self, link: str) -> str:
+        return self._stores[link].registration.source_cluster_id
+
+    def _target_id(self, link: str) -> str:
+        return self._stores[link].registration.target_cluster_id
+
+    def _own_flows(
+        self, link: str, positions: Iterable[SyncedPosition]
+    ) -> dict[TopicPartition, FlowKey]:
+        """The flows of a link's source partitions, as far as they are opened."""
+        state = self._stores[link].state
+        found = {each.source: state.latest_flow(*each.source) for each in positions}
+        return {source: flow for source, flow in found.items() if flow is not None}
+
+    def _target_topic_ids(
+        self, link: str, positions: Sequence[SyncedPosition]
+    ) -> dict[TopicPartition, UUID]:
+        own = self._own_flows(link, positions)
+        return {
+            each.target: own[each.source].target_topic_id
+            for each in positions
+            if each.source in own
+        }
+
+    def _trim(
+        self,
+        topics: MapTopics,
+        parts: Mapping[TopicPartition, Sequence[Part]],
+        starts: Mapping[TopicPartition, int],
+    ) -> None:
+        for at, found in parts.items():
+            for part in found:
+                for offset_map in topics.maps(part):
+                    offset_map.trim(starts[at])
+
+    async def _ask_positions(self, links: set[str], group_ids: set[str]) -> None:
+        async def ask(link: str) -> None:
+            try:
+                found = await committed_offsets(self._sources[link], group_ids)
+            except KafkaError as error:
+                logger.info("link %s: groups not asked: %s", link, error)
+                return
+            known = self._known.setdefault(link, {})
+            for group_id in group_ids:
+                known[group_id] = found.get(group_id, {})
+
+        await asyncio.gather(*(ask(link) for link in links & self._sources.keys()))
+
+    async def _ask_ends(self, parts: Iterable[Part]) -> Ends:
+        wanted: dict[str, set[TopicPartition]] = {}
+        for part in parts:
+            if part.link in self._sources:
+                wanted.setdefault(part.link, set()).add(part.source)
+        ends: Ends = {}
+
+        async def ask(link: str, partitions: set[TopicPartition]) -> None:
+            try:
+                listed = await self._sources[link].list_offsets(dict.fromkeys(partitions, _LATEST))
+            except KafkaError as error:
+                logger.info("link %s: ends not asked: %s", link, error)
+                return
+            for at, answer in listed.items():
+                if not answer.error:
+                    ends[link, at] = answer.offset
+
+        await asyncio.gather(*(ask(link, partitions) for link, partitions in wanted.items()))
+        return ends
+
+
+async def _list_offsets(
+    cluster: LogReader, partitions: Iterable[TopicPartition], which: int
+) -> dict[TopicPartition, int]:
+    """Raises KafkaError."""
+    listed = await cluster.list_offsets(dict.fromkeys(partitions, which))
+    for at, answer in listed.items():
+        if answer.error:
+            raise KafkaError(answer.error, str(at))
+    return {at: answer.offset for at, answer in listed.items()}

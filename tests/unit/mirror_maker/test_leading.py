@@ -1,0 +1,145 @@
+"""Which link leads a copy, so that configs and ACLs do not go round between two clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from mirror_maker.formats import MapTopic, Registration, encode_record
+from mirror_maker.formats.marks import LedCopy
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.formats.records import MapRecord, encode_key
+from mirror_maker.leading import CopyPair, mark_of, why_not_led
+from mirror_maker.led_copies import LedCopies, LinkMarks
+from mirror_maker.map_store import MapStore
+from mirror_maker.map_topics import MapTopics
+from mirror_maker.settings import LinkSettings
+
+HERE, THERE, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))
+ORDERS = CopyPair("orders", HERE, "orders", THERE)
+IDENTITY = TopicNames(otherwise="identity")
+
+
+def link(**changes: Any) -> LinkSettings:
+    settings = LinkSettings(name="x", source_alias="a", source_bootstrap="-", names=IDENTITY)
+    return replace(settings, **changes)
+
+
+def test_a_copy_that_tells_its_origin_is_led() -> None:
+    pair = ORDERS._replace(copy="a.orders")
+    assert why_not_led(pair, link(names=TopicNames()), None, []) is None
+
+
+@pytest.mark.parametrize(
+    "names", [IDENTITY, TopicNames(map={"orders": "o"}), TopicNames(pattern="o(.*)", to="p$1")]
+)
+def test_any_other_is_led_by_the_link_that_made_it(names: TopicNames) -> None:
+    settings = link(names=names)
+    made = mark_of(ORDERS, is_made=True)
+    assert why_not_led(ORDERS, settings, made, []) is None
+    assert "there before" in (why_not_led(ORDERS, settings, None, []) or "")
+    # What somebody made anew is not the copy that the link has made.
+    again = ORDERS._replace(target_topic_id=OTHER)
+    assert "there before" in (why_not_led(again, settings, made, []) or "")
+
+
+def test_a_merged_topic_is_led_by_none() -> None:
+    settings = link(names=TopicNames(merge=("orders",)), leads=(".*",))
+    reason = why_not_led(ORDERS, settings, mark_of(ORDERS, is_made=True), [])
+    assert reason is not None
+    assert "several links" in reason
+
+
+def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
+    settings = link(leads=("ord.*",))
+    assert why_not_led(ORDERS, settings, None, []) is None
+    assert why_not_led(ORDERS._replace(topic="returns"), settings, None, []) is not None
+    opposite = LedCopy(
+        topic="orders",
+        target_topic_id=HERE,
+        source_topic="orders",
+        source_topic_id=THERE,
+        is_made=True,
+    )
+    assert "from the target leads" in (why_not_led(ORDERS, settings, None, [opposite]) or "")
+    # It led another topic of that name, or another topic.
+    for other in (
+        replace(opposite, target_topic_id=OTHER),
+        replace(opposite, topic="returns"),
+    ):
+        assert why_not_led(ORDERS, settings, None, [other]) is None
+
+
+class Cluster:
+    """The map topic of the one link into a cluster, and what is asked of it."""
+
+    def __init__(self, source_id: str, target_id: str) -> None:
+        self.state = LinkMarks()
+        self.registration = Registration(
+            producer_id=1,
+            producer_epoch=0,
+            link="x",
+            source_cluster_id=source_id,
+            target_cluster_id=target_id,
+            registered_at_ms=0,
+            worker_id="w",
+        )
+        self.state.replay(*encode_record(self.registration))
+
+    async def append(self, records: list[MapRecord], deleted: list[bytes] | None = None) -> None:
+        await asyncio.sleep(0)  # others may have looked before it is written
+        for record in records:
+            self.state.replay(*encode_record(record))
+        for key in deleted or ():
+            self.state.replay(key, None)
+
+    async def catch_up(self) -> None: ...
+
+    async def find(self) -> None: ...
+
+    async def read(self) -> None: ...
+
+    def states(self) -> dict[str, MapTopic]:
+        return {"theirs": self.state}
+
+
+def led_copies(settings: LinkSettings, target: Cluster, source: Cluster) -> LedCopies:
+    return LedCopies(settings, cast(MapStore, target), cast(MapTopics, source))
+
+
+async def test_of_two_links_that_both_say_it_at_once_neither_leads() -> None:
+    east, west = Cluster("W", "E"), Cluster("E", "W")
+    settings = link(leads=("orders",))
+    forth, back = led_copies(settings, west, east), led_copies(settings, east, west)
+    other_way = CopyPair("orders", THERE, "orders", HERE)
+    # Each writes it down before it leads, and looks again.
+    for _ in range(2):
+        one, other = await asyncio.gather(forth.find([ORDERS]), back.find([other_way]))
+        assert one == other == []
+    assert "from the target leads" in forth.not_led["orders"]
+    # One of them is told otherwise.
+    quiet = led_copies(link(), east, west)
+    assert await quiet.find([other_way]) == []
+    assert await forth.find([ORDERS]) == ["orders"]
+    assert forth.not_led == {}
+    # And who came first holds.
+    assert await back.find([other_way]) == await back.find([other_way]) == []
+    assert await forth.find([ORDERS]) == ["orders"]
+
+
+async def test_a_made_copy_is_led_from_the_first_look_and_only_there() -> None:
+    east, west = Cluster("W", "E"), Cluster("E", "W")
+    forth = led_copies(link(), west, east)
+    back = led_copies(link(leads=("orders",)), east, west)
+    await forth.note_made([ORDERS])
+    assert await forth.find([ORDERS]) == ["orders"]
+    other_way = CopyPair("orders", THERE, "orders", HERE)
+    assert await back.find([other_way]) == await back.find([other_way]) == []
+    mark = west.state.led_copy("orders")
+    assert mark is not None
+    west.state.replay(encode_key(mark), None)
+    assert await forth.find([ORDERS]) == []
