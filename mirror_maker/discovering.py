@@ -46,7 +46,8 @@ class Discovering:
         on_round: Callable[[Iterable[int], bool], None],
     ) -> None:
         """`flows` are the link's on this worker, as they come and go: their copies are made here.
-        `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the directory says anything new."""
+        `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the
+        directory says anything new."""
         self.source_failure: str | None = None
         """Why the source did not answer last time."""
         self.target_failure: str | None = None

@@ -6,7 +6,7 @@ Import time matters here: what a command needs is imported when it runs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,7 +38,7 @@ RateOption = Annotated[
     int | None,
     typer.Option(min=0, metavar="BYTES", help="Bytes per second; 0 for no limit."),
 ]
-mirror_app = typer.Typer(help="Links: run their workers, sync, pause, resume, throttle.")
+mirror_app = typer.Typer(help="Links: run their workers, sync, pause, resume, throttle, retry.")
 LinkOption = Annotated[
     str | None, typer.Option("--link", help="Only this link.", show_default=False)
 ]
@@ -202,6 +202,26 @@ def throttle(
     _tell("throttle", link, deployment, output, state_dir, **rates)
 
 
+@mirror_app.command()
+def retry(
+    link: NamedLink,
+    deployment: Which = None,
+    topic: TopicOption = None,
+    partition: PartitionOption = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Have what stands still in trouble tried again now: a link, a topic or a partition."""
+    answer = _ask("retry", link, deployment, state_dir, topic=topic, partition=partition)
+    if output is Output.json:
+        print_json(answer)
+        return
+    for at in answer["retried"]:
+        typer.echo(f"{link}: tried again: {at['topic']}-{at['partition']}")
+    if not answer["retried"]:
+        typer.echo(f"{link}: nothing of it stands still")
+
+
 def _tell(
     action: str,
     link: str,
@@ -210,18 +230,8 @@ def _tell(
     state_dir: Path | None,
     **values: object,
 ) -> None:
-    from topology.deploy import DeployError, read_deployment
-    from topology.mirror_http import NotTold, tell
-
-    if values.get("partition") is not None and values.get("topic") is None:
-        fail("a partition needs its --topic", code=EXIT_USAGE)
-    try:
-        found = read_deployment(find_deployment(deployment, state_dir))
-        controls = tell(found, link, action, **values)
-    except DeployError as error:
-        fail(str(error), error.details)
-    except NotTold as error:
-        fail(str(error))
+    """Tell a link something, and show what it was told by now."""
+    controls = _ask(action, link, deployment, state_dir, **values)
     if output is Output.json:
         print_json(controls)
         return
@@ -233,3 +243,25 @@ def _tell(
         rate = controls[f"{side}_bytes_per_second"]
         if rate is not None:
             typer.echo(f"{link}: {side}: {f'{rate} bytes per second' if rate else 'no limit'}")
+
+
+def _ask(
+    action: str,
+    link: str,
+    deployment: str | None,
+    state_dir: Path | None,
+    **values: object,
+) -> dict[str, Any]:
+    """What the link's worker answers; ends the command where it cannot be asked."""
+    from topology.deploy import DeployError, read_deployment
+    from topology.mirror_http import NotTold, tell
+
+    if values.get("partition") is not None and values.get("topic") is None:
+        fail("a partition needs its --topic", code=EXIT_USAGE)
+    try:
+        found = read_deployment(find_deployment(deployment, state_dir))
+        return tell(found, link, action, **values)
+    except DeployError as error:
+        fail(str(error), error.details)
+    except NotTold as error:
+        fail(str(error))

@@ -1,4 +1,4 @@
-"""`heliograph mirror pause|resume|throttle`: what is asked of the worker, and what is said."""
+"""`heliograph mirror pause|resume|throttle|retry`: what the worker is asked, and what is said."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ CONTROLS = {
 }
 
 
+RETRIED = {"retried": [{"topic": "t", "partition": 1}, {"topic": "t", "partition": 3}]}
+
+
 class Worker(http.server.BaseHTTPRequestHandler):
     """Notes what it is told; refuses a topic called `refused`."""
 
@@ -32,7 +35,10 @@ class Worker(http.server.BaseHTTPRequestHandler):
         is_refused = "refused" in self.path
         self.send_response(409 if is_refused else 200)
         self.end_headers()
-        answer = "t is paused as a whole" if is_refused else json.dumps(CONTROLS)
+        given: object = RETRIED if self.path.startswith("/retry") else CONTROLS
+        if "well" in self.path:
+            given = {"retried": []}
+        answer = "t is paused as a whole" if is_refused else json.dumps(given)
         self.wfile.write(answer.encode())
 
     def log_message(self, format: str, *args: object) -> None:
@@ -85,6 +91,19 @@ def test_rates_are_set(worker: list[str], tmp_path: Path) -> None:
     assert worker == ["/throttle?link=a-b&target_bytes_per_second=0"]
 
 
+def test_what_stands_still_is_tried_again(worker: list[str], tmp_path: Path) -> None:
+    code, output = run(tmp_path, "retry", "--link", "a-b")
+    assert (code, worker.pop()) == (0, "/retry?link=a-b")
+    assert output.splitlines() == ["a-b: tried again: t-1", "a-b: tried again: t-3"]
+    arguments = ("retry", "--link", "a-b", "--topic", "t", "--partition", "1", "-o", "json")
+    code, output = run(tmp_path, *arguments)
+    assert (code, worker.pop()) == (0, "/retry?link=a-b&topic=t&partition=1")
+    assert json.loads(output) == RETRIED
+    code, output = run(tmp_path, "retry", "--link", "a-b", "--topic", "well")
+    assert (code, output) == (0, "a-b: nothing of it stands still\n")
+    assert "tried again now" in run(tmp_path, "retry", "--help")[1]
+
+
 def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:
     for arguments, code, message in (
         (("resume", "--link", "a-b", "--topic", "refused"), 1, "t is paused as a whole"),
@@ -92,6 +111,9 @@ def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:
         (("sync", "--link", "a-c", "--dry-run"), 1, "no link 'a-c'; did you mean 'a-b'?"),
         (("pause", "--link", "a-b", "--partition", "1"), 2, "needs its --topic"),
         (("throttle", "--link", "a-b"), 2, "--source, --target or both"),
+        (("retry", "--link", "nothing"), 1, "there are: a-b"),
+        (("retry", "--link", "a-b", "--topic", "refused"), 1, "t is paused as a whole"),
+        (("retry", "--link", "a-b", "--partition", "1"), 2, "needs its --topic"),
     ):
         found, output = run(tmp_path, *arguments)
         assert found == code
