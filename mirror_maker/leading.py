@@ -45,14 +45,24 @@ def why_not_led(
         return None
     if names.is_merged(pair.topic):
         return "several links write into it"
-    if any(
-        mark.topic == pair.topic and mark.target_topic_id == pair.source_topic_id
-        for mark in opposite
-    ):
+    if any(_is_of_the_same_two(mark, pair) for mark in opposite):
         return f"a link from the target leads {pair.topic} at the source"
     if is_made(pair, own) or is_chosen(pair.topic, settings):
         return None
     return "it was there before the link; `leads` may say that its source leads it"
+
+
+def _is_of_the_same_two(opposite: LedCopy, pair: CopyPair) -> bool:
+    """Whether a mark of the opposite direction is about the two topics that are there now.
+
+    Where the original was deleted and came back by the opposite link, the copy's mark is of the
+    topic that is no more: the copy has become the original.
+    """
+    return (
+        opposite.topic == pair.topic
+        and opposite.target_topic_id == pair.source_topic_id
+        and opposite.source_topic_id == pair.target_topic_id
+    )
 
 
 def is_made(pair: CopyPair, own: LedCopy | None) -> bool:

@@ -22,6 +22,7 @@ from local_cluster.client.security import ClientSecurity
 
 from .audit_store import AuditStore
 from .context import LinkContext
+from .deleting import TopicDeletions
 from .directory import Directory
 from .formats.controls import Controls
 from .formats.workers import WorkerAddress
@@ -70,6 +71,7 @@ class MirrorService:
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSync] = {}
         self._topic_syncs: dict[str, TopicSync] = {}
+        self._deletions: dict[str, TopicDeletions] = {}
         self._source_positions: dict[str, SourcePositions] = {}
         self._tracing: TracerProvider | None = None
         # Questions about groups may wait for a coordinator; they have connections of their own.
@@ -100,6 +102,7 @@ class MirrorService:
                     *(tasks.create_task(topics.run()) for topics in self._mm2_topics.values()),
                     *(tasks.create_task(sync.run()) for sync in self._group_syncs.values()),
                     *(tasks.create_task(sync.run()) for sync in self._topic_syncs.values()),
+                    *(tasks.create_task(each.run()) for each in self._deletions.values()),
                     *(tasks.create_task(each.run()) for each in self._source_positions.values()),
                 ]
                 await self._stop.wait()
@@ -140,6 +143,7 @@ class MirrorService:
                     link,
                     self._group_syncs.get(link.name),
                     self._topic_syncs.get(link.name),
+                    self._deletions[link.name],
                     self._source_positions.get(link.name),
                 )
                 for link in self._links
@@ -223,6 +227,9 @@ class MirrorService:
         )
         if link.sync_configs or link.sync_acls:
             self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
+        self._deletions[link.name] = TopicDeletions(
+            worker, source, self._sink, settings.target_alias
+        )
         if link.source_group:
             self._source_positions[link.name] = SourcePositions(
                 worker, self._source_client(link, "positions"), link.source_group

@@ -104,7 +104,9 @@ class LinkSettings:
     """Full-match patterns of topics whose copies follow this link in configs and ACLs though it
     did not make them; see `leading.py`. No link in the opposite direction may say the same."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether what is gone at the source is taken away on the target: configs and ACLs."""
+    """Whether what is gone at the source is taken away on the target: configs, ACLs, topics."""
+    deletion_grace_ms: Positive = 600_000
+    """How long a topic must have been gone at the source before its copy is deleted."""
     trace_batches: bool = False
     """Whether an OpenTelemetry span is made for each batch; see `batch_spans.py`."""
     source_group: str = ""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .deleting import TopicDeletions
 from .flow import Flow
 from .formats.controls import Controls
 from .formats.gaps import gap_as_json
@@ -64,6 +65,7 @@ def link_status(
     link: LinkWorker,
     group_sync: GroupSync | None = None,
     topic_sync: TopicSync | None = None,
+    deletions: TopicDeletions | None = None,
     source_positions: SourcePositions | None = None,
 ) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
@@ -89,6 +91,7 @@ def link_status(
         "controls": controls_status(link.context.map_store.state.controls),
         "groups": group_sync.status() if group_sync is not None else None,
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
+        "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
         "flows": [flow_status(flow) for flow in flows],
     }

@@ -134,7 +134,8 @@ def sync(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Give copies the configs and ACLs of their sources, now, where links sync them."""
+    """Give copies the configs and ACLs of their sources, now, where links sync them; show what
+    becomes of copies whose topics are gone."""
     from topology.deploy import DeployError, read_deployment
     from topology.mirror_sync import SyncFailed, sync_links
 
@@ -154,7 +155,7 @@ def sync(
         kind = change["kind"].replace("_", " ")
         typer.echo(
             f"{change['link']}: {change['state']}: {kind} {change['resource']}"
-            f" {change['name']}{values}{reason}"
+            f"{' ' if change['name'] else ''}{change['name']}{values}{reason}"
         )
     if not changes:
         typer.echo("everything is as it should be")

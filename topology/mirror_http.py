@@ -28,10 +28,27 @@ def tell(deployment: Deployment, link: str, action: str, **values: object) -> Js
 
     Raises NotTold.
     """
-    url = _worker_url(deployment, link)
     given = {name: str(value) for name, value in values.items() if value is not None}
     query = urllib.parse.urlencode({"link": link, **given})
-    request = urllib.request.Request(f"{url}/{action}?{query}", method="POST")
+    return _answer(deployment, link, "POST", f"{action}?{query}")
+
+
+def gone_topics(deployment: Deployment, link: str) -> list[JsonObject]:
+    """What the worker of a link says of topics that are gone at the source, with `topic`, `copy`,
+    `fate` and `reason`; empty where no worker runs, as then nothing is done about them."""
+    try:
+        status = _answer(deployment, link, "GET", "status")
+    except NotTold:
+        return []
+    found: JsonObject = next((each for each in status["links"] if each["name"] == link), {})
+    gone: list[JsonObject] = found.get("deletions", {}).get("gone", [])
+    return gone
+
+
+def _answer(deployment: Deployment, link: str, method: str, path: str) -> JsonObject:
+    """Raises NotTold."""
+    url = _worker_url(deployment, link)
+    request = urllib.request.Request(f"{url}/{path}", method=method)
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as response:
             answer = json.loads(response.read(ANSWER_BYTES_MAX))

@@ -13,6 +13,7 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync import Change
 from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
 from topology.deployment import Deployment
+from topology.mirror_http import gone_topics
 from topology.problems import unknown_name
 
 CLIENT_ID = "heliograph-mirror-sync"
@@ -27,8 +28,9 @@ def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) 
     """Every change, as JSON with `link` and `state`: planned, done, withheld or refused; and the
     copies that links leave alone, with the reason.
 
-    Links that sync neither configs nor ACLs have none. Raises SyncFailed, also for a link that is
-    not there.
+    Links that sync neither configs nor ACLs have none of these. Copies whose topics are gone at
+    the source are the workers' to delete: what they say of them is among it. Raises SyncFailed,
+    also for a link that is not there.
     """
     names = [each.name for each in deployment.links]
     if link_name is not None and link_name not in names:
@@ -46,7 +48,13 @@ async def _sync_all(
         (text,) = daemon.files.values()
         settings = parse_settings(text)
         for link in settings.links:
-            if link_name not in (None, link.name) or not (link.sync_configs or link.sync_acls):
+            if link_name not in (None, link.name):
+                continue
+            results += [
+                _remark(link.name, "delete_topic", each["copy"], "", each["fate"], each["reason"])
+                for each in gone_topics(deployment, link.name)
+            ]
+            if not (link.sync_configs or link.sync_acls):
                 continue
             try:
                 results += await _sync(settings, link, dry_run=dry_run)
@@ -79,17 +87,7 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
                     raise
         refused = {} if dry_run else await apply_changes(sink, changes)
     left_alone = [
-        {
-            "link": link.name,
-            "kind": "not_led",
-            "resource": copy,
-            "name": "configs and ACLs",
-            "before": None,
-            "after": None,
-            "withheld": True,
-            "state": "left alone",
-            "reason": reason,
-        }
+        _remark(link.name, "not_led", copy, "configs and ACLs", "left alone", reason)
         for copy, reason in not_led.items()
     ]
     return left_alone + [
@@ -101,6 +99,21 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
         }
         for change in changes
     ]
+
+
+def _remark(link: str, kind: str, copy: str, name: str, state: str, reason: str) -> JsonObject:
+    """A line about something that this command does not do."""
+    return {
+        "link": link,
+        "kind": kind,
+        "resource": copy,
+        "name": name,
+        "before": None,
+        "after": None,
+        "withheld": True,
+        "state": state,
+        "reason": reason,
+    }
 
 
 def _state(change: Change, is_refused: bool, *, dry_run: bool) -> str:

@@ -262,6 +262,7 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         sync_acls=link.acls.sync,
         leads=tuple(link.leads),
         deletions=link.deletions,
+        deletion_grace_ms=link.settings.deletion_grace_ms,
         coalesce_batches=link.settings.coalesce_batches,
         trace_batches=link.settings.trace_batches,
         source_group=link.settings.source_group,

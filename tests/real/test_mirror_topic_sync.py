@@ -26,7 +26,7 @@ from mirror_maker.topic_syncing import plan_acls, plan_configs
 from tests.mirror_process import mirror
 from tests.real.test_mirror_kill import create
 from tests.secure_kafka import running_secure_kafka
-from topology.deployment import Daemon, Deployment
+from topology.deployment import Daemon, Deployment, LinkView
 from topology.mirror_sync import sync_links
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
@@ -123,8 +123,10 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
             label="",
             argv=(),
             files={"settings.json": dump_settings(worker.settings).decode()},
+            ready_file=worker.settings.ready_file,
         )
-        deployment = Deployment(name="d", topology_file="-", daemons=(daemon,))
+        view = LinkView(name="a-b", source="a", target="b", daemon="mirror-b")
+        deployment = Deployment(name="d", topology_file="-", daemons=(daemon,), links=(view,))
         assert not any((await create_acls(admin, [gone])).values())
         for dry_run, state in ((True, "planned"), (True, "planned"), (False, "done")):
             (change,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=dry_run)

@@ -116,6 +116,9 @@ class LinkTuning(Entry):
     """Replicas of the topics created on the target; -1 takes the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition holds records that no offset map explains."""
+    deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
+    """How long a topic must have been gone at the source before its copy is deleted, with
+    `deletions: mirror`."""
     coalesce_batches: bool = True
     """Copy runs of tiny batches as one batch each; the records stay what they are."""
     trace_batches: bool = False
@@ -227,7 +230,8 @@ class Link(Entry):
     """Topics that were on both sides before the link and whose copies follow it in configs and
     ACLs, matched in full; copies that it makes, and prefixed ones, follow it anyway."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether configs and ACLs that are gone at the source are taken away on the target too."""
+    """Whether configs, ACLs and topics that are gone at the source are taken away on the target
+    too; topics after `settings.deletion_grace_ms`, and only where nothing else is in the copy."""
     settings: LinkTuning = LinkTuning()
     """How the link copies."""
 

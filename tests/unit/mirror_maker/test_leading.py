@@ -70,6 +70,7 @@ def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
     for other in (
         replace(opposite, target_topic_id=OTHER),
         replace(opposite, topic="returns"),
+        replace(opposite, source_topic_id=OTHER),
     ):
         assert why_not_led(ORDERS, settings, None, [other]) is None
 

@@ -1,0 +1,213 @@
+"""Topics that are gone at the source: found, asked about, and their copies deleted where wanted.
+
+`deletions.py` decides. One worker of a link does it, from what the map topic says was copied, so
+that it does not matter who copied it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import ClusterMetadata, TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .context import EARLIEST, LATEST
+from .deletions import Fate, GoneTopic, decide_fate
+from .discovery import link_topics
+from .formats import FlowKey, Gap, MapFormatError
+from .formats.records import NO_TOPIC_ID, encode_key
+from .link import LinkWorker
+from .map_topics import MapTopics
+from .model import LinkFailedError
+from .policy import is_internal_topic
+from .rounds import Rounds
+from .shared_positions import first_that_is_no_copy
+
+SHOWN_MAX: Final = 200
+"""Topics that the status lists one by one."""
+DELETED_REASON: Final = "source_deleted"
+"""In the journal of gaps."""
+
+logger = logging.getLogger(__name__)
+
+
+class TopicDeletions:
+    """The deleted topics of one link, on one worker; `run` until cancelled."""
+
+    def __init__(
+        self, link: LinkWorker, source: KafkaClient, sink: KafkaClient, target_alias: str
+    ) -> None:
+        self._link = link
+        self._filter = link_topics(link.context.settings, target_alias)
+        self._source = source
+        self._sink = sink
+        self._at_target = MapTopics(link.context.sink)
+        self._gone_since_ms: dict[FlowKey, int] = {}
+        self._fates: dict[str, tuple[str, Fate, str]] = {}
+        """By topic: its copy, what is done, and why."""
+        self._deleted: list[str] = []
+        self._rounds = Rounds(
+            link.context,
+            self.sync,
+            what_failed="deleted topics not looked after",
+            pause_ms=link.context.limits.topic_sync_ms,
+        )
+        self.run = self._rounds.run
+
+    async def sync(self) -> None:
+        """One round. Raises KafkaError."""
+        link, context = self._link, self._link.context
+        if not (context.map_store.is_open and context.directory.is_loaded and link.is_first_worker):
+            self._fates, self._gone_since_ms = {}, {}
+            return
+        try:
+            await self._look(self._gone_flows())
+        except KafkaError:
+            self._gone_since_ms = {}  # nobody knows what was there meanwhile
+            raise
+        except (LinkFailedError, MapFormatError) as error:
+            self._gone_since_ms = {}
+            raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+
+    def _gone_flows(self) -> dict[str, list[FlowKey]]:
+        """Topics that were copied and are still wanted, but not in the source's list; their
+        flows."""
+        context = self._link.context
+        gone: dict[str, list[FlowKey]] = {}
+        for flow in context.map_store.state.flows():
+            topic = flow.source_topic
+            if topic not in context.directory.source and self._filter.selects(topic):
+                gone.setdefault(topic, []).append(flow)
+        return gone
+
+    async def _look(self, gone: Mapping[str, Sequence[FlowKey]]) -> None:
+        if not gone:
+            self._fates, self._gone_since_ms = {}, {}
+            return
+        context = self._link.context
+        copy_name = context.settings.copy_name
+        source = await self._source.metadata(sorted(gone))
+        context.map_store.check_source(source.cluster_id)
+        target = await self._sink.metadata(sorted(map(copy_name, gone)))
+        now_ms = context.clock.monotonic_ms()
+        fates: dict[str, tuple[str, Fate, str]] = {}
+        since: dict[FlowKey, int] = {}
+        for topic, every_flow in gone.items():
+            copy = target.topics.get(copy_name(topic))
+            copy_id = NO_TOPIC_ID if copy is None else copy.topic_id or NO_TOPIC_ID
+            flows = [flow for flow in every_flow if flow.target_topic_id == copy_id]
+            if copy is None or copy.error or not flows:
+                continue  # its copy is not there either
+            since[flows[0]] = self._gone_since_ms.get(flows[0], now_ms)
+            evidence = await self._evidence(topic, flows, source, now_ms - since[flows[0]])
+            fate, reason = decide_fate(evidence, context.settings)
+            if fate is Fate.DELETED:
+                await self._delete(copy.name, flows, reason)
+            fates[topic] = (copy.name, fate, reason)
+            if self._fates.get(topic, (None, None))[1] is not fate:
+                logger.warning("link %s: %s is gone: %s: %s", self._link.name, topic, fate, reason)
+        self._fates, self._gone_since_ms = fates, since
+
+    async def _evidence(
+        self, topic: str, flows: Sequence[FlowKey], source: ClusterMetadata, gone_ms: int
+    ) -> GoneTopic:
+        context = self._link.context
+        settings, state = context.settings, context.map_store.state
+        copy = settings.copy_name(topic)
+        answered = source.topics.get(topic)
+        mark = state.led_copy(copy)
+        is_made = (
+            mark is not None and mark.is_made and mark.target_topic_id == flows[0].target_topic_id
+        )
+        other_links, has_own_records = await self._what_else_is_in(copy, flows)
+        return GoneTopic(
+            topic=topic,
+            copy=copy,
+            answer=ErrorCode.unknown_server_error if answered is None else answered.error,
+            gone_ms=gone_ms,
+            source_shows_topics=any(
+                not (each.is_internal or is_internal_topic(name))
+                for name, each in context.directory.source.items()
+            ),
+            is_ours=is_made or settings.names.tells_origin(settings.source_alias, topic),
+            has_topic_ids=all(
+                NO_TOPIC_ID not in (flow.source_topic_id, flow.target_topic_id) for flow in flows
+            ),
+            other_links=other_links,
+            has_own_records=has_own_records,
+            is_held=any(state.controls.pauses(topic, flow.partition) for flow in flows),
+        )
+
+    async def _what_else_is_in(
+        self, copy: str, flows: Sequence[FlowKey]
+    ) -> tuple[tuple[str, ...], bool]:
+        """Other links that write into a copy; whether something in it is no copy."""
+        ids = {TopicPartition(copy, flow.partition): flow.target_topic_id for flow in flows}
+        listed = [
+            await self._sink.list_offsets(dict.fromkeys(ids, at)) for at in (LATEST, EARLIEST)
+        ]
+        for answer in (each for answers in listed for each in answers.values()):
+            if answer.error:
+                raise KafkaError(answer.error, copy)
+        ends, starts = listed
+        await self._at_target.find()
+        await self._at_target.read()
+        own_topic = self._link.context.map_store.topic
+        others: set[str] = set()
+        has_own_records = False
+        for at, parts in self._at_target.parts(ids).items():
+            others.update(part.link for part in parts if part.link != own_topic)
+            maps = [each for part in parts for each in self._at_target.maps(part)]
+            covered = first_that_is_no_copy(maps, starts[at].offset)
+            has_own_records |= covered < ends[at].offset
+        return tuple(sorted(others)), has_own_records
+
+    async def _delete(self, copy: str, flows: Sequence[FlowKey], reason: str) -> None:
+        """First the journal says it, then it is done. Raises KafkaError."""
+        context = self._link.context
+        state = context.map_store.state
+        for flow in flows:
+            opening, offset_map = state.opening(flow), state.offset_map(flow)
+            if opening is None or offset_map is None:
+                continue
+            await context.gap_store.note(
+                Gap(
+                    flow=flow,
+                    producer_epoch=opening.producer_epoch,
+                    nonce=context.map_store.new_nonce(),
+                    link=self._link.name,
+                    target_topic=copy,
+                    source_from=offset_map.source_next,
+                    source_to=None,
+                    records_count=None,
+                    reason=DELETED_REASON,
+                    detail=f"{flow.source_topic} was deleted, and {copy} after it: {reason}",
+                    target_offset=offset_map.target_next,
+                    noticed_at_ms=context.clock.now_ms(),
+                    worker_id=context.worker_id,
+                )
+            )
+        error = (await self._sink.delete_topics([copy])).get(copy)
+        if error is not None and error.code != ErrorCode.unknown_topic_or_partition:
+            raise error
+        mark = state.led_copy(copy)
+        if mark is not None:
+            await context.map_store.append([], [encode_key(mark)])
+        self._deleted.append(copy)
+
+    def status(self) -> dict[str, Any]:
+        """For `/status`: topics that are gone, and what is done about their copies."""
+        settings = self._link.context.settings
+        return {
+            "mirrored": settings.deletions == "mirror",
+            "grace_ms": settings.deletion_grace_ms,
+            "failure": self._rounds.failure,
+            "deleted": len(self._deleted),
+            "gone": [
+                {"topic": topic, "copy": copy, "fate": fate.value, "reason": reason}
+                for topic, (copy, fate, reason) in sorted(self._fates.items())[:SHOWN_MAX]
+            ],
+        }

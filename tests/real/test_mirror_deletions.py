@@ -1,0 +1,102 @@
+"""A topic deleted at the source: its copy goes after the stated time, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.client.reader import read_topic
+from mirror_maker.formats import gaps_topic_name
+from mirror_maker.settings import Limits
+from tests.cluster import running_broker
+from tests.mirror_process import mirror
+from topology.deployment import Daemon, Deployment, LinkView
+from topology.mirror_sync import sync_links
+
+from .test_mirror_links import create, until_copied, write
+
+pytestmark = pytest.mark.real
+
+WAIT_SECONDS_MAX = 120.0
+
+
+async def is_there(client: KafkaClient, topic: str) -> bool:
+    return not (await client.metadata([topic])).topics[topic].error
+
+
+async def until(condition: Callable[[], Awaitable[bool]], log_text: Callable[[], str]) -> None:
+    try:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while not await condition():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(log_text()[-4000:]) from None
+
+
+async def test_a_deleted_topic_is_deleted_after_a_while(zookeeper: str, tmp_path: Path) -> None:
+    async with (
+        running_broker(zookeeper, tmp_path / "source", cluster="source") as source_broker,
+        running_broker(zookeeper, tmp_path / "target", cluster="target") as target_broker,
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        topics = ("gone", "own", "kept")
+        for name in topics:
+            await create(source, name)
+            await write(source, TopicPartition(name, 0), 10)
+        async with mirror(
+            tmp_path,
+            source_broker.bootstrap,
+            target_broker.bootstrap,
+            topics=topics,
+            limits=Limits(topic_sync_ms=100),
+            deletions="mirror",
+            deletion_grace_ms=1_000,
+        ) as worker:
+            for name in topics:
+                await until_copied(target, TopicPartition(f"a.{name}", 0), 10)
+            # A copy that somebody writes into himself is kept.
+            await write(target, TopicPartition("a.own", 0), 1)
+            deleted = await source.delete_topics(["gone", "own"])
+            assert deleted == {"gone": None, "own": None}
+
+            async def is_done() -> bool:
+                return not await is_there(target, "a.gone")
+
+            await until(is_done, worker.log_text)
+            status: dict[str, Any] = {}
+
+            async def is_kept() -> bool:
+                status.update((await worker.link())["deletions"])
+                return [each["fate"] for each in status["gone"]] == ["kept"]
+
+            await until(is_kept, worker.log_text)
+            assert (status["deleted"], status["gone"][0]["copy"]) == (1, "a.own")
+            daemon = Daemon(
+                key="mirror-b",
+                role="mirror",
+                label="",
+                argv=(),
+                files={"settings.json": worker.settings_text()},
+                ready_file=worker.settings.ready_file,
+            )
+            view = LinkView(name="a-b", source="a", target="b", daemon="mirror-b")
+            deployment = Deployment(name="d", topology_file="-", daemons=(daemon,), links=(view,))
+            (shown,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=True)
+            assert (shown["kind"], shown["resource"]) == ("delete_topic", "a.own")
+            assert (shown["state"], shown["reason"]) == ("kept", status["gone"][0]["reason"])
+            assert await is_there(target, "a.own")
+            assert await is_there(target, "a.kept")
+            entries = [
+                (json.loads(record.key or b""), json.loads(record.value or b""))
+                async for record in read_topic(target, gaps_topic_name("a-b"))
+            ]
+            found = [(key["source_topic"], value["reason"]) for key, value in entries]
+            assert set(found) == {("gone", "source_deleted")}
