@@ -20,6 +20,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 
+from .frame_buffers import buffers_of_this_loop
 from .sasl import authenticate
 from .security import PLAINTEXT, ClientSecurity, SecurityError
 
@@ -36,7 +37,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._receiver = FrameReceiver(RESPONSE_BYTES_MAX)
+        self._receiver = FrameReceiver(RESPONSE_BYTES_MAX, buffers_of_this_loop())
         self._correlation_ids = itertools.count(1)
         self._pending: deque[tuple[int, int, int, asyncio.Future[tuple[memoryview, int]]]] = deque()
         self._transport: asyncio.Transport | None = None

@@ -28,6 +28,7 @@ class PageCache(Protocol):
     """The port; the functions of log/page_cache.py are the real one."""
 
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int: ...
+    def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None: ...
     def load(self, fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None: ...
 
 
@@ -36,6 +37,9 @@ class OsPageCache:
 
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int:
         return page_cache.warm_bytes(fd, position, size_bytes)
+
+    def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None:
+        return page_cache.read_now(fd, size_bytes, position)
 
     def load(self, fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None:
         page_cache.load(fd, position, size_bytes, read_ahead_bytes)
@@ -53,6 +57,10 @@ class ColdReads:
     def warm_bytes(self, file: Descriptor, position: int, size_bytes: int) -> int:
         """How much from `position` on may be read without waiting for the disk."""
         return self._page_cache.warm_bytes(file.fileno(), position, size_bytes)
+
+    def read_now(self, file: Descriptor, size_bytes: int, position: int) -> bytes | None:
+        """A range, shorter where the file ends; None where it would be waited for."""
+        return self._page_cache.read_now(file.fileno(), size_bytes, position)
 
     def load(
         self,

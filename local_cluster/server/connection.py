@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from local_cluster.client.frame_buffers import buffers_of_this_loop
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Handler, RequestContext, find_handler
 from local_cluster.log.partition_log import LogSlice
@@ -78,7 +79,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._on_open = on_open
         self._on_close = on_close
         self._receiver = FrameReceiver(
-            broker.settings.config_int("socket.request.max.bytes", FRAME_BYTES_MAX)
+            broker.settings.config_int("socket.request.max.bytes", FRAME_BYTES_MAX),
+            buffers_of_this_loop(),
         )
         self._slots: deque[_Slot] = deque()
         self._tasks: set[asyncio.Future[Any]] = set()

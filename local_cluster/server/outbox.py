@@ -169,17 +169,16 @@ class Outbox:
 
     def _read(self, piece: LogSlice, *, is_head: bool) -> bytes | None:
         """The bytes of a small slice, None where they are cold; then the head is loaded."""
-        is_loaded = is_head and self._warm is not None
-        if not is_loaded and (
-            self._cold_reads.warm_bytes(piece.file, piece.position, piece.size_bytes)
-            < piece.size_bytes
-        ):
-            if is_head:
-                self._load(piece)
-            return None
-        if is_head:
+        if is_head and self._warm is not None:
             self._warm = None
-        content = piece.read()
+            content = piece.read()
+        else:
+            found = self._cold_reads.read_now(piece.file, piece.size_bytes, piece.position)
+            if found is None:
+                if is_head:
+                    self._load(piece)
+                return None
+            content = found
         if len(content) != piece.size_bytes:
             raise OSError(errno.EIO, f"segment ended {piece.size_bytes - len(content)} bytes early")
         return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, Protocol, TypeVar
 
@@ -11,6 +12,8 @@ from .errors import PeerError
 from .primitives import read_string, write_string
 
 NO_TOPIC_ID: Final = bytes(16)
+TOPIC_IDS_KEPT_MAX: Final = 1_024
+"""Topic ids that are not made from their bytes again."""
 
 
 class OfTopic(Protocol):
@@ -23,6 +26,13 @@ class OfTopic(Protocol):
 
 
 _Entry = TypeVar("_Entry", bound=OfTopic)
+
+
+@lru_cache(TOPIC_IDS_KEPT_MAX)
+def _topic_id(raw: bytes) -> uuid.UUID:
+    """The same object for the same bytes: making one costs as much as reading a partition, and
+    comparing two of them more than asking whether they are one."""
+    return uuid.UUID(bytes=raw)
 
 
 def _topic(entry: OfTopic) -> tuple[str, uuid.UUID | None]:
@@ -51,7 +61,7 @@ def read_topic(
         raw = bytes(frame[position : position + 16])
         if len(raw) < 16:
             raise PeerError("topic id cut short")
-        return "", None if raw == NO_TOPIC_ID else uuid.UUID(bytes=raw), position + 16
+        return "", None if raw == NO_TOPIC_ID else _topic_id(raw), position + 16
     topic, position = read_string(frame, position, flexible=flexible)
     if topic is None:
         raise PeerError("null topic name")

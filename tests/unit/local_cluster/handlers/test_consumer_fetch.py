@@ -73,6 +73,9 @@ class FakePageCache:
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int:
         raise AssertionError("a lookup asks by reading")
 
+    def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None:
+        raise AssertionError("only an outbox sends")
+
     def load(self, fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None:
         self.loads.append((fd, position))
 

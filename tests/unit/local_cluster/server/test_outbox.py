@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 import threading
@@ -32,6 +33,10 @@ class FakePageCache:
 
     def warm_bytes(self, fd: int, position: int, size_bytes: int) -> int:
         return max(min(self.warm_until - position, size_bytes), 0)
+
+    def read_now(self, fd: int, size_bytes: int, position: int) -> bytes | None:
+        is_warm = self.warm_bytes(fd, position, size_bytes) == size_bytes
+        return os.pread(fd, size_bytes, position) if is_warm else None
 
     def load(self, fd: int, position: int, size_bytes: int, read_ahead_bytes: int) -> None:
         assert self.gate.wait(10)

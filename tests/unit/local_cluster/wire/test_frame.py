@@ -5,29 +5,85 @@ from __future__ import annotations
 import pytest
 
 from local_cluster.wire.errors import PeerError
-from local_cluster.wire.frame import WINDOW_BYTES, FrameReceiver, frame_size_prefix
+from local_cluster.wire.frame import (
+    SCRATCH_BYTES,
+    SPARES_MAX,
+    WINDOW_BYTES,
+    FrameBuffers,
+    FrameReceiver,
+    frame_size_prefix,
+)
 
-FRAMES = [b"", b"a", b"hello" * 3, bytes(WINDOW_BYTES - 4), bytes(WINDOW_BYTES * 3 + 1), b"tail"]
+FRAMES = [
+    b"",
+    b"a",
+    b"hello" * 3,
+    b"w" * (WINDOW_BYTES - 4),
+    *(bytes([index]) * (WINDOW_BYTES + index) for index in range(20)),
+    b"l" * (WINDOW_BYTES * 3 + 1),
+    b"s" * (SCRATCH_BYTES + 1),
+    *(bytes([index]) * index for index in range(200)),
+    b"tail",
+]
 
 
-def receive(stream: bytes, step_bytes: int) -> list[bytes]:
-    receiver = FrameReceiver(1_000_000)
-    frames: list[bytes] = []
-    position = 0
-    while position < len(stream):
-        window = receiver.writable()
+class Stream:
+    """What one peer sends, frame by frame, and what is received of it."""
+
+    def __init__(self, frames: list[bytes], buffers: FrameBuffers | None = None) -> None:
+        self.left = memoryview(b"".join(frame_size_prefix(len(each)) + each for each in frames))
+        self.received: list[bytes] = []
+        self._receiver = FrameReceiver(1_000_000, buffers)
+
+    def step(self, bytes_max: int) -> None:
+        window = self._receiver.writable()
         assert len(window) > 0
-        count = min(step_bytes, len(window), len(stream) - position)
-        window[:count] = stream[position : position + count]
-        position += count
-        frames += [bytes(frame) for frame in receiver.received(count)]
-    return frames
+        count = min(bytes_max, len(window), len(self.left))
+        window[:count] = self.left[:count]
+        self.left = self.left[count:]
+        self.received += [bytes(frame) for frame in self._receiver.received(count)]
 
 
-@pytest.mark.parametrize("step_bytes", [1, 2, 3, 5, 7, 1000, 4096, WINDOW_BYTES, 10**9])
+@pytest.mark.parametrize("step_bytes", [1, 2, 3, 7, 1000, 4096, WINDOW_BYTES, 40_000, 10**9])
 def test_any_cut_gives_the_same_frames(step_bytes: int) -> None:
-    stream = b"".join(frame_size_prefix(len(frame)) + frame for frame in FRAMES)
-    assert receive(stream, step_bytes) == FRAMES
+    frames = FRAMES if step_bytes > 3 else [frame[:99] for frame in FRAMES]
+    stream = Stream(frames)
+    while stream.left:
+        stream.step(step_bytes)
+    assert stream.received == frames
+
+
+def test_connections_of_a_loop_do_not_mix() -> None:
+    shared = FrameBuffers()
+    streams = [Stream(FRAMES, shared), Stream(FRAMES[::-1], shared), Stream(FRAMES[7:], shared)]
+    while any(stream.left for stream in streams):
+        for step_bytes, stream in zip((900, 17_001, 10**9), streams, strict=True):
+            stream.step(step_bytes)
+    assert [stream.received for stream in streams] == [FRAMES, FRAMES[::-1], FRAMES[7:]]
+
+
+def receive_one(receiver: FrameReceiver, frame: bytes) -> memoryview:
+    left = memoryview(frame_size_prefix(len(frame)) + frame)
+    while True:
+        window = receiver.writable()
+        count = min(len(window), len(left))
+        window[:count] = left[:count]
+        left = left[count:]
+        frames = receiver.received(count)
+        if frames:
+            return frames[0]
+
+
+@pytest.mark.parametrize("size_bytes", [10, WINDOW_BYTES + 10, SCRATCH_BYTES * 2])
+def test_a_frame_that_somebody_keeps_stays_as_it_is(size_bytes: int) -> None:
+    receiver = FrameReceiver(1_000_000)
+    contents = [bytes([index]) * size_bytes for index in range(SPARES_MAX * 3)]
+    kept = [receive_one(receiver, content) for content in contents]
+    assert [bytes(frame) for frame in kept] == contents
+    views = [frame[5:9] for frame in kept]
+    del kept
+    receive_one(receiver, b"\xff" * size_bytes)
+    assert [bytes(view) for view in views] == [content[5:9] for content in contents]
 
 
 def test_frames_are_writable_and_independent() -> None:
