@@ -19,16 +19,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from local_cluster.controller.model import TopicState
 from local_cluster.fetch_sessions import FetchContext, Key, key_of
 from local_cluster.fetch_watches import Watches
+from local_cluster.log.partition_log import LogSlice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .deferred import Deferred
 from .registry import Reply, RequestContext
 from .services import BrokerServices
+
+WAIT_MS_MAX: Final = 5 * 60 * 1000
+NO_REPLICA: Final = -1
+"""A follower is not sent to another replica."""
 
 
 def replica_fetch(
@@ -55,15 +62,13 @@ def replica_fetch(
         )
     except KafkaError as error:
         return codec.encode_response(context.api_version, (), error_code=error.code)
-    attempt = _ReplicaFetch(broker, context.api_version, request, session)
-    attempt.note_positions()
-    if attempt.read() or request.wait_ms_max <= 0:
-        return attempt.answer()
-    return attempt.wait()
+    return _ReplicaFetch(broker, context.api_version, request, session).run()
 
 
 class _BothWatched:
     """A follower has news when its leader's log grows, and when its high watermark moves."""
+
+    __slots__ = ("_partition",)
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -98,9 +103,22 @@ class _ReplicaFetch:
         self._bytes_found = 0
         self._is_urgent = not self._entries and context.session is None
         self._own_watches: Watches[Key] | None = None
-        self._more = asyncio.Event()
+        self._reply: Deferred | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
 
-    def note_positions(self) -> None:
+    def run(self) -> Reply:
+        """The answer, or a Deferred for it."""
+        self._note_positions()
+        if self._read() or self._request.wait_ms_max <= 0:
+            return self._answer()
+        self._reply = Deferred()
+        self._watch()
+        wait_ms = min(self._request.wait_ms_max, WAIT_MS_MAX)
+        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._expired)
+        return self._reply
+
+    def _note_positions(self) -> None:
         """Tell each partition that is named what the follower has."""
         for entry in self._request.partitions:
             try:
@@ -118,7 +136,9 @@ class _ReplicaFetch:
             except KafkaError as error:
                 self._refused[key_of(entry)] = error
 
-    def read(self) -> bool:
+    # -- reading ----------------------------------------------------------------------------
+
+    def _read(self) -> bool:
         """Read what is to be looked at; whether the answer need not wait any longer."""
         todo, self._todo = self._todo, {}
         for key in todo:
@@ -134,7 +154,7 @@ class _ReplicaFetch:
             if key in self._refused:
                 raise self._refused[key]
             partition = self._partition(entry)
-            result = self._read(partition, entry)
+            result = self._look_at(partition, entry)
         except KafkaError as error:
             self._is_urgent = True
             return codec.PartitionFetched(
@@ -151,37 +171,50 @@ class _ReplicaFetch:
             self._session.settle(key)
         return result
 
-    def answer(self) -> Reply:
-        """Encode what the last reads found, as far as it is news."""
-        results = list(self._results.values())
-        error_code, session_id, told = self._context.answer(
-            results, self._broker.clock.monotonic_ms()
-        )
-        throttle = self._broker.replicas.throttle.leader
-        for result in told:
-            size_bytes = codec.records_size_bytes(result.records)
-            topic = self._topic(result) if size_bytes else None
-            if topic is not None:
-                throttle.record(topic.name, result.partition, size_bytes)
-        return codec.encode_response(
-            self._version, told, error_code=error_code, session_id=session_id
+    def _look_at(self, partition: Partition, entry: codec.FetchPartition) -> codec.PartitionFetched:
+        log = partition.log
+        error_code = ErrorCode.none
+        records: LogSlice | None = None
+        diverging = partition.find_divergence(entry.fetch_offset, entry.last_fetched_epoch)
+        if diverging is None:
+            if log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
+                records = self._records(partition, entry)
+            else:
+                error_code = ErrorCode.offset_out_of_range
+        return codec.PartitionFetched(
+            entry.topic,
+            entry.partition,
+            error_code,
+            partition.high_watermark,
+            partition.high_watermark,
+            log.log_start_offset,
+            None,
+            NO_REPLICA,
+            records,
+            entry.topic_id,
+            None,
+            None if diverging is None else (diverging.epoch, diverging.end_offset),
         )
 
-    async def wait(self) -> Reply:
-        """Read again whenever a partition moves, until there is something or time is up."""
-        self._watch()
-        try:
-            async with asyncio.timeout(self._request.wait_ms_max / 1000):
-                while True:
-                    await self._more.wait()
-                    self._more.clear()
-                    if self.read():
-                        return self.answer()
-        except TimeoutError:
-            self.read()
-            return self.answer()
-        finally:
-            self._unwatch()
+    def _records(self, partition: Partition, entry: codec.FetchPartition) -> LogSlice | None:
+        first = self._bytes_found == 0
+        bytes_left = self._request.bytes_max - self._bytes_found
+        if (bytes_left <= 0 and not first) or self._is_held_back(partition):
+            return None
+        return partition.read(
+            entry.fetch_offset,
+            bytes_max=max(min(entry.partition_bytes_max, bytes_left), 0),
+            offset_limit=partition.log.log_end_offset,
+            at_least_one_batch=first,
+        )
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        throttle = self._broker.replicas.throttle.leader
+        return throttle.holds_back(
+            partition.topic, partition.partition
+        ) and not partition.has_in_sync(self._request.replica_id)
+
+    # -- waiting ----------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._session is not None:
@@ -208,11 +241,62 @@ class _ReplicaFetch:
         self._todo[key] = None
         partition = self._held(entry)
         if partition is None or partition.log.log_end_offset > entry.fetch_offset:
-            self._more.set()
+            if not self._is_due:
+                # Several partitions often grow in one turn.
+                self._is_due = True
+                asyncio.get_running_loop().call_soon(self._resume)
             return
         watches = self._own_watches if self._session is None else self._session.watches
         if watches is not None:
             watches.add(key, _BothWatched(partition))
+
+    def _resume(self) -> None:
+        self._is_due = False
+        self._step(self._go_on)
+
+    def _expired(self) -> None:
+        self._step(self._end)
+
+    def _step(self, step: Callable[[], None]) -> None:
+        if self._reply is not None and not self._reply.is_done:
+            self._reply.guard(step)
+            self._tidy_up()
+
+    def _tidy_up(self) -> None:
+        if self._reply is not None and self._reply.is_done:
+            self._unwatch()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _go_on(self) -> None:
+        if self._read():
+            self._resolve()
+
+    def _end(self) -> None:
+        self._read()
+        self._resolve()
+
+    def _resolve(self) -> None:
+        assert self._reply is not None
+        self._reply.resolve(self._answer())
+
+    def _answer(self) -> Reply:
+        """Encode what the last reads found, as far as it is news."""
+        results = list(self._results.values())
+        error_code, session_id, told = self._context.answer(
+            results, self._broker.clock.monotonic_ms()
+        )
+        throttle = self._broker.replicas.throttle.leader
+        for result in told:
+            size_bytes = codec.records_size_bytes(result.records)
+            topic = self._topic(result) if size_bytes else None
+            if topic is not None:
+                throttle.record(topic.name, result.partition, size_bytes)
+        return codec.encode_response(
+            self._version, told, error_code=error_code, session_id=session_id
+        )
+
+    # -- partitions -------------------------------------------------------------------------
 
     def _held(self, entry: codec.FetchPartition) -> Partition | None:
         try:
@@ -232,37 +316,3 @@ class _ReplicaFetch:
             raise KafkaError(ErrorCode.inconsistent_topic_id)
         partition.require_leader(entry.current_leader_epoch)
         return partition
-
-    def _is_held_back(self, partition: Partition) -> bool:
-        throttle = self._broker.replicas.throttle.leader
-        return not partition.has_in_sync(self._request.replica_id) and throttle.holds_back(
-            partition.topic, partition.partition
-        )
-
-    def _read(self, partition: Partition, entry: codec.FetchPartition) -> codec.PartitionFetched:
-        log = partition.log
-        result = codec.PartitionFetched(
-            entry.topic,
-            entry.partition,
-            ErrorCode.none,
-            partition.high_watermark,
-            partition.high_watermark,
-            log.log_start_offset,
-            topic_id=entry.topic_id,
-        )
-        diverging = partition.find_divergence(entry.fetch_offset, entry.last_fetched_epoch)
-        if diverging is not None:
-            return result._replace(diverging_epoch=(diverging.epoch, diverging.end_offset))
-        if not log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
-            return result._replace(error_code=ErrorCode.offset_out_of_range)
-        first = self._bytes_found == 0
-        bytes_left = self._request.bytes_max - self._bytes_found
-        if (bytes_left <= 0 and not first) or self._is_held_back(partition):
-            return result
-        records = partition.read(
-            entry.fetch_offset,
-            bytes_max=max(min(entry.partition_bytes_max, bytes_left), 0),
-            offset_limit=log.log_end_offset,
-            at_least_one_batch=first,
-        )
-        return result._replace(records=records)

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.control import EndMarker, read_marker
-from local_cluster.records.header import BatchHeader
+from local_cluster.records.header import (
+    CONTROL_BIT,
+    LOG_OVERHEAD_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .index import RELATIVE_OFFSET_MAX
@@ -29,15 +34,21 @@ class FollowerAppends(LogWrites):
         if self.failure is not None or self.corruption is not None:
             raise self._refusal()
         next_offset = self.log_end_offset
+        size_bytes = 0
+        max_timestamp = NO_TIMESTAMP
+        any_attributes = 0
         for header in headers:
-            if header.base_offset < next_offset:
+            base_offset, length, _, _, _, attributes, delta, _, timestamp, _, _, _, _ = header
+            if base_offset < next_offset:
                 raise KafkaError(
                     ErrorCode.offset_out_of_range,
-                    f"{self}: offset {header.base_offset} was fetched, {next_offset} was due",
+                    f"{self}: offset {base_offset} was fetched, {next_offset} was due",
                 )
-            next_offset = header.next_offset
-        size_bytes = sum(header.size_bytes for header in headers)
-        span = next_offset - headers[0].base_offset if headers else 0
+            next_offset = base_offset + delta + 1
+            size_bytes += length + LOG_OVERHEAD_BYTES
+            max_timestamp = max(max_timestamp, timestamp)
+            any_attributes |= attributes
+        span = next_offset - headers[0].base_offset
         is_too_much = size_bytes > self.config.segment_bytes or span > RELATIVE_OFFSET_MAX
         if is_too_much and len(headers) > 1:
             view, position = memoryview(buffer), 0
@@ -46,8 +57,7 @@ class FollowerAppends(LogWrites):
                 self.append_as_follower(view[position:end], [header], now_ms=now_ms)
                 position = end
             return
-        max_timestamp = max(header.max_timestamp for header in headers)
-        markers = self._read_markers(buffer, headers)
+        markers = self._read_markers(buffer, headers) if any_attributes & CONTROL_BIT else {}
         self._write(buffer, size_bytes, headers, next_offset - 1, max_timestamp, now_ms)
         self._take_over(headers, now_ms, markers)
 

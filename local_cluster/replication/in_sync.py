@@ -162,13 +162,15 @@ class InSyncReplicas:
         isr, proposed = self.state.isr, self.proposed or ()
         least = own_end_offset
         for replica, progress in self.followers.items():
+            if progress.end_offset >= least:
+                continue
             may_join = (
                 progress.end_offset != UNKNOWN_OFFSET
                 and now_ms - progress.caught_up_ms <= lag_ms_max
                 and broker_epochs.get(replica) == progress.broker_epoch
             )
             if replica in isr or replica in proposed or may_join:
-                least = min(least, progress.end_offset)
+                least = progress.end_offset
         return least
 
     def low_watermark(self, own_log_start_offset: int, live: Collection[int]) -> int:

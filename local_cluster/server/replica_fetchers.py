@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -164,6 +163,8 @@ class _Source:
         self._retries: Retries[Partition] = Retries(self._backoff_ms(), BACKOFF_MS_MAX)
         self._changed = asyncio.Event()
         self._line: Line | None = None
+        self._answer: asyncio.Future[tuple[memoryview, int]] | None = None
+        """That the task waits for."""
         self._failing = False
         self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
 
@@ -172,7 +173,7 @@ class _Source:
         self._unsure[partition] = None
         self._not_before.pop(partition, None)
         self._stalled.discard(partition)
-        self._changed.set()
+        self._others_are_due()
 
     def remove(self, partition: Partition) -> None:
         self._followed.pop(partition, None)
@@ -186,7 +187,12 @@ class _Source:
         """Its disk is done: fetch for it at once, if it is followed here."""
         if partition in self._followed:
             self._unsure[partition] = None
-            self._changed.set()
+            self._others_are_due()
+
+    def _others_are_due(self) -> None:
+        self._changed.set()
+        if self._answer is not None and not self._answer.done():
+            self._drop_line("other partitions are due")
 
     # -- the task ---------------------------------------------------------------------------
 
@@ -299,6 +305,9 @@ class _Source:
     ) -> list[codec.PartitionFetched] | None:
         """The answers, None where new partitions came first. Raises KafkaError or PeerError."""
         line = await self._open()
+        if self._changed.is_set():
+            self._unsure.update(dict.fromkeys(due))
+            return None
         asked, forgotten = self._session.name(due)
         request = codec.FetchRequest(
             self._config.broker_id,
@@ -317,23 +326,19 @@ class _Source:
             self._session.broker_epoch,
         )
         body = codec.encode_request(FETCH_VERSION, request)
-        answer = asyncio.ensure_future(line.send(ApiKey.FETCH, FETCH_VERSION, (body,)))
-        changed = asyncio.ensure_future(self._changed.wait())
+        self._answer = asyncio.ensure_future(line.send(ApiKey.FETCH, FETCH_VERSION, (body,)))
+        too_late = asyncio.get_running_loop().call_later(
+            ANSWER_TIMEOUT_MS / 1000, self._drop_line, "no answer to a fetch"
+        )
         try:
-            await asyncio.wait(
-                (answer, changed),
-                timeout=ANSWER_TIMEOUT_MS / 1000,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if not answer.done():
-                self._drop_line("other partitions are due, or no answer came")
-                if changed.done():
-                    return None
-                raise KafkaError(ErrorCode.request_timed_out, "no answer to a fetch")
-            frame, position = answer.result()
+            frame, position = await self._answer
+        except KafkaError:
+            if self._changed.is_set():
+                return None
+            raise
         finally:
-            changed.cancel()
-            answer.cancel()
+            self._answer = None
+            too_late.cancel()
         error_code, session_id, answers = codec.decode_response(FETCH_VERSION, frame, position)
         if error_code:
             raise KafkaError(ErrorCode(error_code), "the fetch was refused")
@@ -479,4 +484,8 @@ def _undurable(partitions: Iterable[Partition]) -> dict[asyncio.Future[None], Pa
 
 def _by_topic(entries: Iterable[_Entry]) -> list[_Entry]:
     """Those of one topic adjacent, as requests have them."""
-    return sorted(entries, key=lambda entry: entry.topic_id or uuid.UUID(int=0))
+    return sorted(entries, key=_topic_number)
+
+
+def _topic_number(entry: codec.FetchPartition | codec.ForgottenPartition) -> int:
+    return 0 if entry.topic_id is None else entry.topic_id.int

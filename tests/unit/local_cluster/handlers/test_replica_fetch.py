@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import uuid
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from local_cluster.follower_sessions import FollowerSessions
+from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.handlers.replica_fetch import replica_fetch
 from local_cluster.handlers.services import BrokerServices
@@ -125,7 +125,7 @@ class FakeBroker:
         )
         context = RequestContext(ApiKey.FETCH, VERSION, 1, None, "p", "l", "h", 1)
         reply = replica_fetch(cast(BrokerServices, self), context, request)
-        return asyncio.ensure_future(reply) if inspect.iscoroutine(reply) else reply
+        return asyncio.ensure_future(reply) if isinstance(reply, Deferred) else reply
 
     def begin(self) -> None:
         """A session that has named every partition at offset 0, and has looked at them again."""

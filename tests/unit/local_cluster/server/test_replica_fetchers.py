@@ -25,6 +25,7 @@ from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.sim_disk import SimDisk
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, flush
 
@@ -57,16 +58,29 @@ class Leader:
         self.logs = {index: new_log(disk, index) for index in (SICK, WELL)}
         self.asked: Counter[int] = Counter()
         self._news = asyncio.Event()
+        self._waiting: asyncio.Future[tuple[memoryview, int]] | None = None
 
     def write(self, *indexes: int, epoch: int = 0) -> None:
         for index in indexes:
             append(self.logs[index], batch(1), epoch=epoch)
         self._news.set()
 
-    async def send(
+    def send(
         self, api: ApiKey, version: int, body: tuple[bytes, ...]
-    ) -> tuple[memoryview, int]:
+    ) -> asyncio.Future[tuple[memoryview, int]]:
         assert api is ApiKey.FETCH
+        waiting: asyncio.Future[tuple[memoryview, int]] = asyncio.Future()
+
+        def answered(serving: asyncio.Task[tuple[memoryview, int]]) -> None:
+            if not waiting.done() and not serving.cancelled():
+                waiting.set_result(serving.result())
+
+        self._serving = asyncio.create_task(self._serve(version, body))
+        self._serving.add_done_callback(answered)
+        self._waiting = waiting
+        return waiting
+
+    async def _serve(self, version: int, body: tuple[bytes, ...]) -> tuple[memoryview, int]:
         request = codec.decode_request(version, memoryview(b"".join(body)), 0)
         self.asked.update(each.partition for each in request.partitions)
         answers: list[codec.PartitionFetched] = []
@@ -100,6 +114,10 @@ class Leader:
         return answer._replace(records=piece.read())
 
     def abort(self, reason: str) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(KafkaError(ErrorCode.network_exception, reason))
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
         return
 
 
