@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.controller.zk_shell import SESSION_FILE
+from local_cluster.controller.session_file import SESSION_FILE
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.bench.bench import Bench

@@ -7,6 +7,7 @@ import contextlib
 import json
 import stat
 import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -31,9 +32,10 @@ from local_cluster.controller.coordination import (
     ZkOp,
 )
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.session_file import SESSION_FILE, SessionFile
 from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.controller.zk_requests import MultiRead
-from local_cluster.controller.zk_shell import SESSION_FILE, KazooCoordination
+from local_cluster.controller.zk_shell import KazooCoordination
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -118,6 +120,49 @@ def end_session(chroot: str, session: tuple[int, bytes]) -> None:
     assert thief.client_id[0] == session[0]
     thief.stop()
     thief.close()
+
+
+def end_the_connection(client: KazooClient) -> None:
+    """The thread of the connection ends with the next packet, be it an answer to a ping."""
+    client._connection._read_socket = sys.exit
+
+
+def end_the_answers(client: KazooClient) -> None:
+    """The thread that hands over answers ends."""
+    client.handler.completion_queue.put(sys.exit)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("end", [end_the_connection, end_the_answers])
+async def test_a_broker_whose_client_died_joins_again(
+    chroot: str, outside: KazooClient, tmp_path: Path, end: Callable[[KazooClient], None]
+) -> None:
+    async with running(Member(chroot, tmp_path / "1")) as member:
+        former, epoch = member.session(), member.cache.broker_epoch
+        coordination = member.plane._coordination
+        assert isinstance(coordination, KazooCoordination)
+        end(coordination._client.kazoo)
+        await eventually(lambda: member.cache.broker_epoch != epoch)
+        await eventually(lambda: member.plane.is_controller)
+        owner = outside.get(znodes.broker_id_path(1))[1].ephemeralOwner
+        assert owner == member.session()[0] == coordination.session_id != former[0]
+        # Watches are there as well.
+        outside.create(znodes.topic_path("t"), b'{"version":1,"partitions":{"0":[1]}}')
+        await eventually(lambda: "t" in member.cache.topics)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_broker_whose_client_died_stops_without_zookeeper(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    member = Member(f"{zookeeper}/t{uuid.uuid4().hex[:8]}", tmp_path / "1")
+    await member.plane.start()
+    coordination = member.plane._coordination
+    assert isinstance(coordination, KazooCoordination)
+    coordination._hosts = f"127.0.0.1:{quiet_port()}"
+    end_the_answers(coordination._client.kazoo)
+    await eventually(lambda: coordination._replacing is not None)
+    await member.plane.stop()
 
 
 class TestZooKeeperShell:
@@ -281,7 +326,7 @@ class TestMembership:
         assert (tmp_path / SESSION_FILE).read_bytes() == kept
         killed.plane._member._session_changed = lambda state: None  # type: ignore[method-assign]
         killed.plane._member._follow_task.cancel()  # type: ignore[union-attr]
-        killed.plane._coordination._session_file = None  # type: ignore[attr-defined]
+        killed.plane._coordination._session_file = SessionFile(None)  # type: ignore[attr-defined]
         async with running(again):
             assert again.session()[0] != first_id
             assert again.cache.broker_epoch > former

@@ -12,7 +12,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
-from local_cluster.controller.zk_shell import SESSION_FILE
+from local_cluster.controller.session_file import SESSION_FILE
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.replica_selector import RACK_AWARE
 from local_cluster.wire import fetch as codec
