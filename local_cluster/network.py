@@ -32,9 +32,13 @@ class Line(Protocol):
         """Close at once; what waits for an answer fails."""
         ...
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Call this when the line is closed, by whichever side; at once where it is."""
+        ...
+
 
 OpenLine = Callable[[str, int], Awaitable[Line]]
-"""Connect to (host, port). Raises KafkaError."""
+"""Connect to (host, port). Raises KafkaError; RefusedError where nobody listens there."""
 
 
 async def open_line(host: str, port: int) -> Connection:

@@ -21,6 +21,7 @@ from topology.load import load_topology
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
+SESSION_TIMEOUT_MS = 6_000
 
 ONE_BROKER = Path(__file__).parent.parent / "configs" / "one-broker.yaml"
 
@@ -132,6 +133,7 @@ async def running_broker(
     cluster: str = "test",
     rack: str | None = None,
     log_dirs: Sequence[str] = ("log",),
+    session_timeout_ms: int = SESSION_TIMEOUT_MS,
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
 
@@ -148,7 +150,7 @@ async def running_broker(
             listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=quiet_port()),),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,
-            zookeeper_session_timeout_ms=6_000,
+            zookeeper_session_timeout_ms=session_timeout_ms,
             log_dirs=tuple(str(directory / name) for name in log_dirs),
             ready_file=str(directory / "ready.json"),
             flush=flush,

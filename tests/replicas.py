@@ -16,7 +16,7 @@ from local_cluster.records.header import iter_headers
 from local_cluster.settings import FlushMode
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess, running_broker
+from tests.cluster import SESSION_TIMEOUT_MS, BrokerProcess, running_broker
 from topology.kafka_configs import broker_config
 from topology.load import load_topology
 
@@ -42,6 +42,7 @@ async def running_cluster(
     flush: FlushMode = "fsync",
     has_racks: bool = False,
     log_dirs: Sequence[str] = ("log",),
+    session_timeout_ms: int = SESSION_TIMEOUT_MS,
 ) -> AsyncIterator[list[BrokerProcess]]:
     """Brokers 1 to `brokers`, started side by side under a chroot of their own.
 
@@ -59,6 +60,7 @@ async def running_cluster(
                 flush=flush,
                 rack=f"rack-{index}" if has_racks else None,
                 log_dirs=log_dirs,
+                session_timeout_ms=session_timeout_ms,
             )
             for index in range(1, brokers + 1)
         ]

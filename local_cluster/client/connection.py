@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from local_cluster.wire import header as headers
@@ -32,6 +32,10 @@ CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
 Part = bytes | bytearray | memoryview
 
 
+class RefusedError(KafkaError):
+    """Nobody listens there: the host says so, and so the process is gone, or not up yet."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """A connected peer; make one with `connect`."""
 
@@ -43,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._closed: KafkaError | None = None
         self._lost = asyncio.get_running_loop().create_future()
+        self._on_closed: Callable[[], None] | None = None
         self.versions: dict[int, tuple[int, int]] = {}
 
     @property
@@ -144,6 +149,12 @@ class Connection(asyncio.BufferedProtocol):
         """Drop the connection at once: after a time-out its answers can't be trusted."""
         self._fail(reason)
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Call this when it is closed, by whichever side; at once where it is. One caller asks."""
+        self._on_closed = callback
+        if self.is_closed:
+            callback()
+
     # -- inside -----------------------------------------------------------------------------
 
     def _write(
@@ -190,6 +201,8 @@ class Connection(asyncio.BufferedProtocol):
                 future.exception()  # a caller that gave up must not leave a warning behind
         if self._transport is not None:
             self._transport.abort()
+        if self._on_closed is not None:
+            self._on_closed()
 
 
 CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
@@ -253,7 +266,8 @@ async def connect(
 ) -> Connection:
     """Open a connection, negotiate versions, and prove who this is where that is asked for.
 
-    Raises KafkaError: network_exception where that takes longer than `timeout_ms` or fails,
+    Raises KafkaError: network_exception where that takes longer than `timeout_ms` or fails (a
+    RefusedError where nobody listens at the one address that the host has),
     sasl_authentication_failed where the name is refused.
     """
     loop = asyncio.get_running_loop()
@@ -279,7 +293,8 @@ async def connect(
         if connection is not None:
             connection.abort("negotiation took too long")
         reason = f"{host}:{port}: {error or 'no answer'}"
-        raise KafkaError(ErrorCode.network_exception, reason) from error
+        failure = RefusedError if isinstance(error, ConnectionRefusedError) else KafkaError
+        raise failure(ErrorCode.network_exception, reason) from error
     except BaseException:
         if connection is not None:
             connection.abort("negotiation failed")

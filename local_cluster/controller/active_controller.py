@@ -117,6 +117,7 @@ class ActiveController:
         self._dirty: set[str | None] = set()
         self._deleted: set[tuple[int, uuid.UUID]] = set()
         self._reports: dict[int, fsm.ReplicasReported] = {}
+        self._answering: dict[int, fsm.BrokerAnswering] = {}
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
 
@@ -139,6 +140,11 @@ class ActiveController:
         if offline != self.state.offline.get(broker_id, frozenset()) or broker_id in self._reports:
             self._reports[broker_id] = fsm.ReplicasReported(broker_id, broker_epoch, offline)
             self._wake.set()
+
+    def broker_answers(self, broker_id: int, broker_epoch: int, answers: bool) -> None:
+        """Nobody listens any more where a broker was reached in that run; or again."""
+        self._answering[broker_id] = fsm.BrokerAnswering(broker_id, broker_epoch, answers)
+        self._wake.set()
 
     # -- the term ---------------------------------------------------------------------------
 
@@ -317,7 +323,9 @@ class ActiveController:
         deleted, self._deleted = self._deleted, set()
         if _EVERYTHING in dirty:
             await self._load()
+            await self._see_answering()
             return
+        await self._see_answering()
         paths = {path for path in dirty if path is not None}
         if any(path.startswith(znodes.BROKER_IDS) for path in paths):
             await self.apply(fsm.BrokersSeen(await self._reader.brokers()))
@@ -350,6 +358,16 @@ class ActiveController:
                 ": " + ", ".join(names[:REPORTED_NAMES_MAX]) if names else "",
             )
             await self.apply(report)
+
+    async def _see_answering(self) -> None:
+        answering, self._answering = self._answering, {}
+        for event in answering.values():
+            log.warning(
+                "broker %d %s",
+                event.broker_id,
+                "answers again" if event.answers else "is gone, and relieved before its session is",
+            )
+            await self.apply(event)
 
     async def _rebalance_leaders(self) -> None:
         """Give leadership back to the preferred replicas, where a broker leads far too little."""

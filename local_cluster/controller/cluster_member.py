@@ -30,7 +30,12 @@ from local_cluster.controller.coordination import (
 from local_cluster.controller.delta_json import decode_delta, encode_reply
 from local_cluster.controller.inter_broker import open_broker_line
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import ClusterImage, ReplicaReport, difference
+from local_cluster.controller.model import (
+    BrokerEndpoints,
+    ClusterImage,
+    ReplicaReport,
+    difference,
+)
 from local_cluster.controller.publisher import Publisher
 from local_cluster.controller.term import Fenced, Term
 from local_cluster.network import OpenLine
@@ -224,6 +229,7 @@ class ClusterMember:
             listener=self._settings.inter_broker_listener,
             apply_here=self._apply_here,
             acknowledged=self._acknowledged,
+            answering=self._answering,
             open_line=partial(open_broker_line, open_line=self._open_line),
         )
         controller = ActiveController(
@@ -287,6 +293,10 @@ class ClusterMember:
         self._active.replicas_reported(
             broker_id, image.brokers[broker_id].broker_epoch, report.offline
         )
+
+    def _answering(self, broker: BrokerEndpoints, answers: bool) -> None:
+        if self._active is not None:
+            self._active.broker_answers(broker.id, broker.broker_epoch, answers)
 
     def _tell(self, changes: Changes) -> None:
         if changes:

@@ -44,7 +44,8 @@ class ClusterState:
     """Partitions whose leader was elected under an earlier registration of that broker. They stay
     here until a new state is written: a write that is overtaken must not make it forgotten."""
     leaving: frozenset[int] = frozenset()
-    """Brokers that shut down: alive, but to lead nothing that another can lead."""
+    """Brokers that shut down, or whose process is gone though their session is not: to lead
+    nothing that another can lead."""
     forgetful: frozenset[tuple[TopicPartition, int]] = frozenset()
     """In-sync replicas whose broker was started again since the state was written, and may have
     lost what it had not flushed; kept as `outlived` is."""
@@ -148,6 +149,15 @@ class BrokerLeaving:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerAnswering:
+    """Nobody listens any more where a broker was reached, in the run of that epoch; or again."""
+
+    broker_id: int
+    broker_epoch: int
+    answers: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicasReported:
     """All partitions whose replicas a broker cannot serve, in the run of that epoch."""
 
@@ -195,6 +205,7 @@ Event = (
     | StatesWritten
     | StatesRead
     | BrokerLeaving
+    | BrokerAnswering
     | ReplicasReported
     | ElectionsWanted
     | DeletionsMarked

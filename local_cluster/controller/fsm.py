@@ -9,6 +9,7 @@
     StatesWritten     adopt leaders that are now in ZooKeeper
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
     BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
+    BrokerAnswering   the same for one whose process is gone; one that is back may lead again
     ReplicasReported  elect for every partition whose replica on a broker fell ill or is well again
     ElectionsWanted   give partitions to their preferred replica, or (unclean) to any live one
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
@@ -34,6 +35,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from local_cluster.controller.cluster_state import (
+    BrokerAnswering,
     BrokerConfigsSeen,
     BrokerLeaving,
     BrokersSeen,
@@ -72,6 +74,7 @@ from local_cluster.controller.model import (
 from local_cluster.controller.reassignments import find_done
 
 __all__ = [
+    "BrokerAnswering",
     "BrokerConfigsSeen",
     "BrokerLeaving",
     "BrokersSeen",
@@ -125,9 +128,7 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case ConfigsSeen(name, configs):
             return _see_configs(state, name, configs)
         case BrokerConfigsSeen(entity, configs):
-            others = {key: each for key, each in state.broker_configs.items() if key != entity}
-            set_now = {entity: dict(configs)} if configs else {}
-            return Step(replace(state, broker_configs={**others, **set_now}))
+            return _see_broker_configs(state, entity, configs)
         case StatesWritten(states):
             adopted = _adopt(state, states)
             forgetful = {each for each in adopted.forgetful if each[0] not in states}
@@ -141,8 +142,8 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case StatesRead(states):
             adopted = _adopt(state, states)
             return Step(adopted, _elect(adopted, states))
-        case BrokerLeaving(broker_id):
-            return _leave(state, broker_id)
+        case BrokerLeaving() | BrokerAnswering():
+            return _relieve(state, event)
         case ReplicasReported():
             return _report(state, event)
         case ElectionsWanted(partitions, unclean):
@@ -163,6 +164,12 @@ def _see_configs(state: ClusterState, name: str, configs: Mapping[str, str]) -> 
     changed = replace(topic, configs=dict(configs))
     after = replace(state, topics={**state.topics, name: changed})
     return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
+
+
+def _see_broker_configs(state: ClusterState, entity: str, configs: Mapping[str, str]) -> Step:
+    others = {key: each for key, each in state.broker_configs.items() if key != entity}
+    set_now = {entity: dict(configs)} if configs else {}
+    return Step(replace(state, broker_configs={**others, **set_now}))
 
 
 def _finish_reassignments(
@@ -216,11 +223,17 @@ def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) ->
     return Step(seen, _elect(seen, _of_brokers(seen, touched)))
 
 
-def _leave(state: ClusterState, broker_id: int) -> Step:
-    if broker_id not in state.brokers:
+def _relieve(state: ClusterState, event: BrokerLeaving | BrokerAnswering) -> Step:
+    broker = state.brokers.get(event.broker_id)
+    if broker is None:
         return Step(state)
-    left = replace(state, leaving=state.leaving | {broker_id})
-    return Step(left, _elect(left, _of_brokers(left, {broker_id})))
+    if isinstance(event, BrokerAnswering):
+        if broker.broker_epoch != event.broker_epoch:
+            return Step(state)  # of a run that is over
+        if event.answers:
+            return Step(replace(state, leaving=state.leaving - {event.broker_id}))
+    left = replace(state, leaving=state.leaving | {event.broker_id})
+    return Step(left, _elect(left, _of_brokers(left, {event.broker_id})))
 
 
 def _report(state: ClusterState, event: ReplicasReported) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from local_cluster.client.connection import connect
@@ -41,6 +42,9 @@ class BrokerLine:
 
     def abort(self) -> None:
         self._connection.abort("publishing failed or ended")
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        self._connection.when_closed(callback)
 
 
 async def open_broker_line(

@@ -4,6 +4,9 @@ There are no queues: each broker has a task that sends the difference from the i
 acknowledged to the newest one, so a slow broker skips what lies between, and after any trouble it
 gets a full image. This broker itself is told directly.
 
+A line that ends is opened again at once. Where a broker that was reached refuses that, its process
+is gone though its session is not: the controller is told, and again when the broker is back.
+
 Guarantees: an image is acknowledged only after the broker's own listeners have acted on it; at
 most one call per broker is under way.
 """
@@ -22,6 +25,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from local_cluster.client.connection import RefusedError
 from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
     BrokerEndpoints,
@@ -39,6 +43,8 @@ RETRY_DELAY_MS_MAX: Final = 1_000
 
 Acknowledged = Callable[[int, ClusterImage, ReplicaReport], None]
 """Called with (broker id, image, report) when a broker has taken over an image."""
+Answering = Callable[[BrokerEndpoints, bool], None]
+"""Called when nobody listens any more where a broker was reached (False), or again (True)."""
 
 
 class Line(Protocol):
@@ -53,9 +59,11 @@ class Line(Protocol):
 
     def abort(self) -> None: ...
 
+    def when_closed(self, callback: Callable[[], None]) -> None: ...
+
 
 OpenLine = Callable[[BrokerEndpoints, str], Awaitable[Line]]
-"""Connect to a broker's listener. Raises KafkaError."""
+"""Connect to a broker's listener. Raises KafkaError; RefusedError where nobody listens."""
 
 
 class Publisher:
@@ -68,12 +76,14 @@ class Publisher:
         listener: str,
         apply_here: Callable[[ClusterImage], ReplicaReport],
         acknowledged: Acknowledged,
+        answering: Answering,
         open_line: OpenLine,
     ) -> None:
         self._broker_id = broker_id
         self._listener = listener
         self._apply_here = apply_here
         self._acknowledged = acknowledged
+        self._answering = answering
         self._open_line = open_line
         self._followers: dict[int, _Follower] = {}
         self._progress = asyncio.Event()
@@ -90,7 +100,9 @@ class Publisher:
                 follower.cancel()
                 follower = None
             if follower is None:
-                follower = _Follower(broker, self._listener, self._open_line, self._note)
+                follower = _Follower(
+                    broker, self._listener, self._open_line, self._note, self._note_answering
+                )
                 self._followers[broker_id] = follower
             follower.offer(image)
         report = self._apply_here(image)
@@ -122,6 +134,10 @@ class Publisher:
             self._acknowledged(follower.broker.id, *done)
         self._wake()
 
+    def _note_answering(self, follower: _Follower, answers: bool) -> None:
+        if self._followers.get(follower.broker.id) is follower:
+            self._answering(follower.broker, answers)
+
     def _wake(self) -> None:
         self._progress.set()
         self._progress = asyncio.Event()
@@ -136,16 +152,21 @@ class _Follower:
         listener: str,
         open_line: OpenLine,
         note: Callable[[_Follower, tuple[ClusterImage, ReplicaReport] | None], None],
+        note_answering: Callable[[_Follower, bool], None],
     ) -> None:
         self.broker = broker
         self._listener = listener
         self._open_line = open_line
         self._note = note
+        self._note_answering = note_answering
         self._newest: ClusterImage | None = None
         self._acknowledged: ClusterImage | None = None
         self._offered = asyncio.Event()
         self._line: Line | None = None
         self._failing = False
+        self._was_reached = False
+        """In this run: one that is starting registers before it listens."""
+        self._refuses = False
         self.task = asyncio.create_task(self._run(), name=f"publish to broker {broker.id}")
 
     def offer(self, image: ClusterImage) -> None:
@@ -188,6 +209,10 @@ class _Follower:
                 raise KafkaError(reply.error_code, reply.message)
             self._acknowledged = image
             self._failing = False
+            self._was_reached = True
+            if self._refuses:
+                self._refuses = False
+                self._note_answering(self, True)
             self._note(self, (image, reply.report))
 
     async def _open(self) -> Line:
@@ -195,6 +220,7 @@ class _Follower:
             # What the broker took over before is unknown: it may have been restarted.
             self._acknowledged = None
             self._line = await self._open_line(self.broker, self._listener)
+            self._line.when_closed(self._offered.set)
         return self._line
 
     def _failed(self, call: RetryCallState) -> None:
@@ -202,6 +228,9 @@ class _Follower:
         if not self._failing:
             log.warning("broker %d is not told yet: %s", self.broker.id, error)
         self._failing = True
+        if isinstance(error, RefusedError) and self._was_reached and not self._refuses:
+            self._refuses = True
+            self._note_answering(self, False)
         # Whatever the broker has now, only a full image surely continues it.
         self._acknowledged = None
         if self._line is not None:

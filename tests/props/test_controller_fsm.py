@@ -122,6 +122,11 @@ class ControllerMachine(RuleBasedStateMachine):
     def leave(self, broker: int) -> None:
         self.run(fsm.BrokerLeaving(broker))
 
+    @rule(broker=brokers_of, answers=st.booleans())
+    def answer(self, broker: int, answers: bool) -> None:
+        """The controller reaches a broker, or finds nobody where it was."""
+        self.run(fsm.BrokerAnswering(broker, self.live.get(broker, -1), answers))
+
     @precondition(lambda self: self.state.topics)
     @rule(data=st.data())
     def propose_isr(self, data: st.DataObject) -> None:

@@ -26,6 +26,8 @@ from tests.replicas import (
 pytestmark = pytest.mark.real
 
 KILLS = 3
+LONG_SESSION_MS = 60_000
+"""No test waits for the end of such a session."""
 
 
 async def assert_each_once(client: KafkaClient, acknowledged: list[bytes]) -> None:
@@ -60,6 +62,36 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
         await producer.stop()
         await replicas_are_equal(brokers, "t")
         await assert_each_once(client, producer.acknowledged)
+
+
+async def test_a_killed_leader_is_not_waited_for(zookeeper: str, tmp_path: Path) -> None:
+    """Nobody listens where it was: the controller need not wait until its session is over."""
+    async with (
+        running_cluster(zookeeper, tmp_path, session_timeout_ms=LONG_SESSION_MS) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        await client.create_topics([NewTopic(name="t", partitions=3)])
+        controller_id = (await client.metadata()).controller_id
+        partition = 0
+        killed = await leader_of(brokers, client, "t", partition)
+        while killed.settings.broker_id == controller_id:
+            partition += 1
+            killed = await leader_of(brokers, client, "t", partition)
+        producer = IdempotentProducer(bootstrap(brokers), "t", partition)
+        await producer.advance(50)
+        await killed.kill()
+        # Committed with two replicas: it is led by another, and the dead one is in sync no more.
+        await producer.advance(50)
+        state = await partition_of(client, "t", partition)
+        assert killed.settings.broker_id not in (state.leader, *state.isr)
+        assert killed.settings.broker_id in (await client.metadata()).brokers, "still registered"
+        await killed.start()
+        await eventually(lambda: all_in_sync(client, "t"))
+        await producer.advance(50)
+        await producer.stop()
+        values = [record.value async for record in read_topic(client, "t", partition=partition)]
+        assert values[: len(producer.acknowledged)] == producer.acknowledged
+        await replicas_are_equal(brokers, "t", partition)
 
 
 async def test_a_leader_that_slept_acknowledges_nothing_when_it_wakes(

@@ -9,9 +9,11 @@ what came when it goes on.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable
 from random import Random
 
+from local_cluster.client.connection import RefusedError
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -74,7 +76,7 @@ class SimNetwork:
             await asyncio.sleep(1.0)
             raise KafkaError(ErrorCode.network_exception, f"no way from {source} to {target}")
         if target not in self._servers:
-            raise KafkaError(ErrorCode.network_exception, f"{target} refuses connections")
+            raise RefusedError(ErrorCode.network_exception, f"{target} refuses connections")
         self._connections += 1
         line = SimLine(self, source, target, self._servers[target], self._connections)
         self._lines.append(line)
@@ -105,6 +107,7 @@ class SimLine:
             tuple[asyncio.Future[bytes], asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
         self._waiting: dict[asyncio.Future[tuple[memoryview, int]], None] = {}
+        self._on_closed: Callable[[], None] = _nothing
         # What is on the way belongs to nobody.
         self._tasks = [
             loop.create_task(carry, context=OUTSIDE.copy())
@@ -135,6 +138,18 @@ class SimLine:
             if not future.done():
                 future.set_exception(KafkaError(ErrorCode.network_exception, reason))
                 future.exception()  # nobody may ask for it any more
+        self._on_closed()
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+
+        def tell() -> None:
+            # The process that asked is told, and not the world, whose doing the end may be.
+            loop.call_soon(callback, context=context)
+
+        self._on_closed = tell
+        if self.is_closed:
+            self._on_closed()
 
     async def _carry_there(self) -> None:
         while True:
@@ -165,3 +180,7 @@ class SimLine:
                 # Cancels this task too, at its next await.
                 self.abort("timed out")
                 await asyncio.sleep(0)
+
+
+def _nothing() -> None:
+    return

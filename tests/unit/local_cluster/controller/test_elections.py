@@ -108,6 +108,18 @@ class TestEvents:
         assert step(done.state, fsm.BrokersSeen(back)).state.leaving == frozenset()
         assert step(state, fsm.BrokerLeaving(9)).state == state
 
+    def test_a_broker_whose_process_is_gone_is_relieved_until_it_answers(self) -> None:
+        state = self.state(topic("a", partition(0, 1, 2), partition(1, 1)))
+        done = step(state, fsm.BrokerAnswering(1, state.brokers[1].broker_epoch, answers=False))
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        assert (write.state.partition, write.state.leader, write.state.isr) == (0, 2, (2,))
+        assert done.state.brokers == state.brokers, "its session may live on"
+        again = fsm.BrokerAnswering(1, state.brokers[1].broker_epoch, answers=True)
+        assert step(done.state, again).state.leaving == frozenset()
+        for late in (fsm.BrokerAnswering(1, 7, answers=False), fsm.BrokerAnswering(9, 90, False)):
+            assert step(state, late) == fsm.Step(state)
+
     def test_with_page_cache_who_was_started_again_leaves_the_isr(self) -> None:
         again = {**brokers(1, 2, 3), 2: broker(2, epoch=999)}
         everywhere = topic("a", partition(0, 1, 2, 3), partition(1, 2))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
+from local_cluster.client.connection import RefusedError
 from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
     ALL_WELL,
@@ -37,6 +38,8 @@ class FakeBroker:
         self.gate = asyncio.Event()
         self.gate.set()
         self.reachable = True
+        self.refuses = False
+        self.on_closed: Callable[[], None] = lambda: None
         self.report = ALL_WELL
 
     async def push(self, delta: ClusterDelta) -> Reply:
@@ -51,6 +54,15 @@ class FakeBroker:
     def abort(self) -> None:
         self.is_closed = True
 
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        self.on_closed = callback
+
+    def die(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.is_closed = True
+        self.refuses = True
+        self.on_closed()
+
 
 class Cluster:
     """A publisher on broker 1, and the brokers it tells."""
@@ -59,6 +71,7 @@ class Cluster:
         self.brokers: dict[int, FakeBroker] = {2: FakeBroker(), 3: FakeBroker()}
         self.here: list[ClusterImage] = []
         self.acknowledged: list[tuple[int, int]] = []
+        self.answering: list[tuple[int, bool]] = []
         self.reports: dict[int, ReplicaReport] = {}
         """What each broker answered last."""
         self.publisher = Publisher(
@@ -66,6 +79,7 @@ class Cluster:
             listener="PLAINTEXT",
             apply_here=self.apply_here,
             acknowledged=self.note,
+            answering=lambda who, answers: self.answering.append((who.id, answers)),
             open_line=self.open,
         )
 
@@ -81,6 +95,8 @@ class Cluster:
         assert listener == "PLAINTEXT"
         line = self.brokers[endpoints.id]
         line.opened += 1
+        if line.refuses:
+            raise RefusedError(ErrorCode.network_exception, "nobody listens")
         if not line.reachable:
             raise KafkaError(ErrorCode.network_exception, "refused")
         line.is_closed = False
@@ -191,6 +207,46 @@ async def test_a_broker_out_of_reach_is_not_waited_for(cluster: Cluster) -> None
     assert (2, 1) not in cluster.acknowledged
     two.reachable = True
     await eventually(lambda: (2, 1) in cluster.acknowledged)
+
+
+async def test_a_broker_whose_process_is_gone_is_noticed_and_again_when_it_is_back(
+    cluster: Cluster,
+) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    two.die()
+    await eventually(lambda: cluster.answering == [(2, False)])
+    opened = two.opened
+    await eventually(lambda: two.opened > opened + 1)
+    assert cluster.answering == [(2, False)], "once"
+    two.refuses = False
+    await eventually(lambda: cluster.answering == [(2, False), (2, True)])
+    assert two.got[-1].full
+
+
+async def test_a_line_that_ended_alone_is_opened_again_without_a_word(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    two.is_closed = True
+    two.on_closed()
+    await eventually(lambda: two.opened == 2)
+    two.reachable = False
+    two.is_closed = True
+    two.on_closed()
+    await eventually(lambda: two.opened > 3)
+    assert cluster.answering == [], "out of reach is not gone"
+
+
+async def test_a_broker_that_is_not_up_yet_is_not_gone(cluster: Cluster) -> None:
+    two = cluster.brokers[2]
+    two.refuses = True
+    cluster.publisher.publish(image(1, A))
+    await eventually(lambda: two.opened > 2)
+    two.refuses = False
+    await eventually(lambda: (2, 1) in cluster.acknowledged)
+    assert cluster.answering == []
 
 
 async def test_a_slow_broker_is_waited_for_in_vain(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,6 +26,9 @@ class BrokenConnection:
 
     def abort(self, reason: str) -> None:
         self.is_closed = True
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        return
 
 
 async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_connects_anew() -> None:
