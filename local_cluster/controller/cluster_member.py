@@ -22,6 +22,7 @@ from typing import Final
 from local_cluster.clock import Clock
 from local_cluster.controller import membership, znodes
 from local_cluster.controller.active_controller import ActiveController
+from local_cluster.controller.controller_watch import ControllerWatch
 from local_cluster.controller.coordination import (
     Coordination,
     CoordinationUnavailable,
@@ -80,6 +81,8 @@ class ClusterMember:
         """Whether ZooKeeper answers, as far as is known."""
         self._term_task: asyncio.Task[None] | None = None
         self._follow_task: asyncio.Task[None] | None = None
+        self._watch = ControllerWatch(settings, cache, coordination, open_line)
+        self._watch_task: asyncio.Task[None] | None = None
         self._look_again = asyncio.Event()
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
@@ -105,12 +108,14 @@ class ClusterMember:
                 log.warning("ZooKeeper went away while this broker joined: %s", error)
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)
         self._follow_task = asyncio.create_task(self._follow(), name="cluster membership")
+        self._watch_task = asyncio.create_task(self._watch.run(), name="controller watch")
 
     async def stop(self) -> None:
         """Leave the cluster: the registration and the controller's znode go at once."""
-        if self._follow_task is not None:
-            self._follow_task.cancel()
-            await asyncio.gather(self._follow_task, return_exceptions=True)
+        for task in (self._follow_task, self._watch_task):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self._resign()
         for _, future in self._waiters:
             future.cancel()
@@ -230,6 +235,7 @@ class ClusterMember:
             apply_here=self._apply_here,
             acknowledged=self._acknowledged,
             answering=self._answering,
+            known=dict(self._cache.brokers),
             open_line=partial(open_broker_line, open_line=self._open_line),
         )
         controller = ActiveController(
@@ -301,6 +307,7 @@ class ClusterMember:
     def _tell(self, changes: Changes) -> None:
         if changes:
             self._on_change(changes)
+            self._watch.look()
         for condition, future in tuple(self._waiters):
             if not future.done() and condition():
                 future.set_result(None)

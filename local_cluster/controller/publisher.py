@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from tenacity import (
@@ -78,7 +79,10 @@ class Publisher:
         acknowledged: Acknowledged,
         answering: Answering,
         open_line: OpenLine,
+        known: Mapping[int, BrokerEndpoints] = MappingProxyType({}),
     ) -> None:
+        """`known` are brokers that a controller before this one has reached, in those runs."""
+        self._known = known
         self._broker_id = broker_id
         self._listener = listener
         self._apply_here = apply_here
@@ -103,6 +107,7 @@ class Publisher:
                 follower = _Follower(
                     broker, self._listener, self._open_line, self._note, self._note_answering
                 )
+                follower.was_reached = self._known.get(broker_id) == broker
                 self._followers[broker_id] = follower
             follower.offer(image)
         report = self._apply_here(image)
@@ -164,7 +169,7 @@ class _Follower:
         self._offered = asyncio.Event()
         self._line: Line | None = None
         self._failing = False
-        self._was_reached = False
+        self.was_reached = False
         """In this run: one that is starting registers before it listens."""
         self._refuses = False
         self.task = asyncio.create_task(self._run(), name=f"publish to broker {broker.id}")
@@ -209,7 +214,7 @@ class _Follower:
                 raise KafkaError(reply.error_code, reply.message)
             self._acknowledged = image
             self._failing = False
-            self._was_reached = True
+            self.was_reached = True
             if self._refuses:
                 self._refuses = False
                 self._note_answering(self, True)
@@ -228,7 +233,7 @@ class _Follower:
         if not self._failing:
             log.warning("broker %d is not told yet: %s", self.broker.id, error)
         self._failing = True
-        if isinstance(error, RefusedError) and self._was_reached and not self._refuses:
+        if isinstance(error, RefusedError) and self.was_reached and not self._refuses:
             self._refuses = True
             self._note_answering(self, False)
         # Whatever the broker has now, only a full image surely continues it.

@@ -64,19 +64,23 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
         await assert_each_once(client, producer.acknowledged)
 
 
-async def test_a_killed_leader_is_not_waited_for(zookeeper: str, tmp_path: Path) -> None:
-    """Nobody listens where it was: the controller need not wait until its session is over."""
+@pytest.mark.parametrize("controls", [False, True])
+async def test_a_killed_leader_is_not_waited_for(
+    zookeeper: str, tmp_path: Path, controls: bool
+) -> None:
+    """Nobody listens where it was: the others need not wait until its session is over."""
     async with (
         running_cluster(zookeeper, tmp_path, session_timeout_ms=LONG_SESSION_MS) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
     ):
         await client.create_topics([NewTopic(name="t", partitions=3)])
         controller_id = (await client.metadata()).controller_id
-        partition = 0
-        killed = await leader_of(brokers, client, "t", partition)
-        while killed.settings.broker_id == controller_id:
-            partition += 1
-            killed = await leader_of(brokers, client, "t", partition)
+        leaders = {index: await leader_of(brokers, client, "t", index) for index in range(3)}
+        partition, killed = next(
+            (index, leader)
+            for index, leader in leaders.items()
+            if (leader.settings.broker_id == controller_id) == controls
+        )
         producer = IdempotentProducer(bootstrap(brokers), "t", partition)
         await producer.advance(50)
         await killed.kill()
@@ -84,7 +88,9 @@ async def test_a_killed_leader_is_not_waited_for(zookeeper: str, tmp_path: Path)
         await producer.advance(50)
         state = await partition_of(client, "t", partition)
         assert killed.settings.broker_id not in (state.leader, *state.isr)
-        assert killed.settings.broker_id in (await client.metadata()).brokers, "still registered"
+        known = await client.metadata()
+        assert killed.settings.broker_id in known.brokers, "still registered"
+        assert known.controller_id not in (-1, killed.settings.broker_id)
         await killed.start()
         await eventually(lambda: all_in_sync(client, "t"))
         await producer.advance(50)
