@@ -131,9 +131,7 @@ async def test_a_topic_is_paused_and_resumed_over_a_kill(brokers: Brokers, tmp_p
             await until(lambda: is_copied(U0), worker)
             await until(is_held, worker)
             assert len(await read_records(target, copy_of(T0))) == 1, "nobody resumed it"
-            resumed = await asyncio.to_thread(
-                command.run, "mirror", "resume", "a-b", "--topic", "t"
-            )
+            resumed = await asyncio.to_thread(command.run, "mirror", "resume", *TOPIC)
             assert resumed["paused"] == []
             await until(lambda: is_copied(T0), worker)
             assert await worker.stop() == 0
@@ -223,7 +221,7 @@ async def test_a_filter_with_transforms_is_exactly_once_over_kills(
                     records.append(NewRecord(1_790_000_000_000 + number, b"k%d" % number, value))
                 codec = random.choice((0, 1, 2, 3, 4))
                 await produce_to(source, T0, encode_batch(records, codec=codec))
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.02)
 
         async def has_more_than(count: int) -> bool:
             return len(await read_records(target, copy_of(T0))) > count
