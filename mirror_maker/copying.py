@@ -22,6 +22,7 @@ from .context import LinkContext
 from .cutting import Cutting
 from .divergence import TruncatedError
 from .formats import FlowKey
+from .formats.records import NO_TOPIC_ID
 from .latency import LatencyHistogram
 from .model import FlowFailedError, UncopyableBatchError
 from .passthrough import CopyPath
@@ -70,6 +71,12 @@ class Copying:
     @property
     def source_leader(self) -> int | None:
         return self._context.directory.source_leader(self.source)
+
+    @property
+    def source_topic_id(self) -> UUID | None:
+        """What its records are fetched of; None where the source has no topic ids."""
+        topic_id = self.key.source_topic_id
+        return None if topic_id == NO_TOPIC_ID else topic_id
 
     @property
     def target_leader(self) -> int | None:
@@ -122,8 +129,13 @@ class Copying:
 
     # -- the fetcher's side ---------------------------------------------------------------------
 
-    def on_fetched(self, position: int, fetched: FetchedPartition) -> bool:
-        """An answer for this position; whether records wait for `on_confirmed`."""
+    def on_fetched(
+        self, position: int, fetched: FetchedPartition, *, is_of_topic_id: bool = False
+    ) -> bool:
+        """An answer for this position; whether records wait for `on_confirmed`.
+
+        `is_of_topic_id`: it was asked for by this flow's topic id, so nothing is to be confirmed.
+        """
         self._on_moved()
         if self._is_over or self.replicator.fetch_position != position:
             return False
@@ -152,6 +164,7 @@ class Copying:
             return False
         self.reason = None
         spans = self._context.spans
+        is_proved = is_of_topic_id and not self.replicator.has_held
         try:
             advanced = self.replicator.accept(
                 fetched.records,
@@ -162,6 +175,8 @@ class Copying:
                 raise UncopyableBatchError(position, "no whole batch in the fetch answer")
         except UncopyableBatchError as error:
             self._stop_after_queue(error)
+        if is_proved:
+            self._release(self.replicator.accepted)
         return self.replicator.has_held
 
     def on_confirmed(self, mark: int, topic_id: UUID | None) -> None:
@@ -169,9 +184,7 @@ class Copying:
         if self._is_over:
             return
         if topic_id == self.key.source_topic_id:
-            self.replicator.release(mark)
-            if self.replicator.can_take:
-                self._on_ready(self)
+            self._release(mark)
         elif topic_id is None:
             self._context.directory.hurry()
             self.disturb(
@@ -179,6 +192,11 @@ class Copying:
             )
         else:
             self.disturb(made_anew(self.key))
+
+    def _release(self, mark: int) -> None:
+        self.replicator.release(mark)
+        if self.replicator.can_take:
+            self._on_ready(self)
 
     # -- the sender's side ----------------------------------------------------------------------
 

@@ -3,6 +3,9 @@
 A poll names what changed since the last one (KIP-227, `FetchSession`), and a flow is looked at only
 after it has said that it moved. So partitions that stand still cost nothing here.
 
+While a large answer is taken in, the next poll is on its way already: it asks for what follows the
+answer's last batch. What comes of it counts only where the copying state stands there by then.
+
 Back-pressure: a partition with too many bytes pending is left out until some are acknowledged,
 and while any is left out the poll is short, so that it comes back soon.
 """
@@ -15,7 +18,13 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from local_cluster.client.fetch_session import FetchSession
-from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
+from local_cluster.client.model import (
+    FetchedPartition,
+    FetchPosition,
+    SessionAnswer,
+    TopicPartition,
+)
+from local_cluster.records.header import last_header
 from local_cluster.wire.errors import KafkaError
 
 from .back_off import BackOff
@@ -69,7 +78,9 @@ class Fetcher:
         """What has to be looked at before the next poll."""
         self._session = FetchSession()
         self._asked: dict[TopicPartition, _Asked] = {}
-        """Whose partitions the session wants."""
+        """Whose partitions the session wants; it stays as it is while a poll is on its way."""
+        self._ahead: asyncio.Task[SessionAnswer] | None = None
+        """The next poll, sent before the last one's answer was taken in."""
         self._last_answer = LastAnswer()
         self._pending: dict[TopicPartition, PartitionReplicator] = {}
         """Those of the link, of any broker, with bytes that are not acknowledged."""
@@ -87,20 +98,28 @@ class Fetcher:
 
     async def run(self) -> None:
         """Fetch until cancelled."""
-        while True:
+        try:
+            while True:
+                await self._turn()
+        finally:
+            if self._ahead is not None:
+                self._ahead.cancel()
+
+    async def _turn(self) -> None:
+        if self._ahead is None:
             self._wake.clear()
             self._look_at_moved()
             if not self._asked or not self._has_room():
                 await self._wake.wait()
-                continue
-            try:
-                await self._fetch()
-                self._back_off.reset()
-                self._on_failure(None)
-            except KafkaError as error:
-                self._on_failure(str(error))
-                self._context.directory.hurry()
-                await self._context.clock.sleep(self._back_off.next_ms())
+                return
+        try:
+            await self._fetch()
+            self._back_off.reset()
+            self._on_failure(None)
+        except KafkaError as error:
+            self._on_failure(str(error))
+            self._context.directory.hurry()
+            await self._context.clock.sleep(self._back_off.next_ms())
 
     # -- what to ask for ------------------------------------------------------------------------
 
@@ -127,13 +146,18 @@ class Fetcher:
             self._session.leave_out(at)
             return
         replicator = copying.replicator
-        position = replicator.fetch_position
-        self._session.ask(at, FetchPosition(position, last_fetched_epoch=replicator.last_epoch))
-        self._asked[at] = _Asked(flow, copying, position)
+        self._ask(at, _Asked(flow, copying, replicator.fetch_position), replicator.last_epoch)
         if asked is not None and asked.flow is not flow:
             asked.flow.history.unfollow(self._last_answer)
         if asked is None or asked.flow is not flow:
             self._note_end(at, flow)
+
+    def _ask(self, at: TopicPartition, asked: _Asked, last_epoch: int) -> None:
+        topic_id = asked.copying.source_topic_id
+        self._session.ask(
+            at, FetchPosition(asked.position, last_fetched_epoch=last_epoch, topic_id=topic_id)
+        )
+        self._asked[at] = asked
 
     def _note_end(self, at: TopicPartition, flow: Flow) -> None:
         """A broker that goes on with a partition does not tell again what it has told: a flow that
@@ -143,50 +167,104 @@ class Fetcher:
             flow.history.observe(end, told_ms)
             flow.history.follow(self._last_answer)
 
+    def _pending_bytes(self) -> int:
+        return sum(each.pending_bytes for each in self._pending.values())
+
     def _has_room(self) -> bool:
-        pending_bytes = sum(each.pending_bytes for each in self._pending.values())
-        return pending_bytes < self._context.limits.pending_bytes_max
+        return self._pending_bytes() < self._context.limits.pending_bytes_max
 
     # -- asking ---------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
-        limits, rate = self._context.limits, self._context.rates.source
-        while delay_ms := rate.delay_ms(self._context.clock.monotonic_ms()):
-            # In short steps: the rate may be raised meanwhile.
-            await self._context.clock.sleep(min(delay_ms, THROTTLE_STEP_MS))
-        answer = await self._source.fetch_in_session(
-            self._node_id,
-            self._session,
-            wait_ms_max=BLOCKED_WAIT_MS if self._blocked else limits.fetch_wait_ms_max,
-            bytes_max=self._context.fetch_bytes(limits.fetch_bytes_max),
-            partition_bytes_max=self._context.fetch_bytes(limits.fetch_partition_bytes_max),
-            isolation_level=READ_COMMITTED,
-        )
+        rate = self._context.rates.source
+        if self._ahead is None:
+            while delay_ms := rate.delay_ms(self._context.clock.monotonic_ms()):
+                # In short steps: the rate may be raised meanwhile.
+                await self._context.clock.sleep(min(delay_ms, THROTTLE_STEP_MS))
+            answer = await self._poll()
+        else:
+            try:
+                answer = await self._ahead
+            finally:
+                self._ahead = None
         now_ms = self._context.clock.monotonic_ms()
         if not answer.throttle_ms:
             # An answer above a quota is empty, whatever news there is.
             self._last_answer.at_ms = now_ms
         fetched = answer.partitions
         rate.spend(sum(len(each.records) for each in fetched.values()), now_ms)
+        asked = {at: self._asked[at] for at in fetched if at in self._asked}
+        if self._may_ask_ahead(answer, now_ms):
+            self._ask_ahead(fetched, asked)
+            await asyncio.sleep(0)  # it writes its request in its first step
         if self._context.origins is not None:
             await self._context.origins.learn(each.records for each in fetched.values())
-        for at, partition in fetched.items():
-            self._on_fetched(at, partition, now_ms)
+        for at, each in asked.items():
+            self._on_fetched(each, fetched[at], answer, now_ms)
         if any(partition.error for partition in fetched.values()):
             await self._context.clock.sleep(ERROR_PAUSE_MS)
 
-    def _on_fetched(self, at: TopicPartition, fetched: FetchedPartition, now_ms: int) -> None:
-        asked = self._asked.get(at)
-        if asked is None:
-            return
+    async def _poll(self) -> SessionAnswer:
+        limits = self._context.limits
+        return await self._source.fetch_in_session(
+            self._node_id,
+            self._session,
+            wait_ms_max=BLOCKED_WAIT_MS if self._blocked else limits.fetch_wait_ms_max,
+            bytes_max=limits.fetch_bytes_max,
+            partition_bytes_max=limits.fetch_partition_bytes_max,
+            isolation_level=READ_COMMITTED,
+        )
+
+    def _on_fetched(
+        self, asked: _Asked, fetched: FetchedPartition, answer: SessionAnswer, now_ms: int
+    ) -> None:
         flow = asked.flow
         if fetched.error:
             flow.history.unfollow(self._last_answer)
         else:
             flow.history.observe(fetched.high_watermark, now_ms)
             flow.history.follow(self._last_answer)
-        if asked.copying.on_fetched(asked.position, fetched):
+        if asked.copying.on_fetched(asked.position, fetched, is_of_topic_id=answer.is_by_id):
             self._confirmer.hold(asked.copying)
+
+    # -- asking ahead ---------------------------------------------------------------------------
+
+    def _may_ask_ahead(self, answer: SessionAnswer, now_ms: int) -> bool:
+        """Whether there is much to take in, and room for as much again."""
+        limits = self._context.limits
+        size_bytes = 0
+        for at, partition in answer.partitions.items():
+            if partition.error or partition.diverging_epoch is not None:
+                return False
+            size_bytes += len(partition.records)
+            asked = self._asked.get(at)
+            pending = len(partition.records) + (
+                asked.copying.replicator.pending_bytes if asked else 0
+            )
+            if pending + len(partition.records) >= limits.partition_pending_bytes_max:
+                return False
+        return (
+            size_bytes >= limits.fetch_ahead_bytes_min
+            and not self._context.rates.source.delay_ms(now_ms)
+            and self._pending_bytes() + size_bytes < limits.pending_bytes_max
+        )
+
+    def _ask_ahead(
+        self,
+        fetched: Mapping[TopicPartition, FetchedPartition],
+        asked: Mapping[TopicPartition, _Asked],
+    ) -> None:
+        """Send the next poll, as if all that was fetched had been taken in."""
+        self._look_at_moved()
+        if self._blocked:
+            return
+        for at, before in asked.items():
+            last = last_header(fetched[at].records)
+            if last is not None and self._asked.get(at) == before:
+                after = before._replace(position=max(last.next_offset, before.position))
+                self._ask(at, after, last.partition_leader_epoch)
+        if self._asked:
+            self._ahead = asyncio.get_running_loop().create_task(self._poll())
 
 
 class Fetchers:

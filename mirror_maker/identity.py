@@ -7,7 +7,8 @@ about: a topic that is made anew later than that has not been read from yet.
 
 One question at a time per broker, about all topics that hold something: while it is on its way
 more is fetched and held, so that it costs latency (one round trip), not throughput. A source
-without topic ids cannot be asked so; its records are released at once.
+without topic ids cannot be asked so; its records are released at once. From Fetch v13 on (Kafka
+3.1) the fetch itself names the id, and nothing comes here.
 """
 
 from __future__ import annotations

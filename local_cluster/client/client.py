@@ -238,8 +238,8 @@ class KafkaClient(ClusterCalls):
 
         async def send(asked: SessionRequest) -> SessionAnswer:
             forgotten = [
-                fetch_codec.ForgottenPartition(at.topic, at.partition)
-                for at in sorted(asked.forgotten)
+                fetch_codec.ForgottenPartition(at.topic, at.partition, topic_id)
+                for at, topic_id in sorted(asked.forgotten)
             ]
             request = fetch_codec.FetchRequest(
                 CONSUMER_REPLICA_ID,
@@ -253,13 +253,23 @@ class KafkaClient(ClusterCalls):
                 forgotten,
                 "",
             )
-            return await self._fetch(node_id, request)
+            return await self._fetch(node_id, request, session if asked.is_by_id else None)
 
+        connection = await self._connection(node_id)
+        session.knows_topic_ids = connection.has_version(ApiKey.FETCH, fetch_codec.TOPIC_IDS_SINCE)
         return await fetch_in_session(session, send)
 
-    async def _fetch(self, node_id: int, request: fetch_codec.FetchRequest) -> SessionAnswer:
+    async def _fetch(
+        self, node_id: int, request: fetch_codec.FetchRequest, by_id: FetchSession | None = None
+    ) -> SessionAnswer:
+        """`by_id`: the session that knows the names of the topics, where ids are asked for."""
         connection = await self._connection(node_id)
         version = connection.choose_version(ApiKey.FETCH)
+        if by_id is not None:
+            version = fetch_codec.TOPIC_IDS_SINCE
+            if not connection.has_version(ApiKey.FETCH, version):
+                # An older broker has come in its place; a session does not change its way.
+                raise KafkaError(ErrorCode.fetch_session_topic_id_error, "Fetch")
         body = fetch_codec.encode_request(version, request)
         sent = connection.send(ApiKey.FETCH, version, (body,))
         frame, position_bytes = await self._bounded(
@@ -268,11 +278,11 @@ class KafkaClient(ClusterCalls):
         error, session_id, partitions = fetch_codec.decode_response(version, frame, position_bytes)
         if error:
             raise KafkaError(error, "Fetch")
-        return SessionAnswer(
-            session_id,
-            int.from_bytes(frame[position_bytes : position_bytes + 4], "big", signed=True),
-            {
-                TopicPartition(entry.topic, entry.partition): FetchedPartition(
+        fetched = {}
+        for entry in partitions:
+            name = entry.topic if by_id is None else by_id.topic_name(entry.topic_id)
+            if name is not None:
+                fetched[TopicPartition(name, entry.partition)] = FetchedPartition(
                     ErrorCode(entry.error_code),
                     entry.high_watermark,
                     entry.last_stable_offset,
@@ -281,9 +291,8 @@ class KafkaClient(ClusterCalls):
                     entry.records if isinstance(entry.records, memoryview) else memoryview(b""),
                     entry.diverging_epoch,
                 )
-                for entry in partitions
-            },
-        )
+        throttle_ms = int.from_bytes(frame[position_bytes : position_bytes + 4], "big", signed=True)
+        return SessionAnswer(session_id, throttle_ms, fetched, by_id is not None)
 
     async def produce(
         self,
@@ -369,6 +378,7 @@ def _fetch_partitions(
             position.last_fetched_epoch,
             -1,
             partition_bytes_max,
+            position.topic_id,
         )
         for partition, position in sorted(positions.items())
     ]

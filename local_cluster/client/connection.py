@@ -118,6 +118,11 @@ class Connection(asyncio.BufferedProtocol):
             )
         return version
 
+    def has_version(self, api: ApiKey, version: int) -> bool:
+        """Whether the broker knows this version."""
+        low, high = self.versions.get(api, (0, -1))
+        return low <= version <= high
+
     async def negotiate(self) -> None:
         """Ask ApiVersions and keep the answer. Raises KafkaError."""
         fields = {

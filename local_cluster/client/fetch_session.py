@@ -16,8 +16,9 @@ One request at a time, see `fetch_in_session`. Source: FetchSessionHandler.java.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import INITIAL_EPOCH, NO_SESSION, next_session_epoch
@@ -40,7 +41,10 @@ class SessionRequest(NamedTuple):
     session_id: int
     session_epoch: int
     asked: Mapping[TopicPartition, FetchPosition]
-    forgotten: Sequence[TopicPartition]
+    forgotten: Sequence[tuple[TopicPartition, UUID | None]]
+    """With the topic ids under which they were asked for."""
+    is_by_id: bool = False
+    """Whether topics are named by id."""
 
     @property
     def is_full(self) -> bool:
@@ -61,6 +65,11 @@ class FetchSession:
         """Where the two may differ."""
         self._ends: dict[TopicPartition, int] = {}
         """High watermarks that were told, and are not told again before they move."""
+        self._is_by_id = False
+        self._names: dict[UUID, str] = {}
+        """Of the topics that were named by id in this session."""
+        self.knows_topic_ids = False
+        """Whether the broker understands Fetch v13; said by who sends the requests."""
 
     @property
     def wanted(self) -> Mapping[TopicPartition, FetchPosition]:
@@ -84,26 +93,60 @@ class FetchSession:
         """
         return self._ends.get(at)
 
+    def topic_name(self, topic_id: UUID | None) -> str | None:
+        """Of a topic that was asked for by its id."""
+        return None if topic_id is None else self._names.get(topic_id)
+
     def next_request(self) -> SessionRequest:
         """What to send now."""
         changed, self._changed = self._changed, {}
+        if self._is_by_id and not self._can_be_by_id(changed):
+            self._epoch = INITIAL_EPOCH
         if self._epoch == INITIAL_EPOCH:
-            self._named = dict(self._wanted)
-            self._ends.clear()
-            return SessionRequest(self._id, self._epoch, self._named, ())
+            return self._full_request()
         asked: dict[TopicPartition, FetchPosition] = {}
-        forgotten: list[TopicPartition] = []
+        forgotten: list[tuple[TopicPartition, UUID | None]] = []
         for at in changed:
-            wanted, named = self._wanted.get(at), self._named.get(at)
+            wanted, named = self._as_named(at), self._named.get(at)
             if wanted == named:
                 continue
-            if wanted is None:
+            if named is not None and (wanted is None or wanted.topic_id != named.topic_id):
                 del self._named[at]
                 self._ends.pop(at, None)
-                forgotten.append(at)
-            else:
+                forgotten.append((at, named.topic_id))
+            if wanted is not None:
                 self._named[at] = asked[at] = wanted
-        return SessionRequest(self._id, self._epoch, asked, forgotten)
+                self._note_name(at, wanted)
+        return SessionRequest(self._id, self._epoch, asked, forgotten, self._is_by_id)
+
+    def _full_request(self) -> SessionRequest:
+        self._ends.clear()
+        self._names.clear()
+        self._is_by_id = self._can_be_by_id(self._wanted)
+        self._named = {}
+        for at in self._wanted:
+            position = self._as_named(at)
+            if position is not None:
+                self._named[at] = position
+                self._note_name(at, position)
+        return SessionRequest(self._id, self._epoch, self._named, (), self._is_by_id)
+
+    def _as_named(self, at: TopicPartition) -> FetchPosition | None:
+        """What is wanted, as the broker is told it: by name or by id."""
+        position = self._wanted.get(at)
+        if position is None or self._is_by_id or position.topic_id is None:
+            return position
+        return position._replace(topic_id=None)
+
+    def _can_be_by_id(self, partitions: Iterable[TopicPartition]) -> bool:
+        wanted = self._wanted
+        return self.knows_topic_ids and all(
+            wanted[at].topic_id is not None for at in partitions if at in wanted
+        )
+
+    def _note_name(self, at: TopicPartition, position: FetchPosition) -> None:
+        if position.topic_id is not None:
+            self._names[position.topic_id] = at.topic
 
     def answered(self, answer: SessionAnswer) -> None:
         """The request was answered; where that gives no session the next one is full again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -56,11 +57,13 @@ class ListedOffset(NamedTuple):
 
 class FetchPosition(NamedTuple):
     """Where to fetch from; leader epoch -1 asks for no fencing, last fetched epoch -1 for no look
-    whether the log still has what was fetched before (KIP-595, from Fetch v12 on)."""
+    whether the log still has what was fetched before (KIP-595, from Fetch v12 on). A topic id asks
+    for that topic alone (KIP-516, in fetch sessions)."""
 
     offset: int
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    topic_id: uuid.UUID | None = None
 
 
 class FetchedPartition(NamedTuple):
@@ -84,6 +87,8 @@ class SessionAnswer(NamedTuple):
     throttle_ms: int
     """Above 0 where the client is over its quota; then the answer may leave news out."""
     partitions: dict[TopicPartition, FetchedPartition]
+    is_by_id: bool = False
+    """Whether all of it is of the very topics whose ids were asked for."""
 
 
 class ProducedPartition(NamedTuple):

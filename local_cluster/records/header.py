@@ -134,6 +134,18 @@ def complete_header(buffer: Buffer, position: int) -> BatchHeader | None:
     return header if position + header.size_bytes <= len(buffer) else None
 
 
+def last_header(buffer: Buffer) -> BatchHeader | None:
+    """The header of the last complete batch, found by sizes alone; None where there is none."""
+    last, position, end = -1, 0, len(buffer) - HEADER_BYTES
+    while position <= end:
+        size_bytes = _PREFIX.unpack_from(buffer, position)[1] + LOG_OVERHEAD_BYTES
+        if size_bytes < HEADER_BYTES or position + size_bytes > len(buffer):
+            break
+        last = position
+        position += size_bytes
+    return None if last < 0 else read_header(buffer, last)
+
+
 def peek_size_bytes(buffer: Buffer, position: int) -> int:
     """Size of the batch at `position`, from its first 12 bytes."""
     batch_length: int = _PREFIX.unpack_from(buffer, position)[1]

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,13 @@ from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, Partiti
 
 PARTITIONS = [TopicPartition(f"t{index // 2}", index % 2) for index in range(4)]
 
-Fetched = dict[TopicPartition, int]
+Key = tuple[UUID | str, int]
+"""A partition as it is named: topic id or name, index."""
+Fetched = dict[Key, int]
+
+
+def key_of(at: TopicPartition, topic_id: UUID | None, is_by_id: bool) -> Key:
+    return (topic_id if is_by_id and topic_id is not None else at.topic, at.partition)
 
 
 class Broker(Protocol):
@@ -50,17 +57,22 @@ class ModelBroker:
         self.fetched: Fetched = {}
         self._slots = slots
         self._ids = itertools.count(1)
-        self._sessions: dict[int, tuple[int, Fetched, dict[TopicPartition, int | None]]] = {}
+        self._sessions: dict[int, tuple[int, Fetched, dict[Key, int | None]]] = {}
+        self._names: dict[Key, TopicPartition] = {}
 
     def forget(self) -> None:
         self._sessions.clear()
 
     def serve(self, request: SessionRequest) -> SessionAnswer:
-        asked = {at: position.offset for at, position in request.asked.items()}
+        asked: Fetched = {}
+        for at, position in request.asked.items():
+            key = key_of(at, position.topic_id, request.is_by_id)
+            asked[key] = position.offset
+            self._names[key] = at
         if request.session_epoch <= 0:
             self._sessions.pop(request.session_id, None)
             session_id = 0
-            self.fetched, told = asked, dict[TopicPartition, int | None]()
+            self.fetched, told = asked, dict[Key, int | None]()
             if request.session_epoch == 0 and len(self._sessions) < self._slots:
                 session_id = next(self._ids)
                 self._sessions[session_id] = (1, asked, told)
@@ -71,19 +83,21 @@ class ModelBroker:
         if epoch != request.session_epoch:
             raise KafkaError(ErrorCode.invalid_fetch_session_epoch)
         positions |= asked
-        for at in request.forgotten:
-            positions.pop(at, None)
-            told.pop(at, None)
+        for at, topic_id in request.forgotten:
+            key = key_of(at, topic_id, request.is_by_id)
+            positions.pop(key, None)
+            told.pop(key, None)
         self._sessions[request.session_id] = (epoch + 1, positions, told)
         self.fetched = dict(positions)
         return self._answer(request.session_id, told)
 
-    def _answer(self, session_id: int, told: dict[TopicPartition, int | None]) -> SessionAnswer:
+    def _answer(self, session_id: int, told: dict[Key, int | None]) -> SessionAnswer:
         news = {}
-        for at in self.fetched:
+        for key in self.fetched:
+            at = self._names[key]
             end = self.ends[at]
-            if end is None or at not in told or told[at] != end:
-                told[at] = end
+            if end is None or key not in told or told[key] != end:
+                told[key] = end
                 code = ErrorCode.not_leader_or_follower if end is None else ErrorCode.none
                 news[at] = FetchedPartition(
                     code, -1 if end is None else end, 0, 0, (), memoryview(b"")
@@ -98,29 +112,44 @@ class OurBroker:
         self.ends: dict[TopicPartition, int | None] = dict.fromkeys(PARTITIONS, 0)
         self.fetched: Fetched = {}
         ids = itertools.count(1)
+        self._names: dict[Key, TopicPartition] = {}
         self._sessions = FetchSessions(lambda: next(ids), slots_max=slots)
 
     def forget(self) -> None:
         self._sessions.close()
 
     def serve(self, request: SessionRequest) -> SessionAnswer:
+        by_id = request.is_by_id
+        for at, to in request.asked.items():
+            self._names[key_of(at, to.topic_id, by_id)] = at
         context = self._sessions.open(
             request.session_id,
             request.session_epoch,
-            [FetchPartition(*at, -1, to.offset, -1, -1, 1) for at, to in request.asked.items()],
-            [ForgottenPartition(*at) for at in request.forgotten],
-            uses_topic_ids=False,
+            [
+                FetchPartition(
+                    *("" if by_id else at.topic, at.partition, -1, to.offset, -1, -1, 1),
+                    to.topic_id if by_id else None,
+                )
+                for at, to in request.asked.items()
+            ],
+            [
+                ForgottenPartition("" if by_id else at.topic, at.partition, topic_id)
+                if by_id
+                else ForgottenPartition(*at)
+                for at, topic_id in request.forgotten
+            ],
+            uses_topic_ids=by_id,
             now_ms=0,
         )
         entries = context.partitions
-        self.fetched = {TopicPartition(e.topic, e.partition): e.fetch_offset for e in entries}
+        self.fetched = {(e.topic_id or e.topic, e.partition): e.fetch_offset for e in entries}
         error, session_id, told = context.answer([self._read(entry) for entry in entries], 0)
         assert not error
         return SessionAnswer(
             session_id,
             0,
             {
-                TopicPartition(each.topic, each.partition): FetchedPartition(
+                self._names[each.topic_id or each.topic, each.partition]: FetchedPartition(
                     ErrorCode(each.error_code), each.high_watermark, 0, 0, (), memoryview(b"")
                 )
                 for each in told
@@ -128,11 +157,11 @@ class OurBroker:
         )
 
     def _read(self, entry: FetchPartition) -> PartitionFetched:
-        end = self.ends[TopicPartition(entry.topic, entry.partition)]
+        end = self.ends[self._names[entry.topic_id or entry.topic, entry.partition]]
+        read = PartitionFetched(entry.topic, entry.partition, 0, topic_id=entry.topic_id)
         if end is None:
-            code = ErrorCode.not_leader_or_follower
-            return PartitionFetched(entry.topic, entry.partition, code)
-        return PartitionFetched(entry.topic, entry.partition, 0, end, end, 0)
+            return read._replace(error_code=ErrorCode.not_leader_or_follower)
+        return read._replace(high_watermark=end, last_stable_offset=end, log_start_offset=0)
 
 
 partitions = st.sampled_from(PARTITIONS)
@@ -143,6 +172,8 @@ steps = st.one_of(
     st.tuples(st.just("moves"), partitions, st.integers(0, 3)),
     st.tuples(st.just("is refused"), partitions, st.just(0)),
     st.tuples(st.just("forgets"), partitions, st.just(0)),
+    st.tuples(st.just("is made anew"), partitions, st.integers(1, 3)),
+    st.tuples(st.just("broker changes"), partitions, st.integers(0, 1)),
     *(2 * [st.tuples(st.just("poll"), fates, st.just(0))]),
 )
 
@@ -157,11 +188,18 @@ def test_a_broker_fetches_what_is_wanted(
 
 async def _run(broker: Broker, steps: Sequence[tuple[str, object, int]]) -> None:
     session = FetchSession()
+    ids: dict[str, UUID] = {}
     for step, what, number in steps:
         if isinstance(what, TopicPartition):
             match step:
                 case "ask":
-                    session.ask(what, FetchPosition(number))
+                    session.ask(what, FetchPosition(number, topic_id=ids.get(what.topic)))
+                case "is made anew":
+                    ids[what.topic] = UUID(int=PARTITIONS.index(what) // 2 * 10 + number)
+                    for at in [at for at in session.wanted if at.topic == what.topic]:
+                        session.ask(at, FetchPosition(number, topic_id=ids[what.topic]))
+                case "broker changes":
+                    session.knows_topic_ids = bool(number)
                 case "leave out":
                     session.leave_out(what)
                 case "moves":
@@ -178,7 +216,10 @@ async def _run(broker: Broker, steps: Sequence[tuple[str, object, int]]) -> None
 
 
 async def _poll(session: FetchSession, broker: Broker, fate: str) -> None:
+    requests: list[SessionRequest] = []
+
     async def send(request: SessionRequest) -> SessionAnswer:
+        requests.append(request)
         if fate == "lost request":
             raise KafkaError(ErrorCode.network_exception)
         answer = broker.serve(request)
@@ -191,8 +232,12 @@ async def _poll(session: FetchSession, broker: Broker, fate: str) -> None:
     except KafkaError as error:
         assert fate != "served", error
         return
-    wanted = {at: position.offset for at, position in session.wanted.items()}
+    asked = requests[-1]
+    wanted = {
+        key_of(at, position.topic_id, asked.is_by_id): position.offset
+        for at, position in session.wanted.items()
+    }
     assert broker.fetched == wanted
-    assert {at: session.high_watermark(at) for at in wanted} == {
-        at: broker.ends[at] for at in wanted
+    assert {at: session.high_watermark(at) for at in session.wanted} == {
+        at: broker.ends[at] for at in session.wanted
     }

@@ -196,6 +196,8 @@ class SimCluster:
         self.next_producer_id = 1000
         self.fetch_session_slots = 1_000
         self._fetch_sessions: dict[int, FetchSessions] = {}
+        self.fetches_by_topic_id = random.random() < 0.5
+        """Whether its brokers know Fetch v13."""
         self.fetch_names_count = 0
         """Partitions named in fetches of sessions so far."""
         self.denied: set[str] = set()
@@ -220,6 +222,10 @@ class SimCluster:
         for index in range(partitions):
             self.leaders[TopicPartition(name, index)] = index % self.brokers
         return topic
+
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """Of the topic that has this id now."""
+        return next((name for name, each in self.topics.items() if each.topic_id == topic_id), None)
 
     def fetch_sessions(self, node_id: int) -> FetchSessions:
         """Those of one broker."""
@@ -445,12 +451,20 @@ class SimClient:
         isolation_level: int = 0,
     ) -> SessionAnswer:
         async def send(request: SessionRequest) -> SessionAnswer:
-            return await self._fetch_in_session(node_id, request, wait_ms_max, partition_bytes_max)
+            return await self._fetch_in_session(
+                node_id, session, request, wait_ms_max, partition_bytes_max
+            )
 
+        session.knows_topic_ids = self._cluster.fetches_by_topic_id
         return await fetch_in_session(session, send)
 
     async def _fetch_in_session(
-        self, node_id: int, request: SessionRequest, wait_ms_max: int, partition_bytes_max: int
+        self,
+        node_id: int,
+        session: FetchSession,
+        request: SessionRequest,
+        wait_ms_max: int,
+        partition_bytes_max: int,
     ) -> SessionAnswer:
         """Each look of the waiting broker is an exchange, so that the answer may be lost when the
         session has long gone on."""
@@ -458,10 +472,19 @@ class SimClient:
         deadline_s = loop.time() + wait_ms_max / 1000
         sessions = self._cluster.fetch_sessions(node_id)
         asked = [
-            FetchPartition(*at, -1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max)
+            FetchPartition(
+                *("" if request.is_by_id else at.topic, at.partition),
+                *(-1, each.offset, each.last_fetched_epoch, -1, partition_bytes_max),
+                each.topic_id if request.is_by_id else None,
+            )
             for at, each in request.asked.items()
         ]
-        forgotten = [ForgottenPartition(at.topic, at.partition) for at in request.forgotten]
+        forgotten = [
+            ForgottenPartition("", at.partition, topic_id)
+            if request.is_by_id
+            else ForgottenPartition(*at)
+            for at, topic_id in request.forgotten
+        ]
         self._cluster.fetch_names_count += len(asked) + len(forgotten)
         opened: list[FetchContext] = []
         answers: list[SessionAnswer | KafkaError] = []
@@ -476,7 +499,7 @@ class SimClient:
                             request.session_epoch,
                             asked,
                             forgotten,
-                            uses_topic_ids=False,
+                            uses_topic_ids=request.is_by_id,
                             now_ms=now_ms,
                         )
                     )
@@ -488,7 +511,8 @@ class SimClient:
                 each.error_code or each.diverging_epoch or records_size_bytes(each.records)
                 for each in results
             ):
-                answers.append(_session_answer(*opened[0].answer(results, now_ms)))
+                by_id = session if request.is_by_id else None
+                answers.append(_session_answer(*opened[0].answer(results, now_ms), by_id))
 
         while True:
             await self._exchange(node_id, look, detached=False)
@@ -499,9 +523,14 @@ class SimClient:
             await asyncio.sleep(0.01)
 
     def _read_entry(self, node_id: int, entry: FetchPartition) -> PartitionFetched:
+        topic = entry.topic or self._cluster.topic_name(entry.topic_id)
+        if topic is None:
+            return PartitionFetched(
+                "", entry.partition, ErrorCode.unknown_topic_id, topic_id=entry.topic_id
+            )
         read = self._read(
             node_id,
-            TopicPartition(entry.topic, entry.partition),
+            TopicPartition(topic, entry.partition),
             FetchPosition(entry.fetch_offset, last_fetched_epoch=entry.last_fetched_epoch),
             entry.partition_bytes_max,
         )
@@ -514,6 +543,7 @@ class SimClient:
             read.log_start_offset,
             read.aborted_transactions,
             records=read.records,
+            topic_id=entry.topic_id,
             diverging_epoch=read.diverging_epoch,
         )
 
@@ -658,15 +688,23 @@ class SimClient:
 
 
 def _session_answer(
-    error: ErrorCode, session_id: int, told: Sequence[PartitionFetched]
+    error: ErrorCode,
+    session_id: int,
+    told: Sequence[PartitionFetched],
+    by_id: FetchSession | None,
 ) -> SessionAnswer | KafkaError:
     if error:
         return KafkaError(error, "Fetch")
+    named = [
+        (name, each)
+        for each in told
+        if (name := by_id.topic_name(each.topic_id) if by_id else each.topic) is not None
+    ]
     return SessionAnswer(
         session_id,
         0,
         {
-            TopicPartition(each.topic, each.partition): FetchedPartition(
+            TopicPartition(name, each.partition): FetchedPartition(
                 ErrorCode(each.error_code),
                 each.high_watermark,
                 each.last_stable_offset,
@@ -675,6 +713,7 @@ def _session_answer(
                 each.records if isinstance(each.records, memoryview) else memoryview(b""),
                 each.diverging_epoch,
             )
-            for each in told
+            for name, each in named
         },
+        by_id is not None,
     )

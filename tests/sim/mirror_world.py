@@ -36,6 +36,7 @@ LINK = "a-b"
 TOPIC = "t"
 LIMITS = Limits(
     fetch_partition_bytes_max=600,
+    fetch_ahead_bytes_min=100,
     partition_pending_bytes_max=2_000,
     produce_request_bytes_max=800,
     map_flush_ms=20,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from uuid import UUID
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_what_comes_moves_and_goes_is_named_once() -> None:
     session.ask(C, FetchPosition(0))
     session.leave_out(B)
     changed = {A: FetchPosition(1), C: FetchPosition(0)}
-    assert session.next_request() == SessionRequest(ID, 1, changed, [B])
+    assert session.next_request() == SessionRequest(ID, 1, changed, [(B, None)])
     session.answered(answer())
     assert session.next_request() == SessionRequest(ID, 2, {}, [])
 
@@ -113,6 +114,49 @@ def test_the_end_that_was_told_last_holds_until_the_partition_is_given_up() -> N
     session.next_request()
     session.answered(answer(ends=[(C, -1)], refused=ErrorCode.not_leader_or_follower))
     assert [session.high_watermark(at) for at in (A, C)] == [8, None]
+
+
+def by_id(*topic_ids: tuple[TopicPartition, UUID]) -> FetchSession:
+    session = FetchSession()
+    session.knows_topic_ids = True
+    for at, topic_id in topic_ids:
+        session.ask(at, FetchPosition(0, topic_id=topic_id))
+    assert session.next_request().is_by_id
+    session.answered(answer())
+    return session
+
+
+def test_a_topic_made_anew_is_forgotten_by_its_former_id() -> None:
+    session = by_id((A, UUID(int=1)))
+    again = FetchPosition(0, topic_id=UUID(int=2))
+    session.ask(A, again)
+    request = session.next_request()
+    assert request == SessionRequest(ID, 1, {A: again}, [(A, UUID(int=1))], True)
+    assert session.topic_name(UUID(int=2)) == "a"
+
+
+def test_one_position_without_an_id_and_all_are_named_by_name() -> None:
+    session = by_id((A, UUID(int=1)))
+    session.ask(B, FetchPosition(0))
+    request = session.next_request()
+    assert request.is_full and not request.is_by_id
+    assert set(request.asked) == {A, B}
+
+
+def test_a_broker_that_knows_no_ids_any_more_is_asked_by_name() -> None:
+    session = by_id((A, UUID(int=1)))
+    session.knows_topic_ids = False
+    request = session.next_request()
+    assert request.is_full and not request.is_by_id
+
+
+def test_a_session_by_name_stays_one_until_it_is_begun_anew() -> None:
+    session = begun(A)
+    session.knows_topic_ids = True
+    session.ask(A, FetchPosition(0, topic_id=UUID(int=1)))
+    assert not session.next_request().is_by_id
+    session.failed()
+    assert session.next_request().is_by_id
 
 
 class Broker:
