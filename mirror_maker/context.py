@@ -73,6 +73,12 @@ class LinkContext:
         same."""
         return self.map_store.state.controls.pauses(*source)
 
+    def fetch_bytes(self, bytes_max: int) -> int:
+        """How much of the source may be asked for at once, where it would be `bytes_max`."""
+        if self.record_rules is None:
+            return bytes_max
+        return min(bytes_max, self.limits.rules_fetch_bytes_max)
+
 
 async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
     """(log start offset, high watermark). Raises KafkaError."""

@@ -210,8 +210,8 @@ class Fetcher:
             self._node_id,
             self._session,
             wait_ms_max=BLOCKED_WAIT_MS if self._blocked else limits.fetch_wait_ms_max,
-            bytes_max=limits.fetch_bytes_max,
-            partition_bytes_max=limits.fetch_partition_bytes_max,
+            bytes_max=self._context.fetch_bytes(limits.fetch_bytes_max),
+            partition_bytes_max=self._context.fetch_bytes(limits.fetch_partition_bytes_max),
             isolation_level=READ_COMMITTED,
         )
 

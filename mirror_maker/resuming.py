@@ -368,7 +368,7 @@ async def _pair(
                 leader,
                 {source: FetchPosition(position)},
                 wait_ms_max=0,
-                partition_bytes_max=TAIL_FETCH_BYTES_MAX,
+                partition_bytes_max=context.fetch_bytes(TAIL_FETCH_BYTES_MAX),
                 isolation_level=READ_COMMITTED,
             )
         )[source]

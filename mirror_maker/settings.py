@@ -149,6 +149,9 @@ class Limits:
     fetch_wait_ms_max: Positive = 500
     fetch_bytes_max: Positive = 32 * 1024 * 1024
     fetch_partition_bytes_max: Positive = 2 * 1024 * 1024
+    rules_fetch_bytes_max: Positive = 128 * 1024
+    """Of one answer, where a filter or transforms open every record: what well-compressed megabytes
+    hold would keep the worker from its heartbeats until its lease has run out."""
     fetch_ahead_bytes_min: Positive = 256 * 1024
     """The next poll leaves before the last answer is taken in where that is so large: it takes a
     millisecond and more to be taken in, and for less nothing is gained."""

@@ -1,17 +1,21 @@
-"""Releases of Apache Kafka that speak to ZooKeeper: brokers of 3.9.1, tools of 2.8.2."""
+"""Releases of Apache Kafka that speak to ZooKeeper: brokers of 3.9.1 and 2.8.2, tools of 2.8.2."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kazoo.client import KazooClient
+
 from tests.kafka_from_maven import (
     LOG_WARNINGS,
+    START_SECONDS_MAX,
     TOOL_OPTIONS,
     ApacheKafkaBroker,
     fetched_jars,
@@ -22,8 +26,9 @@ from tests.quiet_ports import quiet_port
 POM: Final = Path(__file__).parent / "compat" / "zookeeper_mode" / "pom.xml"
 BROKER_VERSION: Final = "3.9.1"
 """The last release with a ZooKeeper mode."""
-TOOLS_VERSION: Final = "2.8.2"
-"""The last release whose tools write to ZooKeeper themselves."""
+OLDEST_VERSION: Final = "2.8.2"
+"""The oldest release that a mirror is tried with; the last whose tools write to ZooKeeper
+themselves."""
 TOOL_SECONDS_MAX: Final = 180.0
 
 
@@ -37,7 +42,7 @@ async def run_old_tool(program: str, *arguments: str) -> str:
     """Run a tool of 2.8.2 to its end; what it printed. A failure shows its errors."""
     done = await asyncio.to_thread(
         subprocess.run,
-        [*zookeeper_mode_command(TOOLS_VERSION, program), *arguments],
+        [*zookeeper_mode_command(OLDEST_VERSION, program), *arguments],
         capture_output=True,
         text=True,
         timeout=TOOL_SECONDS_MAX,
@@ -49,15 +54,36 @@ async def run_old_tool(program: str, *arguments: str) -> str:
 
 @dataclass
 class ZooKeeperModeBroker(ApacheKafkaBroker):
-    """One broker of 3.9.1."""
+    """One broker; the port stays the same over restarts."""
 
     zookeeper_connect: str
+    version: str = BROKER_VERSION
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    async def start(self) -> None:
+        """Start and wait until it answers; on the data of an earlier start, if any."""
+        # It would end at once while the session of one that was killed is still there.
+        await asyncio.to_thread(self._await_forgotten)
+        self.spawn()
+        await self.wait_answering()
 
     def spawn(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._properties_file.write_text(properties_text(self._properties()))
-        command = zookeeper_mode_command(BROKER_VERSION, "kafka.Kafka")
+        command = zookeeper_mode_command(self.version, "kafka.Kafka")
         self._spawn([*command, str(self._properties_file)])
+
+    def _await_forgotten(self) -> None:
+        zookeeper = KazooClient(self.zookeeper_connect)
+        zookeeper.start()
+        try:
+            deadline = time.monotonic() + START_SECONDS_MAX
+            while zookeeper.exists(f"/brokers/ids/{self.broker_id}"):
+                assert time.monotonic() < deadline, "the killed broker's session does not end"
+                time.sleep(0.1)
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
 
     def _properties(self) -> dict[str, str]:
         return {
@@ -70,6 +96,7 @@ class ZooKeeperModeBroker(ApacheKafkaBroker):
             "auto.create.topics.enable": "false",
             "auto.leader.rebalance.enable": "false",
             "offsets.topic.replication.factor": "1",
+            **self.config,
         }
 
 

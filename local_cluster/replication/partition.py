@@ -14,9 +14,6 @@ Not here: which offsets count (in_sync.py), what a follower does with an answer 
 
 from __future__ import annotations
 
-import asyncio
-import heapq
-import itertools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -29,28 +26,10 @@ from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .in_sync import InSyncReplicas
+from .partition_flushes import Flusher, PartitionFlushes
 from .truncation import find_divergence
 
 TO_HIGH_WATERMARK: Final = -1
-
-Settle = Callable[[ErrorCode], None]
-"""Told how a commit ended; must not raise."""
-
-
-class Flusher(Protocol):
-    """Who makes appended records durable and calls `Partition.flushed` afterwards."""
-
-    def request(self, partition: Partition) -> None: ...
-
-
-class _Held:
-    """A flusher that flushes nothing: another one does in a moment."""
-
-    def request(self, partition: Partition) -> None:
-        return
-
-
-_HELD: Final = _Held()
 
 
 class Peers(Protocol):
@@ -75,7 +54,7 @@ class Peers(Protocol):
         ...
 
 
-class Partition:
+class Partition(PartitionFlushes):
     """The local replica of a partition, as leader or follower."""
 
     def __init__(
@@ -91,32 +70,17 @@ class Partition:
         peers: Peers | None = None,
     ) -> None:
         """Without `peers` it is always the only replica."""
+        super().__init__(log, flusher, high_watermark=high_watermark)
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.log = log
         self.leader_epoch = -1
         self.leader_id = NO_LEADER
-        self.is_leader = False
         self.in_sync: InSyncReplicas | None = None
         """The other replicas, while this one leads and there are any."""
         self._peers = peers
-        self._flusher = flusher
-        self._held_flusher: Flusher | None = None
         self._now_ms = now_ms
-        self._high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self._led_from_offset = 0
-        self._parked: list[tuple[int, int, Settle]] = []
-        self._ticket = itertools.count()
-        self._watchers: dict[Callable[[], None], None] = {}
-        """In the order of their coming, so that simulations can be repeated."""
-        self._append_watchers: dict[Callable[[], None], None] = {}
-        self._awaiting_disk: list[asyncio.Future[None]] = []
-
-    @property
-    def high_watermark(self) -> int:
-        """The first offset that is not committed."""
-        return self._high_watermark
 
     @property
     def knows_commits(self) -> bool:
@@ -303,34 +267,6 @@ class Partition:
             self._high_watermark = raised
             self._wake()
 
-    def cut_high_watermark(self) -> None:
-        """The log was cut back, or begins anew: the high watermark lies within it."""
-        self._high_watermark = min(
-            max(self._high_watermark, self.log.log_start_offset), self.log.log_end_offset
-        )
-
-    def durable(self) -> asyncio.Future[None] | None:
-        """A future for "all that was appended is on the disk"; None where it is, or need not be.
-
-        It ends as well when this replica no longer follows, and fails where the disk does.
-        """
-        if self._flusher is None or self.log.flushed_end_offset >= self.log.log_end_offset:
-            return None
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._awaiting_disk.append(future)
-        self._flusher.request(self)
-        return future
-
-    def _settle_disk_waits(self, error: KafkaError | None = None) -> None:
-        waiting, self._awaiting_disk = self._awaiting_disk, []
-        for future in waiting:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
     # -- writing ----------------------------------------------------------------------------
 
     def append(
@@ -370,52 +306,6 @@ class Partition:
         self._appended(end_before)
         return result
 
-    def committed(self, next_offset: int) -> asyncio.Future[None]:
-        """A future for "everything below `next_offset` is committed"."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def settle(error_code: ErrorCode) -> None:
-            if future.done():
-                return
-            if error_code:
-                future.set_exception(KafkaError(error_code))
-            else:
-                future.set_result(None)
-
-        self.when_committed(next_offset, settle)
-        return future
-
-    def request_flush(self) -> None:
-        """Have made durable what is not, where the log is flushed at all."""
-        if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
-            self._flusher.request(self)
-
-    def when_committed(self, next_offset: int, settle: Settle) -> None:
-        """Call `settle` once: with `none` when everything below `next_offset` is committed, with
-        an error when that is not known to happen here any more. At once if it is so already."""
-        if self._high_watermark >= next_offset:
-            settle(ErrorCode.none)
-        elif not self.is_leader:
-            settle(ErrorCode.not_leader_or_follower)
-        else:
-            heapq.heappush(self._parked, (next_offset, next(self._ticket), settle))
-
-    def flushed(self) -> None:
-        """The log's flushed end offset has moved."""
-        if self._awaiting_disk and self.log.flushed_end_offset >= self.log.log_end_offset:
-            self._settle_disk_waits()
-        self._advance()
-
-    def fail_parked(self, code: ErrorCode) -> None:
-        """Fail everything that waits for a commit, and wake the readers."""
-        if code == ErrorCode.kafka_storage_error:
-            self._settle_disk_waits(KafkaError(code))
-        parked, self._parked = self._parked, []
-        for _, _, settle in parked:
-            settle(code)
-        self._wake()
-        self._wake_followers()
-
     def delete_records(self, before_offset: int) -> int:
         """Move the log start up to an offset (-1: the high watermark); the new log start offset.
 
@@ -441,32 +331,6 @@ class Partition:
             return self.log.log_start_offset
         live = self._peers.broker_epochs()
         return self.in_sync.low_watermark(self.log.log_start_offset, live.keys())
-
-    # -- moving to another log directory ----------------------------------------------------
-
-    def is_flushed_by(self, flusher: Flusher) -> bool:
-        """Whether this is who makes the records durable now; else somebody else is asked to."""
-        return self._flusher is flusher
-
-    def hold_flushes(self) -> None:
-        """Begin no flush of the log any more: nothing more is committed by it for a moment."""
-        if self._flusher is not None and self._held_flusher is None:
-            self._held_flusher, self._flusher = self._flusher, _HELD
-
-    def resume_flushes(self) -> None:
-        """Flush again, and what waited for it."""
-        if self._held_flusher is not None:
-            self._flusher, self._held_flusher = self._held_flusher, None
-            self.request_flush()
-
-    def relocate(self, log: PartitionLog, flusher: Flusher | None) -> None:
-        """Go on with another log of the same records, in another log directory."""
-        assert log.log_end_offset == self.log.log_end_offset, "the logs end together"
-        assert log.flushed_end_offset >= self.log.flushed_end_offset, "nothing counted is lost"
-        self.log = log
-        self._flusher, self._held_flusher = flusher, None
-        self.flushed()
-        self.request_flush()
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -503,28 +367,7 @@ class Partition:
             return EpochEnd(known, self.log.log_end_offset)
         return self.log.epoch_end_offset(epoch)
 
-    def log_start_moved(self) -> None:
-        """Tell the readers, for whom it is news: after retention, and deletion of records."""
-        self._wake()
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever the high watermark, the log start or the leadership changes."""
-        self._watchers[wake] = None
-
-    def watch_appends(self, wake: Callable[[], None]) -> None:
-        """Call `wake` for every append, and when this replica leads no more."""
-        self._append_watchers[wake] = None
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        self._watchers.pop(wake, None)
-        self._append_watchers.pop(wake, None)
-
     # -- inside -----------------------------------------------------------------------------
-
-    def _in_sync_end_offset(self) -> int:
-        if self._flusher is None:
-            return self.log.log_end_offset
-        return self.log.flushed_end_offset
 
     def _appended(self, end_before: int) -> None:
         if self._append_watchers:
@@ -551,15 +394,6 @@ class Partition:
         if end_offset <= self._high_watermark:
             return
         self._high_watermark = end_offset
-        while self._parked and self._parked[0][0] <= end_offset:
-            _, _, settle = heapq.heappop(self._parked)
-            settle(ErrorCode.none)
+        if self._parked:
+            self._settle_committed(end_offset)
         self._wake()
-
-    def _wake(self) -> None:
-        for wake in tuple(self._watchers):
-            wake()
-
-    def _wake_followers(self) -> None:
-        for wake in tuple(self._append_watchers):
-            wake()

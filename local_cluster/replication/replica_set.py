@@ -34,7 +34,8 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .partition import Flusher, Partition
+from .partition import Partition
+from .partition_flushes import Flusher
 from .strays import find_strays
 from .throttle import ReplicationThrottle
 from .unserved import Unserved

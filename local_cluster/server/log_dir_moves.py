@@ -34,7 +34,8 @@ from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.records.header import BatchHeader
 from local_cluster.replication.following import read_whole_batches
 from local_cluster.replication.future_replica import BeginAt, CopyFrom, CutTo, Level, decide_step
-from local_cluster.replication.partition import Flusher, Partition
+from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import Flusher
 from local_cluster.replication.rate_quota import UNLIMITED, RateQuota
 from local_cluster.replication.retries import Retries
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -40,7 +40,8 @@ CONFIG = {
 
 @pytest.mark.parametrize("ends", ["stopped", "killed"])
 @pytest.mark.parametrize(
-    ("source", "target"), [("heliograph", "heliograph"), ("kafka", "heliograph")]
+    ("source", "target"),
+    [("heliograph", "heliograph"), ("kafka", "heliograph"), ("kafka", "kafka")],
 )
 async def test_neither_a_gap_nor_a_repetition(
     source: str, target: str, ends: str, request: pytest.FixtureRequest, tmp_path: Path

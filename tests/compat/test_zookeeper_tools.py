@@ -13,7 +13,7 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import running_broker
-from tests.kafka_in_zookeeper_mode import TOOLS_VERSION, run_old_tool, zookeeper_mode_command
+from tests.kafka_in_zookeeper_mode import OLDEST_VERSION, run_old_tool, zookeeper_mode_command
 from tests.replicas import eventually, leader_of
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
@@ -24,7 +24,7 @@ ELECTION = "kafka.admin.PreferredReplicaLeaderElectionCommand"
 
 
 async def test_what_tools_write_into_zookeeper_is_acted_on(zookeeper: str, tmp_path: Path) -> None:
-    zookeeper_mode_command(TOOLS_VERSION, TOPICS)  # skips where it cannot be had
+    zookeeper_mode_command(OLDEST_VERSION, TOPICS)  # skips where it cannot be had
     connect = f"{zookeeper}/t{uuid.uuid4().hex[:8]}"
     config = {"auto.leader.rebalance.enable": "false"}
     async with (

@@ -1,75 +1,99 @@
-"""Long proofs of the mirror between any two clusters: all processes killed at once, a topic made
-anew. Run by `make mirror-proofs`."""
+"""Long proofs of the mirror between any two clusters: brokers and workers killed, a source topic
+made anew, a source log cut back, retention that overtakes. Run by `make mirror-proofs`.
+
+The two clusters of a pair serve all proofs, each on a topic and a link of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
 
 import pytest
+import pytest_asyncio
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
-from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.formats import GapJournal, gaps_topic_name
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import KafkaError
+from mirror_maker.formats import Gap, GapJournal, gaps_topic_name
 from mirror_maker.settings import Limits
 from mirror_maker.trouble import Policies
-from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_from_maven import KafkaProcess, running_kafka
+from tests.mirror_peers import Peers, pair, running_peers
 from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.producing import produce_to
 
-pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.long,
+    pytest.mark.timeout(900),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
-T0 = TopicPartition("t", 0)
-COPY = TopicPartition("a.t", 0)
-WAIT_SECONDS_MAX = 180.0
-ROUNDS = 3
-RECORDS = 200
+WAIT_SECONDS_MAX: Final = 180.0
+ROUNDS: Final = 3
+RECORDS: Final = 200
 """Of one batch; five batches a round."""
-Peer = BrokerProcess | KafkaProcess
 
 
-@pytest.fixture(
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
     params=[
         "own->own",
-        pytest.param("own->kafka", marks=pytest.mark.oracle),
-        pytest.param("kafka->own", marks=pytest.mark.oracle),
-        pytest.param("kafka->kafka", marks=pytest.mark.oracle),
-    ]
+        pair("own->kafka"),
+        pair("kafka->own"),
+        pair("kafka->kafka"),
+        pair("kafka-2.8->own"),
+        pair("own->kafka-2.8"),
+    ],
 )
 async def peers(
-    request: pytest.FixtureRequest, zookeeper: str, tmp_path: Path
-) -> AsyncIterator[tuple[Peer, Peer]]:
-    async with contextlib.AsyncExitStack() as stack:
-        found: list[Peer] = []
-        for side, kind in zip(("source", "target"), request.param.split("->"), strict=True):
-            peer: Peer = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / side, cluster=side)
-                if kind == "own"
-                else running_kafka(tmp_path / side)
-            )
-            found.append(peer)
-        yield found[0], found[1]
+    request: pytest.FixtureRequest, zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Peers]:
+    async with running_peers(request.param, zookeeper, tmp_path_factory.mktemp("peers")) as found:
+        yield found
 
 
-async def write(client: KafkaClient, first: int, end: int) -> None:
+@pytest_asyncio.fixture(loop_scope="module")
+async def clients(peers: Peers) -> AsyncIterator[tuple[KafkaClient, KafkaClient]]:
+    async with (
+        KafkaClient(peers[0].bootstrap) as source,
+        KafkaClient(peers[1].bootstrap) as target,
+    ):
+        yield source, target
+
+
+Clients = tuple[KafkaClient, KafkaClient]
+
+
+async def write(client: KafkaClient, at: TopicPartition, first: int, end: int) -> None:
     """One batch of the records [first, end)."""
     records = [NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(first, end)]
-    leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
-    batch = encode_batch(records)
-    answer = (await client.produce(leader, {T0: batch}))[T0]
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while answer.error == ErrorCode.not_leader_or_follower:  # it was made just now
-            await asyncio.sleep(0.2)
-            answer = (await client.produce(leader, {T0: batch}))[T0]
-    assert not answer.error, answer
+    await produce_to(client, at, encode_batch(records))
+
+
+async def feed(client: KafkaClient, at: TopicPartition, stopped: asyncio.Event) -> None:
+    """Write batches until told to stop; what is refused meanwhile is not written, or twice."""
+    for first in itertools.count(step=20):
+        if stopped.is_set():
+            return
+        with contextlib.suppress(KafkaError):
+            await write(client, at, first, first + 20)
+        await asyncio.sleep(0.01)
+
+
+def copy_of(at: TopicPartition) -> TopicPartition:
+    return at._replace(topic=f"a.{at.topic}")
 
 
 async def until_copied(
-    client: KafkaClient, worker: MirrorProcess, expected: list[Record]
+    client: KafkaClient, at: TopicPartition, worker: MirrorProcess, expected: list[Record]
 ) -> list[Record]:
     """Wait until the copies are as many, then see that they are these, in order."""
     copies: list[Record] = []
@@ -77,17 +101,18 @@ async def until_copied(
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while len(copies) < len(expected):
                 await asyncio.sleep(0.2)
-                copies = await read_records(client, COPY)
+                copies = await read_records(client, copy_of(at))
     assert [r[1:] for r in copies] == [r[1:] for r in expected], worker.log_text()[-4000:]
     return copies
 
 
-async def create(client: KafkaClient) -> None:
+async def create(client: KafkaClient, topic: str) -> TopicPartition:
     # The records have a time of their own; by time they would be deleted.
-    new = NewTopic(name="t", partitions=1, configs={"retention.ms": "-1"})
+    new = NewTopic(name=topic, partitions=1, configs={"retention.ms": "-1"})
     async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while (await client.create_topics([new]))["t"] is not None:
+        while (await client.create_topics([new]))[topic] is not None:
             await asyncio.sleep(0.2)  # a deletion may take a moment to be through
+    return TopicPartition(topic, 0)
 
 
 async def until_answers(client: KafkaClient, topic: str) -> None:
@@ -100,62 +125,197 @@ async def until_answers(client: KafkaClient, topic: str) -> None:
             await asyncio.sleep(0.2)
 
 
-async def test_everything_killed_at_once(peers: tuple[Peer, Peer], tmp_path: Path) -> None:
-    source_peer, target_peer = peers
+async def read_gap(client: KafkaClient, link: str) -> Gap:
+    """The one gap of a link's journal."""
+    journal = GapJournal()
+    for entry in await read_records(client, TopicPartition(gaps_topic_name(link), 0)):
+        journal.replay(entry.key, entry.value)
+    (gap,) = journal.all_gaps()
+    return gap
+
+
+async def test_everything_killed_at_once(peers: Peers, clients: Clients, tmp_path: Path) -> None:
+    (source_peer, target_peer), (source, target) = peers, clients
+    at = await create(source, "all")
+    async with mirror(
+        tmp_path, source_peer.bootstrap, target_peer.bootstrap, topics=("all",), link="all"
+    ) as worker:
+        for number in range(ROUNDS):
+            for batch in range(5):
+                first = (number * 5 + batch) * RECORDS
+                await write(source, at, first, first + RECORDS)
+            await asyncio.gather(worker.kill(), source_peer.kill(), target_peer.kill())
+            await source_peer.start()
+            await target_peer.start()
+            await until_answers(source, "all")
+            await worker.start()
+        originals = await read_records(source, at)
+        assert originals, "something was written"
+        copies = await until_copied(target, at, worker, originals)
+        assert await worker.stop() == 0
+    check_map(await read_map(target, at, "all"), originals, copies)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_broker_killed_in_mid_stream(
+    side: str, peers: Peers, clients: Clients, tmp_path: Path
+) -> None:
+    (source_peer, target_peer), (source, target) = peers, clients
+    victim = {"source": source_peer, "target": target_peer}[side]
+    at = await create(source, side)
+    stopped = asyncio.Event()
     async with (
-        KafkaClient(source_peer.bootstrap) as source,
-        KafkaClient(target_peer.bootstrap) as target,
+        mirror(
+            tmp_path, source_peer.bootstrap, target_peer.bootstrap, topics=(side,), link=side
+        ) as worker,
+        asyncio.TaskGroup() as group,
     ):
-        await create(source)
-        async with mirror(tmp_path, source_peer.bootstrap, target_peer.bootstrap) as worker:
-            for number in range(ROUNDS):
-                for batch in range(5):
-                    first = (number * 5 + batch) * RECORDS
-                    await write(source, first, first + RECORDS)
-                await asyncio.gather(worker.kill(), source_peer.kill(), target_peer.kill())
-                await source_peer.start()
-                await target_peer.start()
-                await until_answers(source, "t")
-                await worker.start()
-            originals = await read_records(source, T0)
-            assert originals, "something was written"
-            copies = await until_copied(target, worker, originals)
-            assert await worker.stop() == 0
-        check_map(await read_map(target, T0), originals, copies)
+        feeding = group.create_task(feed(source, at, stopped))
+        copied = 0
+        for _ in range(2):
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while len(await read_records(target, copy_of(at))) <= copied:
+                    await asyncio.sleep(0.05)
+            await victim.kill()
+            await worker.until_state(f"{side.upper()}_DOWN", WAIT_SECONDS_MAX)
+            await victim.start()
+            await until_answers(target, f"a.{side}")
+            copied = len(await read_records(target, copy_of(at)))
+        stopped.set()
+        await feeding
+        await worker.until_state("RUNNING", WAIT_SECONDS_MAX)
+        originals = await read_records(source, at)
+        copies = await until_copied(target, at, worker, originals)
+        assert await worker.stop() == 0
+    check_map(await read_map(target, at, side), originals, copies)
 
 
 async def test_a_topic_made_anew_goes_on_as_a_new_generation(
-    peers: tuple[Peer, Peer], tmp_path: Path
+    peers: Peers, clients: Clients, tmp_path: Path
 ) -> None:
-    source_peer, target_peer = peers
-    async with (
-        KafkaClient(source_peer.bootstrap) as source,
-        KafkaClient(target_peer.bootstrap) as target,
-    ):
-        await create(source)
-        await write(source, 0, 30)
-        before = await read_records(source, T0)
-        async with mirror(
-            tmp_path,
-            source_peer.bootstrap,
-            target_peer.bootstrap,
-            on=Policies(recreated="skip"),
-            limits=Limits(epoch_quiet_ms=2_000),
-        ) as worker:
-            await until_copied(target, worker, before)
-            assert (await source.delete_topics(["t"]))["t"] is None
-            await create(source)
-            await until_answers(source, "t")
-            await write(source, 500, 560)
-            anew = await read_records(source, T0)
-            copies = await until_copied(target, worker, before + anew)
-            assert await worker.stop() == 0
-        offset_map = await read_map(target, T0)
-        for original, copy in zip(anew, copies[len(before) :], strict=True):
-            assert offset_map.source_of(copy.offset) == original.offset
-        assert offset_map.source_of(copies[0].offset) is None, "it is of the topic that is gone"
-        journal = GapJournal()
-        for entry in await read_records(target, TopicPartition(gaps_topic_name("a-b"), 0)):
-            journal.replay(entry.key, entry.value)
-        (gap,) = journal.all_gaps()
-        assert (gap.reason, gap.source_to) == ("recreated", None)
+    (source_peer, target_peer), (source, target) = peers, clients
+    at = await create(source, "anew")
+    await write(source, at, 0, 30)
+    before = await read_records(source, at)
+    async with mirror(
+        tmp_path,
+        source_peer.bootstrap,
+        target_peer.bootstrap,
+        topics=("anew",),
+        link="anew",
+        on=Policies(recreated="skip"),
+        limits=Limits(epoch_quiet_ms=2_000),
+    ) as worker:
+        await until_copied(target, at, worker, before)
+        assert (await source.delete_topics(["anew"]))["anew"] is None
+        await create(source, "anew")
+        await until_answers(source, "anew")
+        await write(source, at, 500, 560)
+        anew = await read_records(source, at)
+        copies = await until_copied(target, at, worker, before + anew)
+        assert await worker.stop() == 0
+    offset_map = await read_map(target, at, "anew")
+    for original, copy in zip(anew, copies[len(before) :], strict=True):
+        assert offset_map.source_of(copy.offset) == original.offset
+    assert offset_map.source_of(copies[0].offset) is None, "it is of the topic that is gone"
+    gap = await read_gap(target, "anew")
+    assert (gap.reason, gap.source_to) == ("recreated", None)
+
+
+async def test_a_source_that_lost_its_tail_is_copied_anew_from_there(
+    peers: Peers, clients: Clients, tmp_path: Path
+) -> None:
+    """What a machine that loses its page cache does to a log: acknowledged records are gone, and
+    others come at their offsets."""
+    (source_peer, target_peer), (source, target) = peers, clients
+    at = await create(source, "cut")
+    for first in (0, 50, 100):
+        await write(source, at, first, first + 50)
+    before = await read_records(source, at)
+    async with mirror(
+        tmp_path,
+        source_peer.bootstrap,
+        target_peer.bootstrap,
+        topics=("cut",),
+        link="cut",
+        on=Policies(truncated="skip"),
+        limits=Limits(epoch_quiet_ms=2_000),
+    ) as worker:
+        await until_copied(target, at, worker, before)
+        await source_peer.kill()
+        cut_back(source_peer.log_dir / "cut-0", 60)
+        await source_peer.start()
+        await until_answers(source, "cut")
+        await write(source, at, 500, 530)
+        after = await read_records(source, at)
+        assert [record.offset for record in after] == list(range(80)), "50 are kept, 30 are new"
+        copies = await until_copied(target, at, worker, before + after[50:])
+        assert await worker.stop() == 0
+    gap = await read_gap(target, "cut")
+    assert (gap.reason, gap.source_from) == ("truncated", 50)
+    offset_map = await read_map(target, at, "cut")
+    for original, copy in zip(after[50:], copies[len(before) :], strict=True):
+        assert offset_map.source_of(copy.offset) == original.offset
+    assert offset_map.source_of(copies[60].offset) is None, "it is of the log that is gone"
+
+
+def cut_back(partition: Path, offset: int) -> None:
+    """Take away the batches that end behind an offset, and what else is known of the log."""
+    (log,) = partition.glob("*.log")
+    data = log.read_bytes()
+    end = 0
+    while end < len(data):
+        length = int.from_bytes(data[end + 8 : end + 12], "big")
+        last_offset_delta = int.from_bytes(data[end + 23 : end + 27], "big")
+        if int.from_bytes(data[end : end + 8], "big") + last_offset_delta >= offset:
+            break
+        end += 12 + length
+    assert 0 < end < len(data), "some of it is cut off"
+    log.write_bytes(data[:end])
+    for suffix in ("index", "timeindex", "snapshot"):
+        for known in partition.glob(f"*.{suffix}"):
+            known.unlink()
+
+
+async def test_retention_overtakes_and_the_gap_is_written_down(
+    peers: Peers, clients: Clients, tmp_path: Path
+) -> None:
+    (source_peer, target_peer), (source, target) = peers, clients
+    at = await create(source, "late")
+    await write(source, at, 0, 30)
+    async with mirror(
+        tmp_path,
+        source_peer.bootstrap,
+        target_peer.bootstrap,
+        topics=("late",),
+        link="late",
+        on=Policies(out_of_range="skip"),
+    ) as worker:
+        before = await until_copied(target, at, worker, await read_records(source, at))
+        assert await worker.stop() == 0
+        await write(source, at, 30, 60)
+        await write(source, at, 60, 90)
+        await delete_records(source, at, before_offset=45)
+        await worker.start()
+        kept = await read_records(source, at)
+        assert [record.offset for record in kept] == list(range(45, 90))
+        copies = await until_copied(target, at, worker, before + kept)
+        assert await worker.stop() == 0
+    gap = await read_gap(target, "late")
+    assert (gap.reason, gap.source_from, gap.source_to) == ("out_of_range", 30, 45)
+    offset_map = await read_map(target, at, "late")
+    for original, copy in zip(kept, copies[len(before) :], strict=True):
+        assert offset_map.source_of(copy.offset) == original.offset
+        assert offset_map.translate(original.offset).target_offset == copy.offset
+    assert offset_map.translate(37).target_offset == copies[len(before)].offset
+
+
+async def delete_records(client: KafkaClient, at: TopicPartition, before_offset: int) -> None:
+    leader = (await client.metadata([at.topic])).topics[at.topic].partitions[at.partition].leader
+    partition = {"partition_index": at.partition, "offset": before_offset}
+    answer = await client.call(
+        ApiKey.DELETE_RECORDS,
+        {"topics": [{"name": at.topic, "partitions": [partition]}], "timeout": 30_000},
+        node_id=leader,
+    )
+    assert answer.topics[0].partitions[0].error_code == 0, answer

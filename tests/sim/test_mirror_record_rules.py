@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from local_cluster.client.model import TopicPartition
+from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import NewRecord, Record
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.passthrough import CopyPath
@@ -23,6 +24,7 @@ from mirror_maker.record_rules import (
     Transform,
 )
 
+from .kafka_double import SimClient
 from .mirror_world import KillAtStep, MirrorWorld, SimWorker, SourceWriter
 from .virtual_time import run_virtually
 
@@ -183,3 +185,34 @@ async def _chaos(seed: int) -> None:
     world.check()
     assert not workers[0].failures()
     await workers[0].stop()
+
+
+def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens every record of megabytes at once is late for its heartbeats."""
+    asked: set[int] = set()
+    read = SimClient._read
+
+    def noting(
+        self: SimClient, node_id: int, at: TopicPartition, position: FetchPosition, bytes_max: int
+    ) -> FetchedPartition:
+        if at.topic == "t":
+            asked.add(bytes_max)
+        return read(self, node_id, at, position, bytes_max)
+
+    monkeypatch.setattr(SimClient, "_read", noting)
+
+    async def scenario() -> None:
+        world = RulesWorld(3)
+        world.limits = replace(world.limits, rules_fetch_bytes_max=500)
+        world.write(20)
+        first = await world.worker("w")
+        while "a.t" not in world.target.topics or not world.copies(world.partitions[0]):
+            await asyncio.sleep(0.01)
+        await first.kill()
+        second = await world.worker("w")  # it pairs what is not mapped yet, too
+        await world.settle(second)
+        world.check()
+        await second.stop()
+
+    run_virtually(scenario())
+    assert asked == {500}

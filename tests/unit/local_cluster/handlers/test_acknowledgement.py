@@ -7,7 +7,8 @@ from typing import cast
 
 from local_cluster.handlers.acknowledgement import Acknowledgement
 from local_cluster.handlers.deferred import Deferred
-from local_cluster.replication.partition import Partition, Settle
+from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_waits import Settle
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduced
 

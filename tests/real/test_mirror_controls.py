@@ -1,0 +1,249 @@
+"""`heliograph mirror pause|resume|throttle` tells a real worker, and its successor after kill -9;
+a link with a filter and transforms is killed in mid-stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.records.batch import NewRecord, Record, encode_batch
+from mirror_maker.formats import gaps_topic_name
+from mirror_maker.record_rules import Condition, HeaderValue, JsonTest, RecordFilter, Transform
+from tests.cluster import BrokerProcess, running_broker
+from tests.heliograph_command import HeliographCommand
+from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.producing import produce_to
+from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
+from topology.state import StateDir
+
+pytestmark = pytest.mark.real
+
+WAIT_SECONDS_MAX = 120.0
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
+RATE = 20_000
+"""Bytes per second."""
+TOPIC = ("--link", "a-b", "--topic", "t")
+BATCH_BYTES = 10_000
+BATCHES = 300
+"""At that rate, what one test writes would take minutes."""
+Brokers = tuple[BrokerProcess, BrokerProcess]
+
+
+@pytest.fixture
+async def brokers(zookeeper: str, tmp_path: Path) -> AsyncIterator[Brokers]:
+    async with (
+        running_broker(zookeeper, tmp_path / "source", cluster="source") as source,
+        running_broker(zookeeper, tmp_path / "target", cluster="target") as target,
+    ):
+        yield source, target
+
+
+def command_for(worker: MirrorProcess, directory: Path) -> HeliographCommand:
+    """The command, with a deployment that has this worker."""
+    command = HeliographCommand(directory)
+    daemon = Daemon(
+        key="m", role="mirror", label="", argv=(), ready_file=worker.settings.ready_file
+    )
+    view = LinkView(name="a-b", source="a", target="b", daemon="m")
+    deployment = Deployment(name="d", topology_file="-", daemons=(daemon,), links=(view,))
+    state = StateDir(command.state_dir)
+    state.deployment_file.parent.mkdir(parents=True, exist_ok=True)
+    state.deployment_file.write_text(encode_deployment(deployment))
+    return command
+
+
+def copy_of(at: TopicPartition) -> TopicPartition:
+    return at._replace(topic=f"a.{at.topic}")
+
+
+async def create(client: KafkaClient, *names: str) -> None:
+    for name in names:
+        # The records have a time of their own; by time they would be deleted.
+        new = NewTopic(name=name, partitions=1, configs={"retention.ms": "-1"})
+        assert (await client.create_topics([new]))[name] is None
+
+
+async def until(condition: Callable[[], Awaitable[bool]], worker: MirrorProcess) -> None:
+    try:
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while not await condition():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"{await worker.link()}\n{worker.log_text()[-4000:]}") from None
+
+
+async def check_equal(source: KafkaClient, target: KafkaClient, at: TopicPartition) -> None:
+    """Both logs and the map, record by record."""
+    originals = await read_records(source, at)
+    copies = await read_records(target, copy_of(at))
+    assert [r[1:] for r in copies] == [r[1:] for r in originals]
+    check_map(await read_map(target, at), originals, copies)
+
+
+async def test_a_topic_is_paused_and_resumed_over_a_kill(brokers: Brokers, tmp_path: Path) -> None:
+    source_broker, target_broker = brokers
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t", "u")
+        written = 0
+
+        async def write() -> None:
+            nonlocal written
+            record = NewRecord(1_790_000_000_000 + written, b"k%d" % written, b"v")
+            for at in (T0, U0):
+                await produce_to(source, at, encode_batch([record]))
+            written += 1
+
+        async def is_copied(at: TopicPartition) -> bool:
+            return len(await read_records(target, copy_of(at))) == written
+
+        await write()
+        async with mirror(
+            tmp_path, source_broker.bootstrap, target_broker.bootstrap, topics=("t", "u")
+        ) as worker:
+            command = command_for(worker, tmp_path)
+
+            async def is_held() -> bool:
+                states = {each["topic"]: each["state"] for each in (await worker.link())["flows"]}
+                return states == {"t": "HELD", "u": "RUNNING"}
+
+            for at in (T0, U0):
+                await until(partial(is_copied, at), worker)
+            paused = await asyncio.to_thread(command.run, "mirror", "pause", *TOPIC)
+            assert paused["paused"] == [{"topic": "t", "partition": None}]
+            await until(is_held, worker)
+            await write()
+            await until(lambda: is_copied(U0), worker)
+            await worker.kill()
+            await write()
+            await worker.start()
+            await until(lambda: is_copied(U0), worker)
+            await until(is_held, worker)
+            assert len(await read_records(target, copy_of(T0))) == 1, "nobody resumed it"
+            resumed = await asyncio.to_thread(command.run, "mirror", "resume", *TOPIC)
+            assert resumed["paused"] == []
+            await until(lambda: is_copied(T0), worker)
+            assert await worker.stop() == 0
+        for at in (T0, U0):
+            await check_equal(source, target, at)
+
+
+async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    source_broker, target_broker = brokers
+    random = Random(5)
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+
+        async def copied() -> int:
+            return len(await read_records(target, copy_of(T0)))
+
+        async def has_more_than(count: int) -> bool:
+            return await copied() > count
+
+        async with mirror(tmp_path, source_broker.bootstrap, target_broker.bootstrap) as worker:
+            command = command_for(worker, tmp_path)
+            arguments = ("mirror", "throttle", "--link", "a-b", "--target", str(RATE))
+            told = await asyncio.to_thread(command.run, *arguments)
+            assert told["target_bytes_per_second"] == RATE
+            for number in range(BATCHES):
+                record = NewRecord(1_790_000_000_000, b"%d" % number, random.randbytes(BATCH_BYTES))
+                await produce_to(source, T0, encode_batch([record]))
+            for _ in range(2):
+                before = await copied()
+                await until(partial(has_more_than, before), worker)
+                assert await copied() < BATCHES, "it would take minutes"
+                await worker.kill()
+                await worker.start()
+            controls = (await worker.link())["controls"]
+            assert controls["target_bytes_per_second"] == RATE
+            arguments = ("mirror", "throttle", "--link", "a-b", "--target", "0")
+            told = await asyncio.to_thread(command.run, *arguments)
+            assert told["target_bytes_per_second"] == 0
+            await until(lambda: has_more_than(BATCHES - 1), worker)
+            assert await worker.stop() == 0
+        await check_equal(source, target, T0)
+
+
+RULES: dict[str, Any] = {
+    "filter": RecordFilter(drop=(Condition(value=JsonTest(json="/kind", equals="test")),)),
+    "transform": (
+        Transform(set_header=HeaderValue(name="from", value="a")),
+        Transform(mask_field="/card"),
+    ),
+}
+
+
+def by_the_rules(record: Record) -> Record | None:
+    """What RULES make of it, said another way."""
+    document = json.loads(record.value or b"")
+    if document["kind"] == "test":
+        return None
+    document["card"] = "***"
+    return record._replace(value=json.dumps(document).encode(), headers=(("from", b"a"),))
+
+
+async def test_a_filter_with_transforms_is_exactly_once_over_kills(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    source_broker, target_broker = brokers
+    random = Random(6)
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+        stopped = asyncio.Event()
+
+        async def feed() -> None:
+            number = 0
+            while not stopped.is_set():
+                records = []
+                for _ in range(random.randint(1, 40)):
+                    number += 1
+                    kind = random.choice(("order", "test", "order"))
+                    value = json.dumps({"kind": kind, "n": number, "card": "4111"}).encode()
+                    records.append(NewRecord(1_790_000_000_000 + number, b"k%d" % number, value))
+                codec = random.choice((0, 1, 2, 3, 4))
+                await produce_to(source, T0, encode_batch(records, codec=codec))
+                await asyncio.sleep(0.02)
+
+        async def has_more_than(count: int) -> bool:
+            return len(await read_records(target, copy_of(T0))) > count
+
+        async with (
+            mirror(tmp_path, source_broker.bootstrap, target_broker.bootstrap, **RULES) as worker,
+            asyncio.TaskGroup() as group,
+        ):
+            feeding = group.create_task(feed())
+            for _ in range(3):
+                before = len(await read_records(target, copy_of(T0)))
+                await until(partial(has_more_than, before), worker)
+                await worker.kill()
+                await worker.start()
+            stopped.set()
+            await feeding
+            originals = await read_records(source, T0)
+            expected = [(r, c) for r in originals if (c := by_the_rules(r)) is not None]
+            assert 0 < len(expected) < len(originals)
+            await until(lambda: has_more_than(len(expected) - 1), worker)
+            assert await worker.stop() == 0
+        copies = await read_records(target, copy_of(T0))
+        assert [r[1:] for r in copies] == [each[1:] for _, each in expected]
+        check_map(await read_map(target, T0), [original for original, _ in expected], copies)
+        assert not await read_records(target, TopicPartition(gaps_topic_name("a-b"), 0))
