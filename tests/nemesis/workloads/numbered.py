@@ -9,7 +9,7 @@ from typing import Any, Final
 import confluent_kafka
 
 from tests.nemesis.checkers.set_full import Outcome, Write
-from tests.nemesis.workloads.workload import DELIVERY_MS_MAX, LIBRDKAFKA, Worker
+from tests.nemesis.workloads.workload import DELIVERY_MS_MAX, LIBRDKAFKA, Worker, offset_told
 
 IN_FLIGHT_MAX: Final = 200
 
@@ -74,7 +74,7 @@ class NumberedProducer(Worker):
     def _noting(self, partition: int, number: int) -> Callable[[Any, Any], None]:
         def delivered(error: Any, message: Any) -> None:
             outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.UNKNOWN
-            offset = message.offset() if error is None else -1
+            offset = offset_told(message) if error is None else -1
             self.writes.append(Write(self.name, number, partition, outcome, offset))
             if error is None:
                 self._on_acknowledged()

@@ -20,6 +20,7 @@ from tests.nemesis.workloads.workload import (
     Worker,
     Workload,
     end_all,
+    offset_told,
     spread_topic,
 )
 
@@ -111,7 +112,7 @@ class Producer(Worker):
 
     def _delivered(self, error: Any, message: Any) -> None:
         outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.UNKNOWN
-        offset = message.offset() if error is None else -1
+        offset = offset_told(message) if error is None else -1
         value = message.value().decode()
         self.sent.append(Sent(self.name, value, message.partition(), outcome, offset))
         self._workload.progress += error is None

@@ -117,6 +117,13 @@ async def end_all(workers: Sequence[Worker]) -> None:
             raise result
 
 
+def offset_told(message: Any) -> int:
+    """Where librdkafka says that it was written; -1 where it was told of a repetition without its
+    offset, and so does not know."""
+    offset: int | None = message.offset()
+    return -1 if offset is None else offset
+
+
 def spread_topic(name: str, partitions: int, **configs: str) -> NewTopic:
     """A topic on all three brokers, led by brokers 1 and 2: broker 3 only follows."""
     orders = ((1, 2, 3), (2, 3, 1))

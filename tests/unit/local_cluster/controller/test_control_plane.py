@@ -481,7 +481,7 @@ class TestOfflineReplicas:
     ) -> None:
         await member.create("a")
         member.report = ReplicaReport(undeleted=frozenset({member.cache.topics["a"].topic_id}))
-        results = await member.plane.delete_topics(["a"], timeout_ms=20)
+        results = await member.plane.delete_topics(["a"], timeout_ms=1_000)
         assert results["a"] is not None
         assert results["a"].code is ErrorCode.request_timed_out
         assert znodes.topic_path("a") in server.tree
