@@ -1,7 +1,8 @@
 """A broker's clock is set forward, back, and to and fro (libfaketime).
 
 A mix has these faults only where they are named: under libfaketime 0.9.10 a sleep of a thread fails
-now and then with EINVAL, in which kazoo's thread may die, and a long run meets that.
+now and then with EINVAL, which ends kazoo's thread. The broker then joins again with a new client,
+but what it leads waits for that.
 """
 
 from __future__ import annotations
