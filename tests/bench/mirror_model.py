@@ -83,7 +83,7 @@ class MirrorScale:
 
 
 FULL: Final = MirrorScale(
-    megabytes={"256k": 1_500, "16k": 800, "single": 150},
+    megabytes={"256k": 1_500, "16k": 800, "single": 600},
     warm_up_share=0.4,
     warm_up_seconds=30.0,
     measure_seconds_max=60.0,
