@@ -293,7 +293,9 @@ class _Source:
         finally:
             for wait, partition in waits.items():
                 if wait.done():
-                    note_end(wait)
+                    # Asked again at once, a disk that failed would be waited for without end.
+                    if (code := note_end(wait)) is not None and partition in self._followed:
+                        self._failed(partition, code, logging.WARNING, f"has no disk: {code.name}")
                 else:
                     # The leader would send for it again and again what nobody takes.
                     self._session.drop(partition)
@@ -470,11 +472,15 @@ class _Source:
             return
 
 
-def note_end(wait: asyncio.Future[None]) -> None:
-    """What became of a wait for a disk: one that failed is seen to elsewhere."""
+def note_end(wait: asyncio.Future[None]) -> ErrorCode | None:
+    """What became of a wait for a disk; where it failed, why."""
     error = None if wait.cancelled() else wait.exception()
-    if error is not None and not isinstance(error, KafkaError):
+    if isinstance(error, KafkaError):
+        return error.code
+    if error is not None:
         _log.error("what a truncation left to do failed", exc_info=error)
+        return ErrorCode.unknown_server_error
+    return None
 
 
 def _undurable(partitions: Iterable[Partition]) -> dict[asyncio.Future[None], Partition]:

@@ -306,6 +306,34 @@ async def test_a_disk_that_does_not_flush_holds_up_no_other_partition() -> None:
     await follower.fetchers.stop()
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_flush_that_fails_holds_up_no_other_partition(
+    is_over: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = Leader()
+    flushers = {SICK: Flusher(), WELL: Flusher()}
+    follower = Follower(leader, flushers=flushers)
+    follower.follow()
+    await follower.goes_on(SICK, 1)
+    sick = follower.partitions[SICK]
+    asked_to_flush = 0
+
+    def fail_it(partition: Partition) -> None:
+        nonlocal asked_to_flush
+        asked_to_flush += 1
+        if is_over:
+            partition.log.fail("its directory failed")
+        partition.fail_parked(ErrorCode.kafka_storage_error)
+
+    flushers[SICK].request = fail_it  # type: ignore[method-assign]
+    await follower.goes_on(WELL)
+    assert len(said(caplog, "t-0 has no disk: kafka_storage_error")) == 1
+    # Not in every round, but after a delay that doubles; a log that is over not at all.
+    assert asked_to_flush < (5 if is_over else 20)
+    assert sick.log.log_end_offset == 2, "what could not be flushed is not fetched behind"
+    await follower.fetchers.stop()
+
+
 async def test_what_waits_for_its_disk_waits_with_the_next_leader_too() -> None:
     leader = Leader()
     leader.write(SICK, WELL)
