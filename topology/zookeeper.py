@@ -26,7 +26,13 @@ TICK_MS: Final = 500
 """Sessions are expired in steps of this."""
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
 SESSION_TIMEOUT_MS_MAX: Final = 60_000
-HEAP_MIB: Final = 128
+HEAP_MIB: Final = 512
+"""What Kafka's own script gives it. Used as far as it is needed: 10,000 partitions whose controller
+changes need more than 128."""
+HEAP_MIB_AT_FIRST: Final = 32
+COMMITS_KEPT: Final = 64
+"""In memory, for members of an ensemble that lag behind; the others get them from the log or a
+snapshot. One commit of the controller may be 500 states, so the server's own 500 would be a heap."""
 TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
 SNAPSHOTS_KEPT: Final = 3
@@ -109,6 +115,7 @@ class EmbeddedZooKeeper:
         """The command. Raises ZooKeeperUnavailable."""
         return (
             find_java(),
+            f"-Xms{HEAP_MIB_AT_FIRST}m",
             f"-Xmx{HEAP_MIB}m",
             "-Xshare:auto",
             "-XX:+UseSerialGC",
@@ -117,6 +124,7 @@ class EmbeddedZooKeeper:
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self.logging_file.as_uri()}",
             f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
+            f"-Dzookeeper.commitLogCount={COMMITS_KEPT}",
             f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
             "-Dzookeeper.jmx.log4j.disable=true",
             "-cp",
