@@ -47,6 +47,7 @@ CORES = (
     "local_cluster/groups/classic_fsm.py",
     "local_cluster/groups/offsets.py",
     "local_cluster/groups/commit_rules.py",
+    "local_cluster/groups/former_topics.py",
     "local_cluster/groups/records.py",
     "local_cluster/controller/fsm.py",
     "local_cluster/controller/placement.py",

@@ -43,6 +43,8 @@ nothing committed in between, so that a full or sick disk is not hammered."""
 RELOAD_WAIT_SECONDS_MAX: Final = 5.0
 WAITING_REQUESTS_MAX: Final = 100_000
 """Requests per partition that may wait for their answer at one time."""
+INSISTED_STEPS_MAX: Final = 1_000
+"""Steps per partition that may wait for being committed; the oldest are given up."""
 
 Ask = Callable[[S, int, Now], Outcome]
 """One request: (shard, ticket, now) -> what it wants done."""
@@ -95,6 +97,8 @@ class PartitionRuntime(Generic[S]):
         self._commits = CommitQueue(replica, clock, self._finish, self._discard)
         self._tickets = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._insisted: dict[int, Callable[[S, Now], Outcome]] = {}
+        """By ticket: what has to be done to this state, or to the one that is loaded next."""
         self._loading: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -151,6 +155,22 @@ class PartitionRuntime(Generic[S]):
         if self.state is RuntimeState.ACTIVE:
             self._perform(self._run(step))
 
+    def insist(self, step: Callable[[S, Now], Outcome]) -> None:
+        """Run a step that nobody waits for and that must not be lost while this broker leads.
+
+        Where the state is being loaded it is run before the first request, and again after each
+        load until its records are committed; so it must bear being run twice.
+        """
+        if self.state not in (RuntimeState.ACTIVE, RuntimeState.LOADING):
+            return
+        if len(self._insisted) >= INSISTED_STEPS_MAX:
+            _log.error("%s has too much to be done yet, and gives up the oldest of it", self.name)
+            del self._insisted[next(iter(self._insisted))]
+        ticket = next(self._tickets)
+        self._insisted[ticket] = step
+        if self.state is RuntimeState.ACTIVE:
+            self._perform_insisted(ticket)
+
     def end_transaction(
         self, producer_id: int, producer_epoch: int, marker: EndMarker
     ) -> asyncio.Future[None]:
@@ -188,11 +208,20 @@ class PartitionRuntime(Generic[S]):
         self._commits.put(outcome)
         self._arm()
 
+    def _perform_insisted(self, ticket: int) -> None:
+        try:
+            outcome = self._run(self._insisted[ticket])
+        except Exception:
+            del self._insisted[ticket]  # it would break the next state as well
+            raise
+        self._perform(outcome.answer(ticket, None))
+
     def _finish(self, outcome: Outcome) -> None:
         """Everything up to this outcome is committed."""
         if outcome.records:
             self._failures_in_a_row = 0
         for ticket, answer in outcome.answers:
+            self._insisted.pop(ticket, None)
             # A ticket is gone when its request was failed before; its peer may be gone as well.
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
@@ -253,6 +282,10 @@ class PartitionRuntime(Generic[S]):
         level = logging.INFO if end_offset else logging.DEBUG
         _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
         self._perform(shard.finish_load(self._now()))
+        for ticket in tuple(self._insisted):
+            if self.state is not RuntimeState.ACTIVE:
+                break  # the append failed, and the state is loaded again
+            self._perform_insisted(ticket)
 
     def _arm(self) -> None:
         """Wake up for the earliest timer. A deadline that moved back is found out on waking."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.controller.model import OFFSETS_TOPIC
@@ -25,6 +25,7 @@ from .cluster_topics import ClusterTopics
 from .consumer.assignors import ASSIGNORS
 from .consumer.requests import ConsumerGroupLimits, DescribedConsumerGroup, HeartbeatAnswer
 from .consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
+from .former_topics import FormerTopics
 from .offsets import TopicPartition
 from .requests import (
     CommitRequest,
@@ -44,6 +45,8 @@ from .requests import (
 from .shard import GroupShard
 
 if TYPE_CHECKING:
+    from local_cluster.controller.metadata_cache import Changes
+    from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
     from local_cluster.handlers.services import BrokerServices
     from local_cluster.settings import BrokerSettings
 
@@ -105,9 +108,9 @@ class GroupCoordinator:
         limits = read_limits(broker.settings)
         self._broker = broker
         self._new_uuid = new_uuid
+        self._former_topics = FormerTopics()
         topics = ClusterTopics(broker.metadata)
         self._topic = CoordinatedTopic(broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics))
-        self.on_leadership = self._topic.on_leadership
         self.find_coordinator = self._topic.find_coordinator
         self.partition_of = self._topic.partition_of
 
@@ -124,11 +127,22 @@ class GroupCoordinator:
         """Fail whoever waits, stop every task."""
         await self._topic.stop()
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
-        """Topics were deleted: positions in them mean nothing any more."""
-        deleted = frozenset(topics)
-        for runtime in self._topic:
-            runtime.tell(lambda shard, _: shard.delete_topics(deleted))
+    def heard(self, changes: Changes) -> None:
+        """The metadata changed. To be told before `on_leadership` is, of what follows from it."""
+        metadata = self._broker.metadata
+        former = self._former_topics.hear(changes, metadata.topics, is_whole=metadata.is_whole)
+        if former:
+            for runtime in self._topic:
+                _forget(runtime, former)
+
+    def on_leadership(self, topic: str, partition: int, leads: bool) -> None:
+        """This broker begins or ends to lead a partition of some topic."""
+        self._topic.on_leadership(topic, partition, leads)
+        if topic != OFFSETS_TOPIC or not leads or not self._broker.metadata.is_whole:
+            return
+        former = self._former_topics.deleted
+        if former:
+            _forget(self._topic.runtime(partition), former)
 
     def new_member_uuid(self) -> str:
         return str(self._new_uuid())
@@ -236,3 +250,7 @@ class GroupCoordinator:
 
     def _ask(self, group_id: str, ask: Ask[GroupShard]) -> asyncio.Future[Any]:
         return self._topic.runtime_of(group_id).ask(ask)
+
+
+def _forget(runtime: PartitionRuntime[GroupShard], topics: frozenset[str]) -> None:
+    runtime.insist(lambda shard, _: shard.delete_topics(topics))

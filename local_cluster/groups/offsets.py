@@ -217,13 +217,17 @@ class CommittedOffsets:
         return list(self._by_group.get(group_id, ()))
 
     def groups_with_topics(self, topics: frozenset[str]) -> list[tuple[str, list[TopicPartition]]]:
-        """Every group that has positions in one of the topics, with these positions."""
-        found = []
+        """Every group that has positions in one of the topics, pending ones too, with these."""
+        found: dict[str, dict[TopicPartition, None]] = {}
         for group_id, offsets in self._by_group.items():
             partitions = [key for key in offsets if key[0] in topics]
             if partitions:
-                found.append((group_id, partitions))
-        return found
+                found[group_id] = dict.fromkeys(partitions)
+        for pending in self._pending.values():
+            for group_id, key in pending:
+                if key[0] in topics:
+                    found.setdefault(group_id, {})[key] = None
+        return [(group_id, list(partitions)) for group_id, partitions in found.items()]
 
     def expired(
         self,

@@ -153,7 +153,7 @@ class ShardOffsets:
         return outcome.answer(ticket, tuple(errors))
 
     def delete_topics(self, topics: frozenset[str]) -> Outcome:
-        """Topics are gone, and with them every group's position in them."""
+        """Topics are gone, and with them every group's position in them, pending ones too."""
         outcome = Outcome()
         for group_id, partitions in self.offsets.groups_with_topics(topics):
             outcome.records.extend(self.offsets.tombstones(group_id, partitions))

@@ -226,11 +226,8 @@ class Broker:
     # -- inside -----------------------------------------------------------------------------
 
     def _on_change(self, changes: Changes) -> None:
+        self.groups.heard(changes)
         self.replicas.apply(changes)
-        # A delete record may be repeated after the name was taken again: its positions stay.
-        gone = [topic for topic in changes.deleted if topic not in self.metadata.topics]
-        if gone:
-            self.groups.on_topics_deleted(gone)
         self._strays.heard(changes)
         self.log_dir_moves.heard(changes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,17 @@ import confluent_kafka
 import pytest
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import NewTopic
+from local_cluster.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.coordinator_runtime.partitioning import partition_of as partition_of_key
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.replicas import all_in_sync, bootstrap, eventually, leader_of, running_cluster
 
 pytestmark = pytest.mark.real
 
 KILLS = 1
+LONG_SESSION_MS = 30_000
 
 
 async def advance(task: asyncio.Task[None], count: Callable[[], int], by: int) -> None:
@@ -90,6 +96,84 @@ async def test_no_committed_offset_is_lost_or_goes_back(zookeeper: str, tmp_path
             await killed.start()
             await eventually(lambda: all_in_sync(client, "__consumer_offsets"))
         await committer.stop()
+
+
+async def delete_and_make_anew(client: KafkaClient, new: NewTopic) -> None:
+    """The topic goes, and another one gets its name."""
+
+    async def is_there() -> bool:
+        return new.name in (await client.metadata()).topics
+
+    async def is_gone() -> bool:
+        with contextlib.suppress(KafkaError):
+            await client.delete_topics([new.name], timeout_ms=1_000)
+        return not await is_there()
+
+    async def is_there_again() -> bool:
+        # The answer waits for a broker that hangs.
+        with contextlib.suppress(KafkaError):
+            await client.create_topics([new], timeout_ms=1_000)
+        return await is_there()
+
+    await eventually(is_gone)
+    await eventually(is_there_again)
+
+
+async def test_a_coordinator_that_heard_of_no_deletion_forgets_the_positions(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    partitions = 6
+    config = {
+        "offsets.topic.num.partitions": str(partitions),
+        "offsets.topic.replication.factor": "1",
+    }
+    async with (
+        running_cluster(
+            zookeeper, tmp_path, config=config, session_timeout_ms=LONG_SESSION_MS
+        ) as brokers,
+        KafkaClient(bootstrap(brokers)) as client,
+    ):
+        controller_id = (await client.metadata([])).controller_id
+        names = ("anew", "stays")
+        new = [NewTopic(name=name, assignments={0: (controller_id,)}) for name in names]
+        await client.create_topics(new)
+        position = CommittedOffset(7, -1, "")
+        positions = {TopicPartition(name, 0): position for name in names}
+
+        # The first question creates the topic of positions.
+        await eventually(lambda: has_positions(client, "any", positions))
+        leaders = {
+            index: (await leader_of(brokers, client, OFFSETS_TOPIC, index))
+            for index in range(partitions)
+        }
+        group, coordinator = next(
+            (name, leaders[partition_of_key(name, partitions)])
+            for name in map("g{}".format, range(1000))
+            if leaders[partition_of_key(name, partitions)].settings.broker_id != controller_id
+        )
+        await eventually(lambda: has_positions(client, group, positions))
+
+        coordinator.pause()
+        others = [broker for broker in brokers if broker is not coordinator]
+        async with KafkaClient(bootstrap(others)) as other:
+            await delete_and_make_anew(other, new[0])
+        coordinator.resume()
+
+        async def are_forgotten() -> bool:
+            found = await committed_offsets(client, [group])
+            return found == {group: {TopicPartition("stays", 0): position}}
+
+        await eventually(are_forgotten)
+
+
+async def has_positions(
+    client: KafkaClient, group: str, positions: dict[TopicPartition, CommittedOffset]
+) -> bool:
+    """Whether they are committed, after a try."""
+    with contextlib.suppress(KafkaError):
+        answers = await commit_offsets(client, group, positions)
+        return set(answers.values()) == {ErrorCode.none}
+    return False
 
 
 class Transactor:

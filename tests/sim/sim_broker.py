@@ -456,6 +456,7 @@ class SimBroker(SimProcess):
         return await self._network.open_line(self.host, host)
 
     def _on_change(self, changes: Changes) -> None:
+        self.groups.heard(changes)
         self.replicas.apply(changes)
         self.strays.heard(changes)
 

@@ -141,6 +141,7 @@ class FakeBroker:
             topics={},
             brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)},
             topic_by_id=self._topic_by_id,
+            is_whole=True,
         )
         self.partitions = {index: FakeReplica() for index in range(partitions)}
         self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
+from local_cluster.controller.metadata_cache import Changes
 from local_cluster.controller.model import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.groups.coordinator import read_limits
@@ -100,14 +102,90 @@ async def test_positions_survive_a_change_of_leadership() -> None:
     await broker.groups.stop()
 
 
+async def commit_in(broker: FakeBroker, *topics: str) -> None:
+    """The topics are there, and a group has a position in each."""
+    for topic in topics:
+        broker.add_topic(topic, 1)
+    broker.groups.heard(Changes(topics=topics))
+    await broker.lead()
+    offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in topics)
+    await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
+
+
+async def topics_with_positions(broker: FakeBroker) -> list[str]:
+    await broker.loaded()
+    return [entry.topic for entry in await broker.positions("boards")]
+
+
+def delete(broker: FakeBroker, topic: str) -> None:
+    left = dict(broker.metadata.topics)
+    deleted = left.pop(topic)
+    broker.metadata.topics = left
+    broker.groups.heard(Changes(deleted={topic: deleted.topic_id}))
+
+
+def make_anew(broker: FakeBroker, topic: str) -> None:
+    """The deletion is not told: only the new topic is."""
+    broker.add_topic(topic, 1)
+    broker.groups.heard(Changes(topics=(topic,)))
+
+
 async def test_positions_of_deleted_topics_go() -> None:
     broker = FakeBroker(partitions=1)
-    await broker.lead()
-    offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in ("kept", "gone"))
+    await commit_in(broker, "gone", "kept")
+    delete(broker, "gone")
+    assert await topics_with_positions(broker) == ["kept"]
+    await broker.groups.stop()
+
+
+async def test_positions_of_a_topic_that_was_made_anew_go_also_where_its_deletion_is_not_told() -> (
+    None
+):
+    broker = FakeBroker(partitions=1)
+    await commit_in(broker, "anew", "kept")
+    make_anew(broker, "anew")
+    assert await topics_with_positions(broker) == ["kept"]
+    # What is committed from now on is of the new one, whatever is told of it later.
+    offsets = (OffsetToCommit("anew", 0, 3, 0, None),)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
-    broker.groups.on_topics_deleted(["gone", "never-was"])
-    fetched = await broker.positions("boards")
-    assert [entry.topic for entry in fetched] == ["kept"]
+    broker.groups.heard(Changes(topics=("anew",), deleted={"anew": uuid.uuid4()}))
+    assert await topics_with_positions(broker) == ["anew", "kept"]
+    await broker.groups.stop()
+
+
+async def test_what_is_told_while_the_log_is_loaded_is_done_after_that() -> None:
+    broker = FakeBroker(partitions=1)
+    await commit_in(broker, "anew", "gone", "kept")
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
+    delete(broker, "gone")
+    make_anew(broker, "anew")
+    assert await topics_with_positions(broker) == ["kept"]
+    await broker.groups.stop()
+
+
+async def test_what_was_deleted_before_a_log_is_led_goes_unless_it_is_there_again() -> None:
+    broker = FakeBroker(partitions=1)
+    await commit_in(broker, "anew", "gone", "kept")
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
+    delete(broker, "gone")
+    # Whoever led it meanwhile may have taken positions in the new one.
+    delete(broker, "anew")
+    make_anew(broker, "anew")
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
+    assert await topics_with_positions(broker) == ["anew", "kept"]
+    await broker.groups.stop()
+
+
+async def test_what_is_not_there_is_no_evidence_where_nobody_vouches_for_all() -> None:
+    broker = FakeBroker(partitions=1)
+    await commit_in(broker, "gone")
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
+    delete(broker, "gone")
+    # It may be there again, and unreadable.
+    broker.metadata.is_whole = False
+    broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
+    assert await topics_with_positions(broker) == ["gone"]
     await broker.groups.stop()
 
 
