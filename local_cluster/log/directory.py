@@ -40,7 +40,7 @@ from .partition_directory import (
     parse_log_name,
 )
 from .partition_log import PartitionLog
-from .stray_logs import StrayLogs
+from .stray_logs import StrayLogs, StrayNotes
 from .tickets import Deletion, DirectoryNotOursError, LogDirectoryError
 
 _log = logging.getLogger(__name__)
@@ -211,11 +211,15 @@ class LogDirectory:
         return path
 
     def drop_old_strays(self, older_than_ms: int) -> None:
-        """Give up what was set aside that long ago; `collect_garbage` has the files.
+        """Give up what was kept for that long; `collect_garbage` has the files.
 
-        A start of the broker begins to count anew.
+        The time in which no broker ran does not count.
         """
         self._garbage += self._strays.take_old(older_than_ms)
+
+    def prepare_stray_notes(self) -> StrayNotes:
+        """For how long what was set aside is kept by now, to be written by a worker."""
+        return self._strays.prepare_notes()
 
     # -- moves between log directories --------------------------------------------------------
 
@@ -342,6 +346,10 @@ class LogDirectory:
     def _close_logs(self, high_watermarks: Mapping[tuple[str, int], int] | None) -> None:
         close_logs(list(self._logs.values()))
         self.checkpoint(high_watermarks)
+        try:
+            self.prepare_stray_notes().run()
+        except OSError as error:
+            _log.warning("what is set aside in %s is kept for longer: %s", self.path, error)
         unfit = [log for log in self._logs.values() if log.failure or log.corruption]
         if unfit or self.offline:
             _log.warning("no clean stop: %s", ", ".join(map(str, unfit)) or self.offline)

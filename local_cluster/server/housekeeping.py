@@ -28,7 +28,8 @@ SPACE_PROBE_INTERVAL_MS: Final = 1_000
 PAGE_CACHE_FLUSH_INTERVAL_MS: Final = 60_000
 """With `flush: page_cache`, how much of the log a start after a crash has to read again."""
 STRAY_DELETE_DELAY_MS: Final = 24 * 3_600_000
-"""Default of heliograph.stray.delete.delay.ms: how long what nobody assigns here is kept."""
+"""Default of heliograph.stray.delete.delay.ms: how long what nobody assigns here is kept by a
+broker that runs. What ran since the last check of retention before a crash does not count."""
 FIRST_FLUSH_INTERVAL_MS: Final = 5_000
 """With `flush: page_cache`, how old a log becomes before it is surely there, and whose it is."""
 
@@ -85,6 +86,7 @@ class Housekeeping:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for directory in self._directories.live:
+                await self._guarded(directory, directory.prepare_stray_notes().run)
                 await self._remove_old(directory)
 
     async def _remove_old(self, directory: LogDirectory) -> None:

@@ -15,6 +15,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.log.partition_directory import parse_log_name
 from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.stray_logs import KEPT_MS
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
@@ -115,42 +116,120 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
         assert not (tmp_path / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
-class HandClock(StandingClock):
+class HandClock:
     def __init__(self) -> None:
         self.at_ms = 0
+        self.wall_ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.wall_ms
 
     def monotonic_ms(self) -> int:
         return self.at_ms
 
 
+STRAY = f"t-0.{TOPIC_ID.hex}-stray"
+
+
+def run_at(path: Path, clock: HandClock) -> LogDirectory:
+    """A run of a broker: its machine was started again, and so was its monotonic clock."""
+    clock.at_ms = 0
+    directory = LogDirectory(path, OsFiles(), broker_id=1, clock=clock)
+    directory.open(cluster_id="c")
+    return directory
+
+
 def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
     clock = HandClock()
-    directory = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=clock)
-    directory.open(cluster_id="c")
+    directory = run_at(tmp_path, clock)
     append(made(directory), batch(1))
     directory.set_aside("t", 0)
     assert directory.get("t", 0) is None
     assert directory.has_stray("t", 0, TOPIC_ID)
-    stray = tmp_path / f"t-0.{TOPIC_ID.hex}-stray"
+    assert directory.partitions_count == 0
     clock.at_ms = 99
     directory.drop_old_strays(100)
     directory.collect_garbage().run()
-    assert stray.is_dir()
-    directory.close()
-    clock.at_ms = 1_000
-    again = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=clock)
-    again.open(cluster_id="c")
-    assert again.partitions_count == 0
-    again.drop_old_strays(100)
-    assert stray.is_dir(), "a start counts anew"
-    clock.at_ms = 1_100
-    again.drop_old_strays(100)
-    assert not again.has_stray("t", 0, TOPIC_ID)
+    assert (tmp_path / STRAY).is_dir()
+    clock.at_ms = 100
+    directory.drop_old_strays(100)
+    assert not directory.has_stray("t", 0, TOPIC_ID)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [
         f"t-0.{TOPIC_ID.hex}-delete"
     ]
-    again.collect_garbage().run()
+    directory.collect_garbage().run()
     assert not any(path.is_dir() for path in tmp_path.iterdir())
+    directory.close()
+
+
+def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_at(tmp_path, clock)
+    append(made(directory), batch(1))
+    directory.set_aside("t", 0)
+    clock.at_ms = 30
+    directory.prepare_stray_notes().run()
+    clock.at_ms = 35
+    directory.close(clean=False)
+
+    # Neither the time in which nothing ran nor a wall clock that jumps is time that it was kept.
+    clock.wall_ms += 10**9
+    again = run_at(tmp_path, clock)
+    assert again.partitions_count == 0
+    clock.at_ms = 40
+    again.drop_old_strays(100)
+    assert again.has_stray("t", 0, TOPIC_ID)
+    again.close()
+
+    clock.wall_ms -= 10**10
+    last = run_at(tmp_path, clock)
+    clock.at_ms = 29
+    last.drop_old_strays(100)
+    assert last.has_stray("t", 0, TOPIC_ID)
+    clock.at_ms = 30
+    last.drop_old_strays(100)
+    assert not last.has_stray("t", 0, TOPIC_ID)
+    last.close()
+
+
+def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_at(tmp_path, clock)
+    append(made(directory), batch(1))
+    directory.set_aside("t", 0)
+    clock.at_ms = 90
+    late = directory.prepare_stray_notes()
+    late.run()
+    assert offsets_of(made(directory)) == [0]
+    assert not (tmp_path / "t-0" / KEPT_MS).exists()
+    late.run()  # nothing is made in place of what came back
+    assert not (tmp_path / STRAY).exists()
+    # It may have come back while a worker wrote.
+    (tmp_path / "t-0" / KEPT_MS).write_bytes(b"90")
+    directory.set_aside("t", 0)
+    directory.close(clean=False)
+    again = run_at(tmp_path, clock)
+    clock.at_ms = 99
+    again.drop_old_strays(100)
+    assert again.has_stray("t", 0, TOPIC_ID)
+    again.close()
+
+
+@pytest.mark.parametrize("note", [b"", b"-5", b"9" * 16, b"soon", b"\xb2"])
+def test_a_note_that_cannot_be_right_is_no_reason_to_delete(tmp_path: Path, note: bytes) -> None:
+    clock = HandClock()
+    directory = run_at(tmp_path, clock)
+    append(made(directory), batch(1))
+    directory.set_aside("t", 0)
+    directory.close(clean=False)
+    (tmp_path / STRAY / KEPT_MS).write_bytes(note)
+    again = run_at(tmp_path, clock)
+    clock.at_ms = 99
+    again.drop_old_strays(100)
+    assert again.has_stray("t", 0, TOPIC_ID)
+    clock.at_ms = 100
+    again.drop_old_strays(100)
+    assert not again.has_stray("t", 0, TOPIC_ID)
     again.close()
 
 
