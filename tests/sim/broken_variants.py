@@ -25,10 +25,13 @@ from local_cluster.controller.isr_messages import response_fields
 from local_cluster.controller.model import NO_LEADER, PartitionState
 from local_cluster.controller.state_writer import StateWriter
 from local_cluster.controller.term import Term
+from local_cluster.log.directory import LogDirectory
+from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.producer_state import ProducerState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
+from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
 
 from .broken_transactions import (
@@ -263,6 +266,17 @@ def take_former_topics_for_living_ones() -> Broken:
     return mock.patch.object(ReplicaSet, "_set_former_aside", adopt)
 
 
+def take_a_copy_for_flushed() -> Broken:
+    """A replica goes to another log directory before it is on the disk there."""
+
+    async def pretend(self: LogDirMoves, log: PartitionLog, home: LogDirectory) -> None:
+        ticket = log.begin_sync()
+        ticket.is_covered()
+        log.complete_flush(ticket)
+
+    return mock.patch.object(LogDirMoves, "_flush", pretend)
+
+
 def forget_the_producers() -> Broken:
     """What a producer repeats is appended again."""
     return mock.patch.object(ProducerState, "check", lambda self, header: None)
@@ -279,11 +293,11 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     variant.broken.__name__: variant
     for variant in (
         Variant(acknowledge_before_replicating, 0),
-        Variant(forget_min_insync_replicas, 1),
+        Variant(forget_min_insync_replicas, 8),
         Variant(take_a_proposal_for_decided, 16),
         Variant(forget_the_replicas_that_join, 160),
-        Variant(never_truncate, 1),
-        Variant(truncate_to_the_high_watermark, 11),
+        Variant(never_truncate, 2),
+        Variant(truncate_to_the_high_watermark, 31),
         Variant(take_the_log_for_committed_when_elected, 9),
         Variant(acknowledge_when_leadership_ends, 2),
         Variant(serve_followers_of_any_epoch, 0),
@@ -291,13 +305,14 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(count_what_the_leader_has_not_flushed, 9),
         Variant(let_replicas_join_early, 32),
         Variant(believe_any_proposal, 20),
-        Variant(skip_the_fence_of_the_controller, 211),
+        Variant(skip_the_fence_of_the_controller, 219),
         Variant(keep_the_leader_epoch, 1),
-        Variant(elect_whoever_lives, 21),
-        Variant(empty_the_isr, 21),
+        Variant(elect_whoever_lives, 29),
+        Variant(empty_the_isr, 28),
         Variant(finish_a_move_at_once, 19),
         Variant(never_delete_what_was_moved, 2),
         Variant(never_tell_a_leader_that_it_was_refused, 2),
+        Variant(take_a_copy_for_flushed, 1),
         Variant(forget_the_producers, 4),
         Variant(leave_former_topics_in_the_way, 38),
         Variant(take_former_topics_for_living_ones, 268),

@@ -249,6 +249,14 @@ class ClusterChecks:
                     continue
                 if partition is None:
                     return f"{at}: broker {broker.id} has no replica"
+                name = f"{at.topic}-{at.partition}"
+                homes = [
+                    each
+                    for each in broker.settings.log_dirs
+                    if f"{each}/{name}" in broker.disk.dirs
+                ]
+                if len(homes) != 1 or any(len(d.futures) for d in broker.log_directories.live):
+                    return f"{at}: broker {broker.id} has it in {homes}, or makes a copy"
                 ends.add(partition.log.log_end_offset)
                 ends.add(partition.high_watermark)
             if len(ends) != 1:

@@ -7,9 +7,10 @@
     network     one broker cut off, one link in one direction, a slow host
     both        a leader cut off until it is alone in sync, and killed then
     ZooKeeper   out of reach for one broker, or for all; the controller's znode removed
-    operators   replicas moved, moves cancelled, preferred leaders elected, min.insync.replicas
-                changed, partitions added; a topic deleted and made anew under its name, its znodes
-                removed by hand, its deletion missed by a broker that had replicas and is down
+    operators   replicas moved, to other brokers and to other log directories, moves cancelled,
+                preferred leaders elected, min.insync.replicas changed, partitions added; a topic
+                deleted and made anew under its name, its znodes removed by hand, its deletion
+                missed by a broker that had replicas and is down
 
 With `flush: page_cache` one machine at a time loses its power, while everybody else is well, and
 nothing else happens before its replicas have left the ISR: what is promised there is no more.
@@ -339,6 +340,25 @@ class Nemesis:
                 timeout_ms=ADMIN_TIMEOUT_MS,
             ),
         )
+        return True
+
+    def _move_dir(self, broker: SimBroker) -> bool:
+        """A replica goes to another of its broker's log directories, or stays after all."""
+        directories = broker.log_directories
+        replicas = list(broker.replicas) if broker.is_alive and broker.is_serving else []
+        if not replicas or len(directories.live) < len(directories.all):
+            return False
+        partition = self._random.choice(replicas)
+        at = At(partition.topic, partition.partition)
+        target = self._random.choice(directories.live)
+
+        async def move() -> None:
+            if target is directories.of(*at):
+                broker.log_dir_moves.cancel(*at)
+            else:
+                broker.log_dir_moves.begin(partition, target)
+
+        self._ask(broker, move())
         return True
 
     def _elect_preferred(self, _: SimBroker) -> bool:

@@ -2,7 +2,8 @@
 
     seed % 10  scenario
     0          three brokers, fsync: the default
-    1          brokers with two log directories, one of which fails now and then
+    1          brokers with two log directories, one of which fails now and then, and replicas that
+               move between them
     2          four brokers whose replicas move, to any number of others, one included; a consumer
                group, whose coordinator goes from broker to broker
     3          page_cache: processes die, and now and then one machine loses its power
@@ -63,7 +64,9 @@ def scenario_of(seed: int) -> Scenario:
     match seed % SCENARIOS:
         case 1:
             return Scenario(
-                faults=USUAL | {"fail_directory": 3}, log_dirs=("/data", "/more"), partitions=2
+                faults=USUAL | {"fail_directory": 3, "move_dir": 6},
+                log_dirs=("/data", "/more"),
+                partitions=2,
             )
         case 2:
             return Scenario(faults=USUAL | MOVES, brokers=4, has_group=True)

@@ -28,13 +28,14 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import LogSlice
+from local_cluster.log.partition_log import LogSlice, PartitionLog
 from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
+from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.server.stray_replicas import StrayReplicas
@@ -83,6 +84,7 @@ class SimFlusher:
 
     def __init__(self, broker: SimBroker, random: Random) -> None:
         self._broker = broker
+        self._life = broker.life
         self._random = random
         self._dirty: dict[Partition, None] = {}
         self._is_busy = False
@@ -94,13 +96,23 @@ class SimFlusher:
             self._is_busy = True
             asyncio.get_running_loop().call_soon(self._begin)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether the process that it flushes for is gone."""
+        return self._life != self._broker.life or not self._broker.is_alive
+
     def _begin(self) -> None:
+        if self._is_over:
+            return
         dirty, self._dirty = self._dirty, {}
         tickets = []
         for partition in dirty:
+            if not partition.is_flushed_by(self):
+                # It changes its log directory just now, and asks again.
+                continue
             ticket = partition.log.begin_flush()
             if ticket is not None:
-                tickets.append((partition, ticket))
+                tickets.append((partition, partition.log, ticket))
             elif partition.log.failure is not None:
                 partition.fail_parked(ErrorCode.kafka_storage_error)
             elif partition.log.needs_flush:
@@ -108,19 +120,20 @@ class SimFlusher:
         self._is_busy = bool(tickets)
         if tickets:
             seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
-            asyncio.get_running_loop().call_later(seconds, self._end, tickets, self._broker.life)
+            asyncio.get_running_loop().call_later(seconds, self._end, tickets)
 
-    def _end(self, tickets: list[tuple[Partition, Any]], life: int) -> None:
-        if life != self._broker.life or not self._broker.is_alive:
+    def _end(self, tickets: list[tuple[Partition, PartitionLog, Any]]) -> None:
+        if self._is_over:
             return
-        for partition, ticket in tickets:
+        for _, log, ticket in tickets:
             try:
                 ticket.run()
             except LogDirectoryError as error:
-                self._broker.directory_failed(partition, error)
-        for partition, ticket in tickets:
+                self._broker.directory_failed(log, error)
+        for partition, log, ticket in tickets:
             if ticket.is_done:
-                partition.log.complete_flush(ticket)
+                # Of the log that it was made for: the partition may have another one by now.
+                log.complete_flush(ticket)
                 partition.flushed()
             else:
                 partition.fail_parked(ErrorCode.kafka_storage_error)
@@ -252,6 +265,15 @@ class SimBroker(SimProcess):
             fetching=self.fetchers,
             isr_may_change=lambda partition: self.isr_changes.may_change(partition),
         )
+        self.log_dir_moves = LogDirMoves(
+            self.id,
+            self.log_directories,
+            self.replicas,
+            self.metadata,
+            self.clock,
+            flusher_of=lambda _: self.flusher,
+            checkpoint=self._checkpoint,
+        )
         self.coordination = SimCoordination(self._zookeeper, self._random)
         self.control_plane = ControlPlane(
             self.settings,
@@ -361,6 +383,7 @@ class SimBroker(SimProcess):
             await self.control_plane.hand_over(HAND_OVER_MS_MAX)
         self._joining.cancel()
         await self.replica_watch.stop()
+        await self.log_dir_moves.stop()
         self._network.close(self.host)
         await self.isr_changes.stop()
         await self.fetchers.stop()
@@ -444,11 +467,11 @@ class SimBroker(SimProcess):
     def authorize(self, *_: object) -> bool:
         return True
 
-    def directory_failed(self, partition: Partition, error: BaseException) -> None:
-        """An fsync of a partition's log failed."""
-        directory = self.log_directories.of(partition.topic, partition.partition)
-        if directory is not None:
-            self.log_directories.fail(directory, error)
+    def directory_failed(self, log: PartitionLog, error: BaseException) -> None:
+        """An fsync of a log failed."""
+        for directory in self.log_directories.live:
+            if log.directory.startswith(directory.path + "/"):
+                self.log_directories.fail(directory, error)
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -459,6 +482,10 @@ class SimBroker(SimProcess):
         self.groups.heard(changes)
         self.replicas.apply(changes)
         self.strays.heard(changes)
+        self.log_dir_moves.heard(changes)
+
+    async def _checkpoint(self, directory: LogDirectory) -> None:
+        directory.checkpoint(self._high_watermarks())
 
     def _on_directory_failed(self, _: LogDirectory, __: BaseException) -> None:
         if self.log_directories.live:
