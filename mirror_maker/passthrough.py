@@ -171,8 +171,6 @@ def select_batches(
     leader_epoch = -1
     while (header := h.complete_header(fetched, start := following)) is not None:
         following = start + header.size_bytes
-        if header.next_offset <= position:
-            continue
         if (
             coalesces
             and rules is None
@@ -189,18 +187,24 @@ def select_batches(
                 leader_epoch = run_epoch
                 continue
         view = fetched[start:following]
-        first = max(position, header.base_offset)
-        is_gap = bool(gaps) and gaps.covers(first, header.next_offset)
         reason = _refusal(header, view)
-        if reason is not None and is_gap:
-            left_out += 1
-            position, leader_epoch = header.next_offset, -1
-            continue
         if reason is not None:
-            end = _next_sound_offset(fetched, following, first)
+            # The header's own word is not taken for where the batch ends.
+            sound = _next_sound(fetched, following, position)
+            end = None if sound is None else sound.base_offset
+            if end is None and gaps.contains(position):
+                return Selection(batches, gaps.behind(position), left_out + 1, None)
+            if sound is not None and gaps.covers(position, sound.base_offset):
+                left_out += 1
+                position, following, leader_epoch = sound.base_offset, sound.start, -1
+                continue
             gap = SourceGap(position, end, None) if end is not None else None
             refusal = UncopyableBatchError(header.base_offset, reason, gap)
             return Selection(batches, position, left_out, refusal, leader_epoch)
+        if header.next_offset <= position:
+            continue
+        first = max(position, header.base_offset)
+        is_gap = bool(gaps) and gaps.covers(first, header.next_offset)
         while waiting and waiting[-1][1] <= header.last_offset:
             aborted.add(waiting.pop()[0])
         if header.is_control:
@@ -330,11 +334,16 @@ def _refusal(header: h.BatchHeader, view: memoryview) -> str | None:
     return None
 
 
-def _next_sound_offset(fetched: memoryview, start: int, beyond: int) -> int | None:
-    """Where the next batch that can be read begins; a broken header's own word is not taken."""
+class _Place(NamedTuple):
+    start: int
+    base_offset: int
+
+
+def _next_sound(fetched: memoryview, start: int, beyond: int) -> _Place | None:
+    """Where the next batch that can be read begins, in the answer and in the log."""
     for position, header in h.iter_headers(fetched, start):
         if header.magic == h.MAGIC and h.crc_is_valid(fetched, position, header):
-            return header.base_offset if header.base_offset > beyond else None
+            return _Place(position, header.base_offset) if header.base_offset > beyond else None
     return None
 
 

@@ -10,7 +10,8 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
 from mirror_maker.formats import Run
-from mirror_maker.model import UncopyableBatchError
+from mirror_maker.gap_ranges import GapRanges
+from mirror_maker.model import SourceGap, UncopyableBatchError
 from mirror_maker.passthrough import (
     CopyPath,
     PreparedBatch,
@@ -174,6 +175,17 @@ def old_format(batch: bytearray) -> bytearray:
     return batch
 
 
+def seeming_to_end_early(batch: bytearray) -> bytearray:
+    """A flipped bit in the header: the batch says that it ends before it begins."""
+    batch[h.CRC_START + 2] ^= 0x80
+    return batch
+
+
+def old_format_seeming_to_end_early(batch: bytearray) -> bytearray:
+    """What v0 and v1 have in that place is a part of the timestamp."""
+    return old_format(seeming_to_end_early(batch))
+
+
 def codec_five(batch: bytearray) -> bytearray:
     h.patch_attributes(batch, 0, 5)
     h.patch_crc(batch, 0)
@@ -182,7 +194,13 @@ def codec_five(batch: bytearray) -> bytearray:
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
-    [(broken, "CRC"), (old_format, "format v1"), (codec_five, "codec 5")],
+    [
+        (broken, "CRC"),
+        (old_format, "format v1"),
+        (codec_five, "codec 5"),
+        (seeming_to_end_early, "CRC"),
+        (old_format_seeming_to_end_early, "format v1"),
+    ],
 )
 def test_a_batch_that_cannot_be_copied_ends_the_walk(spoil: object, reason: str) -> None:
     bad = spoil(batch_at(6))  # type: ignore[operator]
@@ -191,6 +209,26 @@ def test_a_batch_that_cannot_be_copied_ends_the_walk(spoil: object, reason: str)
     assert selection.source_next == 6
     assert selection.refusal is not None
     assert (selection.refusal.offset, reason in selection.refusal.reason) == (6, True)
+
+
+@pytest.mark.parametrize("spoil", [broken, seeming_to_end_early])
+def test_broken_batches_in_a_gap_are_passed_over(spoil: object) -> None:
+    bad = [spoil(batch_at(offset)) for offset in (6, 12)]  # type: ignore[operator]
+    gaps = GapRanges([(6, 18)])
+    behind = select_batches(fetched(batch_at(0), *bad, batch_at(18)), 0, (), gaps=gaps)
+    assert [batch.source_first for batch in behind.batches] == [0, 18]
+    assert (behind.source_next, behind.refusal) == (24, None)
+    at_end = select_batches(fetched(batch_at(0), *bad), 0, (), gaps=gaps)
+    assert [batch.source_first for batch in at_end.batches] == [0]
+    assert (at_end.source_next, at_end.refusal) == (18, None)
+
+
+def test_a_broken_batch_that_a_gap_does_not_cover_is_refused() -> None:
+    log = fetched(batch_at(0), seeming_to_end_early(batch_at(6)), batch_at(12))
+    selection = select_batches(log, 0, (), gaps=GapRanges([(6, 9)]))
+    assert selection.source_next == 6
+    assert selection.refusal is not None
+    assert selection.refusal.gap == SourceGap(6, 12, None)
 
 
 def test_records_that_cannot_be_opened_are_refused() -> None:
