@@ -8,12 +8,16 @@ answer's last batch. What comes of it counts only where the copying state stands
 
 Back-pressure: a partition with too many bytes pending is left out until some are acknowledged,
 and while any is left out the poll is short, so that it comes back soon.
+
+A broker keeps a session until it is told that it is over, or runs out of room: it is told when the
+worker stops, and when nothing has been fetched from it for a while, because others lead now.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -42,6 +46,10 @@ THROTTLE_STEP_MS: Final = 200
 """Longest wait for a link's rate before it is looked at again."""
 ERROR_PAUSE_MS: Final = 50
 """Pause after partitions were refused, so that a lasting refusal does not spin."""
+SESSION_KEPT_MS: Final = 10_000
+"""How long a session is kept of which nothing is wanted."""
+SESSION_CLOSE_MS_MAX: Final = 1_000
+"""How long the end of a session may take; a broker that cannot be told evicts it some day."""
 
 
 class _Asked(NamedTuple):
@@ -97,20 +105,21 @@ class Fetcher:
         self._wake.set()
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Fetch until cancelled; then the broker is told that it was all."""
         try:
             while True:
                 await self._turn()
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()
+            await self._close_session()
 
     async def _turn(self) -> None:
         if self._ahead is None:
             self._wake.clear()
             self._look_at_moved()
             if not self._asked or not self._has_room():
-                await self._wake.wait()
+                await self._wait()
                 return
         try:
             await self._fetch()
@@ -120,6 +129,21 @@ class Fetcher:
             self._on_failure(str(error))
             self._context.directory.hurry()
             await self._context.clock.sleep(self._back_off.next_ms())
+
+    async def _wait(self) -> None:
+        """Until something moves that may change what is wanted."""
+        try:
+            async with asyncio.timeout(None if self._asked else SESSION_KEPT_MS / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            await self._close_session()
+
+    async def _close_session(self) -> None:
+        """By the client for questions: the other one's connection may have a poll on its way, and
+        what comes behind that waits for its end."""
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(SESSION_CLOSE_MS_MAX / 1000):
+                await self._context.source.close_fetch_session(self._node_id, self._session)
 
     # -- what to ask for ------------------------------------------------------------------------
 

@@ -80,6 +80,10 @@ class DataSource(LogReader, Protocol):
         """What is new in everything that the session wants."""
         ...
 
+    async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
+        """Tell the broker that the session is over."""
+        ...
+
 
 class DataSink(LogReader, Protocol):
     """A cluster to write to; it is read as well, to see what was written."""

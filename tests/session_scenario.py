@@ -64,3 +64,10 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
     }
     session.ask(B0, FetchPosition(1))
     assert await poll(session) == {}
+
+    # Once it was closed nobody can go on with it.
+    ended = copy.deepcopy(session)
+    await client.close_fetch_session(leader, session)
+    assert set(await poll(ended)) == {A0, A1, B0}
+    assert set(await poll(session)) == {A0, A1, B0}
+    assert await poll(session) == {}

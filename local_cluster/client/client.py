@@ -259,6 +259,19 @@ class KafkaClient(ClusterCalls):
         session.knows_topic_ids = connection.has_version(ApiKey.FETCH, fetch_codec.TOPIC_IDS_SINCE)
         return await fetch_in_session(session, send)
 
+    async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
+        """Tell the broker that the session is over, so that its place there is free (KIP-227).
+
+        A poll that is on its way may be refused by that. Raises KafkaError.
+        """
+        closing = session.closing_request()
+        if closing is None:
+            return
+        request = fetch_codec.FetchRequest(
+            CONSUMER_REPLICA_ID, 0, 0, 0, 0, closing.session_id, closing.session_epoch, (), (), ""
+        )
+        await self._fetch(node_id, request)
+
     async def _fetch(
         self, node_id: int, request: fetch_codec.FetchRequest, by_id: FetchSession | None = None
     ) -> SessionAnswer:

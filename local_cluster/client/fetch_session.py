@@ -21,7 +21,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import INITIAL_EPOCH, NO_SESSION, next_session_epoch
+from local_cluster.wire.fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    next_session_epoch,
+)
 
 from .model import FetchPosition, SessionAnswer, TopicPartition
 
@@ -166,6 +171,17 @@ class FetchSession:
         """Nobody knows what the broker remembers. The next request names everything, and the
         session that it ends, so that its place there is free."""
         self._epoch = INITIAL_EPOCH
+
+    def closing_request(self) -> SessionRequest | None:
+        """What ends the session at its broker; None where there is none. Asked again it is begun
+        anew.
+
+        A session whose first answer was lost is not known here: its broker evicts it some day.
+        """
+        ended, self._id = self._id, NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._ends.clear()
+        return None if ended == NO_SESSION else SessionRequest(ended, FINAL_EPOCH, {}, ())
 
 
 async def fetch_in_session(

@@ -458,6 +458,24 @@ class SimClient:
         session.knows_topic_ids = self._cluster.fetches_by_topic_id
         return await fetch_in_session(session, send)
 
+    async def close_fetch_session(self, node_id: int, session: FetchSession) -> None:
+        closing = session.closing_request()
+        if closing is None:
+            return
+        sessions = self._cluster.fetch_sessions(node_id)
+
+        def apply() -> None:
+            sessions.open(
+                closing.session_id,
+                closing.session_epoch,
+                (),
+                (),
+                uses_topic_ids=False,
+                now_ms=0,
+            )
+
+        await self._exchange(node_id, apply, detached=False)
+
     async def _fetch_in_session(
         self,
         node_id: int,

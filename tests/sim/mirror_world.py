@@ -306,6 +306,9 @@ class SimWorker:
     async def stop(self) -> None:
         """The clean stop of the service."""
         await self.link.finish()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.kill()
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mirror_maker import flow, resuming
+from mirror_maker.fetcher import SESSION_CLOSE_MS_MAX, SESSION_KEPT_MS
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
@@ -125,6 +126,57 @@ def test_sessions_that_are_lost_again_and_again_lose_nothing() -> None:
         world.check_copies()
         assert worker.link.reason is None
         await until_running(worker)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def sessions_count(world: MirrorWorld) -> list[int]:
+    """Fetch sessions that each broker of the source keeps."""
+    return [len(world.source.fetch_sessions(node_id)) for node_id in range(world.source.brokers)]
+
+
+def test_a_worker_that_stops_leaves_no_session_behind() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(46, partitions=PARTITIONS)
+        # Nothing is lost; and what was sent on another connection may come first all the same.
+        world.network = Network(world.network.random)
+        worker = await settled(world)
+        assert sessions_count(world) == [1, 1]
+        await worker.stop()
+        assert sessions_count(world) == [0, 0]
+
+    run_virtually(scenario())
+
+
+def test_a_stop_waits_a_bounded_time_for_a_source_that_does_not_answer() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(47, partitions=PARTITIONS)
+        worker = await settled(world)
+        world.network.late_arrival, world.network.late_ms_max = 1.0, 1_000_000.0
+        began_s = asyncio.get_running_loop().time()
+        await worker.stop()
+        stopped_s = asyncio.get_running_loop().time() - began_s
+        assert stopped_s <= (LIMITS.drain_ms_max + SESSION_CLOSE_MS_MAX) / 1000 + 1
+
+    run_virtually(scenario())
+
+
+def test_a_broker_that_leads_nothing_any_more_need_not_keep_its_session() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(48, partitions=PARTITIONS)
+        worker = await settled(world)
+        for at in world.partitions:
+            world.source.leaders[at] = 0
+        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        assert sessions_count(world) == [1, 0]
+        for at in world.partitions:
+            world.source.leaders[at] = 1
+        world.write(20)
+        await world.settle(worker)
+        world.check_copies()
+        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        assert sessions_count(world) == [0, 1]
         await worker.stop()
 
     run_virtually(scenario())

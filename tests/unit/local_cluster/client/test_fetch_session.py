@@ -100,6 +100,21 @@ def test_after_trouble_everything_is_named_and_the_former_session_ended() -> Non
     assert session.next_request() == SessionRequest(8, 1, {}, [])
 
 
+def test_a_session_is_closed_once_and_then_begun_anew() -> None:
+    assert FetchSession().closing_request() is None
+    session = begun(A)
+    assert session.closing_request() == SessionRequest(ID, -1, {}, ())
+    assert session.closing_request() is None
+    assert session.next_request() == SessionRequest(0, 0, {A: FetchPosition(0)}, ())
+
+
+def test_a_session_whose_answer_was_lost_is_closed_as_well() -> None:
+    session = begun(A)
+    session.next_request()
+    session.failed()
+    assert session.closing_request() == SessionRequest(ID, -1, {}, ())
+
+
 def test_the_end_that_was_told_last_holds_until_the_partition_is_given_up() -> None:
     session = FetchSession()
     for at in (A, B, C):
