@@ -7,7 +7,7 @@ is not done has a state that status pages show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -80,12 +80,12 @@ class FlowMap(NamedTuple):
 def translate_positions(
     group_id: str,
     positions: Mapping[TopicPartition, CommittedOffset],
-    flows: Mapping[TopicPartition, FlowMap],
+    flow_map: Callable[[TopicPartition], FlowMap | None],
 ) -> list[SyncedPosition]:
-    """A group's positions in the flows' source partitions, translated; others are left out."""
+    """A group's positions in source partitions of which there is a map, translated."""
     translated = []
     for source, position in positions.items():
-        flow = flows.get(source)
+        flow = flow_map(source)
         if flow is None:
             continue
         answer = flow.offset_map.translate(position.offset)

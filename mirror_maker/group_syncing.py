@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group_offsets import (
     CommittedOffset,
-    GroupPositions,
+    WatchedGroups,
     commit_offsets,
     committed_offsets,
     list_groups,
@@ -24,13 +24,13 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .formats.marks import MirroredCommit
 from .formats.records import encode_key
+from .group_round import GroupRound
 from .group_sync import (
     UNKNOWN_STATE,
     FlowMap,
     SyncedPosition,
     SyncState,
     decide,
-    translate_positions,
 )
 from .link import LinkWorker
 from .mm2_topics import Mm2Topics
@@ -40,6 +40,9 @@ from .shared_groups import SharedGroups
 
 SHOWN_MAX: Final = 1_000
 """Positions that the status lists one by one."""
+
+Commit = tuple[SyncedPosition, CommittedOffset]
+"""What became of a position if the target takes the commit, and the commit."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +69,10 @@ class GroupSync:
         self._positions: list[SyncedPosition] = []
         self._rounds_count = 0
         self._commits = 0
+        self._moved = link.watch()
+        self._last_round: GroupRound | None = None
+        self._here = WatchedGroups(source)
+        self._there = WatchedGroups(sink)
         self._rounds = Rounds(
             link.context,
             self.sync,
@@ -76,97 +83,134 @@ class GroupSync:
 
     async def sync(self) -> None:
         """One round over all groups that stand in partitions copied here. Raises KafkaError."""
-        flows = self._flows()
-        if flows:
-            wanted = [
-                name for name in await list_groups(self._source) if self._filter.selects(name)
-            ]
-            here = await committed_offsets(self._source, wanted)
-            translated = [
-                position
-                for group_id, positions in sorted(here.items())
-                for position in translate_positions(group_id, positions, flows)
-            ]
-            merged: list[SyncedPosition] = []
-            mixed: list[SyncedPosition] = []
-            exact: list[SyncedPosition] = []
-            for position in translated:
-                if position.state is not SyncState.MIXED:
-                    exact.append(position)
-                elif self._settings.names.is_merged(position.source.topic):
-                    merged.append(position)
-                else:
-                    mixed.append(position)
-            done = await self._bring(exact) if exact else []
-            # Last, since these need the maps of other links, which may be in trouble.
-            if mixed or any(self._link.context.map_store.state.mirrored_commits()):
-                placed = await self._shared.place(
-                    self._link.name,
-                    mixed,
-                    are_merged=False,
-                    only_native=self._settings.origin == "local",
-                )
-                done += await self._bring(placed, are_mixed=True)
-            if merged and self._settings.sync_group_offsets:
-                placed = await self._shared.place(self._link.name, merged, are_merged=True)
-                done += await self._commit(placed)
-            self._positions = done
+        if any(flow.replicator is not None for flow in self._link.flows.values()):
+            last, self._last_round = self._last_round, None  # what fails is begun from nothing
+            this = GroupRound(last, frozenset(self._moved))
+            self._moved.clear()
+            self._positions = await self._sync(this)
+            self._last_round = this
         self._rounds_count += 1
 
-    def _flows(self) -> dict[TopicPartition, FlowMap]:
-        names, alias = self._settings.names, self._settings.source_alias
-        return {
-            at: FlowMap(
-                flow.target, flow.replicator.offset_map, not names.tells_origin(alias, at.topic)
+    async def _sync(self, this: GroupRound) -> list[SyncedPosition]:
+        """What became of each position. Raises KafkaError."""
+        wanted = [name for name in await self._here.listed() if self._filter.selects(name)]
+        here = await self._here.positions(wanted)
+        exact: dict[str, Sequence[SyncedPosition]] = {}
+        shared: list[SyncedPosition] = []
+        for group_id, positions in sorted(here.items()):
+            translated = this.translate(group_id, positions, self._flow_map)
+            shared += translated.shared
+            if translated.exact:
+                exact[group_id] = translated.exact
+        done = await self._bring(exact, this) if exact else []
+        # Last, since these need the maps of other links, which may be in trouble.
+        merged: list[SyncedPosition] = []
+        mixed: list[SyncedPosition] = []
+        for position in shared:
+            is_merged = self._settings.names.is_merged(position.source.topic)
+            (merged if is_merged else mixed).append(position)
+        if mixed or any(self._link.context.map_store.state.mirrored_commits()):
+            placed = await self._shared.place(
+                self._link.name,
+                mixed,
+                are_merged=False,
+                only_native=self._settings.origin == "local",
             )
-            for at, flow in self._link.flows.items()
-            if flow.replicator is not None
-        }
+            if self._mm2_topics is not None:
+                await self._mm2_topics.checkpoint(placed)
+            if self._settings.sync_group_offsets:
+                placed = await self._commit_shared(placed, are_mixed=True)
+            done += placed
+        if merged and self._settings.sync_group_offsets:
+            placed = await self._shared.place(self._link.name, merged, are_merged=True)
+            done += await self._commit_shared(placed)
+        return done
+
+    def _flow_map(self, at: TopicPartition) -> FlowMap | None:
+        flow = self._link.flows.get(at)
+        if flow is None or flow.replicator is None:
+            return None
+        names, alias = self._settings.names, self._settings.source_alias
+        return FlowMap(
+            flow.target, flow.replicator.offset_map, not names.tells_origin(alias, at.topic)
+        )
 
     async def _bring(
-        self, positions: list[SyncedPosition], *, are_mixed: bool = False
+        self, groups: Mapping[str, Sequence[SyncedPosition]], this: GroupRound
     ) -> list[SyncedPosition]:
-        """Write translated positions where they are wanted; what became of each."""
+        """Write exact translations where they are wanted; what became of each."""
         if self._mm2_topics is not None:
-            await self._mm2_topics.checkpoint(positions)
+            new = [each for name, found in groups.items() if this.is_new(name) for each in found]
+            await self._mm2_topics.checkpoint(new)
         if not self._settings.sync_group_offsets:
-            return positions
-        return await self._commit(positions, are_mixed=are_mixed)
-
-    async def _commit(
-        self, positions: list[SyncedPosition], *, are_mixed: bool = False
-    ) -> list[SyncedPosition]:
-        """Bring the target's groups to where they belong; what became of each position.
-
-        Those in mixed partitions are marked first: a link in the opposite direction must not take
-        them for the group's own.
-        """
-        group_ids = {position.group_id for position in positions}
-        states = {name: group.state for name, group in (await list_groups(self._sink)).items()}
-        there: GroupPositions = await committed_offsets(
-            self._sink, [name for name in group_ids if name in states]
-        )
+            return [each for found in groups.values() for each in found]
+        states = await self._there.listed()
+        there = await self._there.positions(name for name in groups if name in states)
         outcomes: list[SyncedPosition] = []
-        to_commit: dict[str, list[tuple[SyncedPosition, CommittedOffset]]] = {}
-        marks: list[MirroredCommit] = []
+        for group_id, positions in groups.items():
+            state = states[group_id].state if group_id in states else UNKNOWN_STATE
+            present = there.get(group_id)
+            settled = this.settled(group_id, positions, present, state)
+            if settled is None:
+                settled, commits = self._decide(positions, present, state)
+                if commits:
+                    settled += await self._commit_group(group_id, commits)
+                else:
+                    this.settle(group_id, positions, present, state, settled)
+            outcomes += settled
+        return outcomes
+
+    def _decide(
+        self,
+        positions: Iterable[SyncedPosition],
+        there: Mapping[TopicPartition, CommittedOffset] | None,
+        state: str,
+    ) -> tuple[list[SyncedPosition], list[Commit]]:
+        """What became of a group's positions, and what is to be committed for the others."""
+        outcomes: list[SyncedPosition] = []
+        commits: list[Commit] = []
         for position in positions:
-            present = there.get(position.group_id, {}).get(position.target)
+            present = None if there is None else there.get(position.target)
             outcome, commit = decide(
-                position,
-                present,
-                states.get(position.group_id, UNKNOWN_STATE),
-                rewind=self._settings.rewind_group_offsets,
+                position, present, state, rewind=self._settings.rewind_group_offsets
             )
             if commit is None:
                 outcomes.append(outcome)
             else:
-                to_commit.setdefault(position.group_id, []).append((outcome, commit))
-                if are_mixed:
-                    marks.append(self._mark(position, present, commit))
+                commits.append((outcome, commit))
+        return outcomes, commits
+
+    async def _commit_shared(
+        self, positions: Iterable[SyncedPosition], *, are_mixed: bool = False
+    ) -> list[SyncedPosition]:
+        """Bring groups to their places in partitions of several origins; what became of each.
+
+        Those in mixed partitions are marked first: a link in the opposite direction must not take
+        them for the group's own.
+        """
+        groups: dict[str, list[SyncedPosition]] = {}
+        for position in positions:
+            groups.setdefault(position.group_id, []).append(position)
+        states = await list_groups(self._sink)
+        there = await committed_offsets(self._sink, [name for name in groups if name in states])
+        outcomes: list[SyncedPosition] = []
+        to_commit: dict[str, list[Commit]] = {}
+        marks: list[MirroredCommit] = []
+        for group_id, found in groups.items():
+            state = states[group_id].state if group_id in states else UNKNOWN_STATE
+            present = there.get(group_id, {})
+            settled, to_commit[group_id] = self._decide(found, present, state)
+            outcomes += settled
+            if are_mixed:
+                marks += [
+                    self._mark(position, present.get(position.target), commit)
+                    for position, commit in to_commit[group_id]
+                ]
         if are_mixed:
             await self._write_marks(marks, states.keys())
         for group_id, commits in to_commit.items():
-            outcomes += await self._commit_group(group_id, commits)
+            if commits:
+                outcomes += await self._commit_group(group_id, commits)
         return outcomes
 
     def _mark(
@@ -186,22 +230,20 @@ class GroupSync:
     async def _write_marks(self, marks: list[MirroredCommit], groups: Collection[str]) -> None:
         """Mark what is about to be committed, and forget marks of groups that are gone."""
         store = self._link.context.map_store
-        partitions = {flow.target for flow in self._link.flows.values()}
         marked = {mark.group_id for mark in marks}
         gone = [
-            encode_key(mark)
+            mark
             for mark in store.state.mirrored_commits()
-            if mark.group_id not in marked
-            and mark.group_id not in groups
-            and TopicPartition(mark.topic, mark.partition) in partitions
+            if mark.group_id not in marked and mark.group_id not in groups
         ]
+        if gone:
+            ours = {flow.target for flow in self._link.flows.values()}
+            gone = [mark for mark in gone if TopicPartition(mark.topic, mark.partition) in ours]
         if marks or gone:
-            await store.append(marks, gone)
+            await store.append(marks, [encode_key(mark) for mark in gone])
             await store.catch_up()
 
-    async def _commit_group(
-        self, group_id: str, commits: list[tuple[SyncedPosition, CommittedOffset]]
-    ) -> list[SyncedPosition]:
+    async def _commit_group(self, group_id: str, commits: list[Commit]) -> list[SyncedPosition]:
         try:
             answers = await commit_offsets(
                 self._sink, group_id, {position.target: commit for position, commit in commits}

@@ -1,7 +1,8 @@
 """One link on one worker: its flows as they are assigned, and how the link is.
 
 Discovering --known flows--> group of workers --assign--> flows
-flows --on_moved--> Fetchers: what is to be fetched; MapFlushing: what is to be mapped
+flows --on_moved--> Fetchers: what is to be fetched; MapFlushing: what is to be mapped;
+                    whoever watches: what has moved since it looked last
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class LinkWorker:
         self._group: asyncio.TaskGroup | None = None
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._leaving: set[TopicPartition] = set()
+        self._watchers: list[set[TopicPartition]] = []
         self._poll_failures: dict[int, str] = {}
         """By broker of the source."""
 
@@ -161,7 +163,7 @@ class LinkWorker:
             logger.warning("%s: handed over without its last map write: %r", flow.source, error)
         self._tasks.pop(flow.source).cancel()
         del self.flows[flow.source]
-        self._fetchers.look_at(flow.source)
+        self._on_moved(flow)
         self._leaving.discard(flow.source)
         if flow.source in self._assigned:
             self._take_over(flow.source)  # it came back meanwhile
@@ -169,6 +171,8 @@ class LinkWorker:
     def _on_moved(self, flow: Flow) -> None:
         self._flushing.look_at(flow.source)
         self._fetchers.look_at(flow.source)
+        for watched in self._watchers:
+            watched.add(flow.source)
 
     def _on_round(self, brokers: Iterable[int], is_news: bool) -> None:
         """Discovery has looked at both clusters."""
@@ -198,6 +202,13 @@ class LinkWorker:
             self._poll_failures[node_id] = failure
 
     # -- what others ask ------------------------------------------------------------------------
+
+    def watch(self) -> set[TopicPartition]:
+        """Source partitions of flows that moved, came or went: filled here from now on, emptied by
+        the caller."""
+        watched = set(self.flows)
+        self._watchers.append(watched)
+        return watched
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
         """Have what stands still tried again now, within a topic or partition if named."""

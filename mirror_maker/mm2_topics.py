@@ -65,6 +65,7 @@ class Mm2Topics:
             self._syncs = (self._source, offset_syncs_topic(target_alias))
         else:
             self._syncs = (self._sink, offset_syncs_topic(settings.source_alias))
+        self._moved = link.watch()
         self._last_heartbeat_ms: int | None = None
         self._checkpoints: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self.run = Rounds(
@@ -87,17 +88,18 @@ class Mm2Topics:
     async def write_offset_syncs(self) -> None:
         """What was acknowledged since the last time. Raises KafkaError; then it is kept."""
         topics, name = self._syncs
-        for flow in self._link.flows.values():
-            queue = flow.replicator.syncs if flow.replicator is not None else None
-            if queue is None:
-                continue
-            syncs = queue.take()
-            if not syncs:
+        while self._moved:
+            at = self._moved.pop()
+            flow = self._link.flows.get(at)
+            queue = flow.replicator.syncs if flow is not None and flow.replicator else None
+            syncs = queue.take() if queue is not None else []
+            if queue is None or not syncs:
                 continue
             try:
                 await topics.append(name, map(encode_offset_sync, syncs), self._now_ms())
             except KafkaError:
                 queue.put_back(syncs)
+                self._moved.add(at)
                 raise
 
     async def checkpoint(self, positions: Sequence[SyncedPosition]) -> None:

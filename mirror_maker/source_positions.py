@@ -7,6 +7,7 @@ not on the target yet.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from local_cluster.client.client import KafkaClient
@@ -28,6 +29,7 @@ class SourcePositions:
         self._source = source
         self._group = group
         self._committed: dict[TopicPartition, int] = {}
+        self._watched = link.watch()
         self._rounds = Rounds(
             link.context,
             self.commit,
@@ -38,10 +40,20 @@ class SourcePositions:
 
     async def commit(self) -> None:
         """Commit what has moved since the last time. Raises KafkaError."""
+        watched = frozenset(self._watched)
+        self._watched.clear()
+        try:
+            await self._commit(watched)
+        except BaseException:
+            self._watched |= watched
+            raise
+
+    async def _commit(self, watched: Iterable[TopicPartition]) -> None:
         moved = {
             at: flow.replicator.source_next
-            for at, flow in self._link.flows.items()
-            if flow.replicator is not None
+            for at, flow in ((at, self._link.flows.get(at)) for at in watched)
+            if flow is not None
+            and flow.replicator is not None
             and self._committed.get(at) != flow.replicator.source_next
         }
         if not moved:

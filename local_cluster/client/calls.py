@@ -26,6 +26,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
 
 from .connection import Connection, connect
+from .last_answer import LastAnswer
 from .model import BrokerAddress, ClusterMetadata
 from .security import PLAINTEXT, ClientSecurity
 
@@ -99,14 +100,16 @@ class ClusterCalls:
         node_id: int | None = None,
         version_max: int | None = None,
         timeout_ms: int | None = None,
+        last: LastAnswer | None = None,
     ) -> Any:
         """One request to a broker (None: any), kio's response object back.
 
+        `last` goes with a question that is asked again and again.
         Raises KafkaError(network_exception | request_timed_out | unsupported_version).
         """
         connection = await self._connection(node_id)
         return await self._bounded(
-            connection, connection.call(api, fields, version_max), timeout_ms
+            connection, connection.call(api, fields, version_max, last), timeout_ms
         )
 
     async def call_coordinator(

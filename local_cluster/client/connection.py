@@ -21,6 +21,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 
 from .frame_buffers import buffers_of_this_loop
+from .last_answer import LastAnswer
 from .sasl import authenticate
 from .security import PLAINTEXT, ClientSecurity, SecurityError
 
@@ -95,23 +96,33 @@ class Connection(asyncio.BufferedProtocol):
         """Write a request that the broker does not answer (Produce with acks=0)."""
         self._write_frame(api, version, next(self._correlation_ids), body)
 
-    async def call(self, api: ApiKey, fields: messages.Fields, version_max: int | None) -> Any:
-        """Send a mapping of fields at the best version, wait for kio's response object."""
+    async def call(
+        self,
+        api: ApiKey,
+        fields: messages.Fields,
+        version_max: int | None,
+        last: LastAnswer | None = None,
+    ) -> Any:
+        """Send a mapping of fields at the best version, wait for kio's response object; see
+        `LastAnswer` for `last`."""
         version = self.choose_version(api, version_max)
         body = messages.encode_request(api, version, fields)
         frame, position = await self.send(api, version, (body,))
+        if last is not None:
+            return last.decode(api, version, frame, position)
         return messages.decode_response(api, version, frame, position)
 
     def choose_version(self, api: ApiKey, version_max: int | None = None) -> int:
-        """The newest version that broker, kio and the caller know.
+        """The newest version that broker and caller know; a caller that says nothing knows the
+        fields of CLIENT_VERSIONS_MAX.
 
         Raises KafkaError(unsupported_version) where there is none.
         """
         if api not in self.versions:
             raise KafkaError(ErrorCode.unsupported_version, f"the broker has no {api.name}")
         low, high = self.versions[api]
-        ours = CLIENT_VERSIONS_MAX.get(api, 0)
-        version = min(high, ours if version_max is None else min(ours, version_max))
+        ours = CLIENT_VERSIONS_MAX.get(api, 0) if version_max is None else version_max
+        version = min(high, ours)
         if version < low:
             raise KafkaError(
                 ErrorCode.unsupported_version, f"{api.name} v{low}-v{high} is too new for v{ours}"

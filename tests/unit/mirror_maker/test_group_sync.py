@@ -23,7 +23,7 @@ def flow_map() -> OffsetMap:
 
 def translated(offset: int, metadata: str = "") -> SyncedPosition:
     positions = {SOURCE: CommittedOffset(offset, 5, metadata)}
-    found = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())})
+    found = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())}.get)
     assert len(found) == 1
     return found[0]
 
@@ -50,14 +50,14 @@ def test_a_lost_part_of_the_map_is_pending_and_not_committed() -> None:
     offset_map.append(Run(0, 0, 5))
     offset_map.skip_unknown(50, 60)
     positions = {SOURCE: CommittedOffset(20, -1, "")}
-    (position,) = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, offset_map)})
+    (position,) = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, offset_map)}.get)
     assert (position.target_offset, position.state) == (None, SyncState.PENDING)
     assert decide(position, None, "", rewind=True) == (position, None)
 
 
 def test_partitions_that_are_not_copied_here_are_left_out() -> None:
     positions = {TopicPartition("other", 0): CommittedOffset(1, -1, "")}
-    assert translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())}) == []
+    assert translate_positions("g", positions, {SOURCE: FlowMap(TARGET, flow_map())}.get) == []
 
 
 @pytest.mark.parametrize("state", ["", "Empty", "Dead"])
@@ -94,7 +94,7 @@ def test_what_is_there_already_is_not_written_again() -> None:
 def test_a_copy_of_several_origins_has_no_position_of_one() -> None:
     at = TopicPartition("t", 0)
     flows = {at: FlowMap(at, OffsetMap(0, 0), is_shared=True)}
-    (position,) = translate_positions("g", {at: CommittedOffset(0, -1, "")}, flows)
+    (position,) = translate_positions("g", {at: CommittedOffset(0, -1, "")}, flows.get)
     assert (position.state, position.target_offset) == (SyncState.MIXED, None)
     assert decide(position, None, "", rewind=True) == (position, None)
 
