@@ -63,6 +63,8 @@ log = logging.getLogger(__name__)
 CONFLICTS_MAX: Final = 5
 """How often one write is tried anew after somebody else was faster."""
 RETRY_DELAY_MS: Final = 100
+DEFECT_DELAY_MS: Final = 1_000
+"""After an error that nobody foresaw, and that may well come again."""
 REPORTED_NAMES_MAX: Final = 10
 """How many offline replicas one line of the log names."""
 REBALANCE_INTERVAL_S: Final = 300
@@ -179,6 +181,12 @@ class ActiveController:
                 log.warning("deposed: %s", error)
                 self._fenced()
                 return
+            except Exception:
+                # The outermost shell of a term: without it nobody would control until the end of
+                # this broker's session.
+                log.exception("the controller failed, and reads everything again")
+                self.touch(_EVERYTHING)
+                await asyncio.sleep(DEFECT_DELAY_MS / 1000)
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -360,8 +368,9 @@ class ActiveController:
             await self.apply(report)
 
     async def _see_answering(self) -> None:
-        answering, self._answering = self._answering, {}
-        for event in answering.values():
+        # One at a time: what is not taken up yet is not forgotten where ZooKeeper goes away.
+        while self._answering:
+            event = self._answering.pop(next(iter(self._answering)))
             log.warning(
                 "broker %d %s",
                 event.broker_id,

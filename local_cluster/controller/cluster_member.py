@@ -254,7 +254,8 @@ class ClusterMember:
             await self._resign()
             self._look_again.set()
             return
-        except CoordinationUnavailable:
+        except Exception:
+            # Kept, it would be a controller that never has loaded.
             await self._resign()
             raise
         if self._active is controller:

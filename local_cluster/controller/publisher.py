@@ -192,7 +192,8 @@ class _Follower:
                 await self._offered.wait()
                 self._offered.clear()
                 async for attempt in AsyncRetrying(
-                    retry=retry_if_exception_type((KafkaError, ValueError)),
+                    # Whatever it is: a broker that is told nothing any more would be dead wood.
+                    retry=retry_if_exception_type(Exception),
                     wait=wait_random_exponential(
                         multiplier=RETRY_DELAY_MS_MIN / 1000, max=RETRY_DELAY_MS_MAX / 1000
                     ),
@@ -231,7 +232,13 @@ class _Follower:
     def _failed(self, call: RetryCallState) -> None:
         error = call.outcome.exception() if call.outcome is not None else None
         if not self._failing:
-            log.warning("broker %d is not told yet: %s", self.broker.id, error)
+            is_foreseen = isinstance(error, KafkaError | ValueError)
+            log.warning(
+                "broker %d is not told yet: %s",
+                self.broker.id,
+                error,
+                exc_info=None if is_foreseen else error,
+            )
         self._failing = True
         if isinstance(error, RefusedError) and self.was_reached and not self._refuses:
             self._refuses = True

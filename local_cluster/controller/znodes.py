@@ -272,6 +272,8 @@ def decode_config(payload: bytes) -> dict[str, str]:
     if not payload:
         return {}
     configs = _decode(payload).get("config") or {}
+    if not isinstance(configs, dict):
+        raise ValueError(f"znode payload has no object 'config': {payload[:100]!r}")
     return {str(name): str(value) for name, value in configs.items()}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller import cluster_member, znodes
+from local_cluster.controller import active_controller, cluster_member, znodes
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import (
     CheckVersion,
@@ -107,6 +107,19 @@ def dead_broker(server: FakeZooKeeper, broker_id: int) -> int:
         [Create(znodes.broker_id_path(broker_id), payload, ephemeral=True)], server.sessions
     )
     return server.sessions
+
+
+def fail_at_states(member: Member) -> list[ZkOp]:
+    """Its next write of a partition's state raises what nobody foresaw; what it was."""
+    failures: list[ZkOp] = []
+
+    def fail(ops: Sequence[ZkOp]) -> None:
+        if not failures and any(op.path.endswith("/state") for op in ops):
+            failures.extend(ops)
+            raise RuntimeError("a defect")
+
+    member.coordination.before_commit = fail
+    return failures
 
 
 class TestJoining:
@@ -243,6 +256,49 @@ class TestFailover:
         await member.create("a")
         await member.plane.stop()
 
+    async def test_a_term_that_failed_to_begin_is_begun_again(self, server: FakeZooKeeper) -> None:
+        first, second = Member(server, 1), Member(server, 2)
+        await first.plane.start()
+        await first.create("a")
+        await second.plane.start()
+        failures = fail_at_states(second)
+        await first.plane.stop()
+        await eventually(lambda: second.plane.is_controller)
+        assert failures, "the term failed once"
+        await second.create("b")
+        assert second.leader("b") == (2, 0)
+        await second.plane.stop()
+
+    async def test_an_error_that_nobody_foresaw_does_not_end_the_term(
+        self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(active_controller, "DEFECT_DELAY_MS", 1)
+        failures = fail_at_states(member)
+        server.write("/brokers/topics/a", b'{"version":1,"partitions":{"0":[1]}}')
+        await eventually(lambda: "a" in member.cache.topics and member.leader("a") == (1, 0))
+        assert failures
+        assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"1", "the same term goes on"
+
+    async def test_brokers_that_answer_again_are_not_forgotten_with_zookeeper_away(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        for broker_id in (2, 3):
+            dead_broker(server, broker_id)
+        await eventually(lambda: member.cache.brokers.keys() == {1, 2, 3})
+        await member.plane.create_topics([TopicSpec(name="a", assignments={0: (2, 1)})])
+        controller = member.plane._member.controller
+        assert controller is not None
+        epochs = {each.id: each.broker_epoch for each in member.cache.brokers.values()}
+        controller.broker_answers(3, epochs[3], False)
+        await eventually(lambda: controller.state.leaving == {3})
+        member.coordination.cut_off = True
+        controller.broker_answers(2, epochs[2], False)
+        controller.broker_answers(3, epochs[3], True)
+        await eventually(lambda: 2 in controller.state.leaving)
+        member.coordination.cut_off = False
+        await eventually(lambda: member.leader("a") == (1, 1))
+        await eventually(lambda: controller.state.leaving == {2})
+
     async def test_a_broker_restarted_alone_leads_under_a_new_epoch(
         self, server: FakeZooKeeper
     ) -> None:
@@ -340,6 +396,21 @@ class TestTopics:
         server.write("/brokers/topics/bad", b"not json")
         await member.create("good")
         assert member.cache.topics.keys() == {"good"}
+
+    async def test_unreadable_configs_harm_nothing_else(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        server.write("/config/topics/bad", b'{"version":1,"config":["retention.ms"]}')
+        server.write("/config/brokers/1", b'{"version":1,"config":"none"}')
+        server.write("/brokers/topics/bad", b'{"version":1,"partitions":{"0":[1]}}')
+        await eventually(lambda: "bad" in member.cache.topics)
+        assert member.cache.topics["bad"].configs == {}
+        # Nor does it keep the next controller from its term.
+        second = Member(server, 2)
+        await second.plane.start()
+        await member.plane.stop()
+        await eventually(lambda: second.plane.is_controller)
+        await second.plane.stop()
 
     async def test_replicas_elsewhere_are_stored_and_placed(
         self, member: Member, server: FakeZooKeeper

@@ -23,7 +23,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from .samples import broker, brokers, partition, topic
 
 EVENTUALLY_SECONDS = 5.0
-Answer = ErrorCode | KafkaError
+Answer = ErrorCode | Exception
 
 
 class FakeBroker:
@@ -46,7 +46,7 @@ class FakeBroker:
         await self.gate.wait()
         self.got.append(delta)
         answer = self.answers.pop(0) if self.answers else ErrorCode.none
-        if isinstance(answer, KafkaError):
+        if isinstance(answer, Exception):
             self.is_closed = True
             raise answer
         return Reply(answer, report=self.report)
@@ -176,6 +176,7 @@ async def test_a_slow_broker_skips_what_lies_between(cluster: Cluster) -> None:
         ErrorCode.invalid_update_version,
         ErrorCode.stale_broker_epoch,
         KafkaError(ErrorCode.network_exception, "cut"),
+        RuntimeError("a defect"),
     ],
 )
 async def test_after_any_trouble_a_full_image(cluster: Cluster, trouble: Answer) -> None:
