@@ -163,7 +163,10 @@ class CoordinatedTopic(Generic[S]):
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for runtime in self:
-                runtime.tell(step)
+                try:
+                    runtime.tell(step)
+                except Exception:  # noqa: BLE001 - one bad state must not end the step for good
+                    _log.exception("%s is not stepped this time", runtime.name)
                 await asyncio.sleep(0)
 
     def _start_creation(self) -> None:

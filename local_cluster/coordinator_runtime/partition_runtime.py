@@ -270,7 +270,8 @@ class PartitionRuntime(Generic[S]):
             ):
                 with attempt:
                     shard, end_offset = await load_shard(self._replica, self._new_shard)
-        except (KafkaError, OSError, ValueError):
+            outcome = shard.finish_load(self._now())
+        except Exception:  # noqa: BLE001 - whatever it is, this ends with an answer to who waits
             # Serving without the state would reset consumers and forget decisions: refuse instead.
             _log.exception("%s cannot be loaded", self.name)
             self.state = RuntimeState.FAILED
@@ -281,7 +282,7 @@ class PartitionRuntime(Generic[S]):
         took_ms = self._clock.monotonic_ms() - began_ms
         level = logging.INFO if end_offset else logging.DEBUG
         _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
-        self._perform(shard.finish_load(self._now()))
+        self._perform(outcome)
         for ticket in tuple(self._insisted):
             if self.state is not RuntimeState.ACTIVE:
                 break  # the append failed, and the state is loaded again

@@ -72,6 +72,9 @@ class IsrChanges:
             except (KafkaError, PeerError) as error:
                 _log.warning("the controller was not asked for in-sync replicas: %s", error)
                 refused = True
+            except Exception:  # noqa: BLE001 - else no replica would leave or join any more
+                _log.exception("the controller is asked again for in-sync replicas")
+                refused = True
             if refused:
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)
             # Another follower may have caught up while these were decided; it is at rest since.

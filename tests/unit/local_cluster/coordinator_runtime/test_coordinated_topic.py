@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
+from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.groups.doubles import FakeBroker
 
@@ -78,4 +80,22 @@ async def test_the_same_leader_twice_begins_a_new_term() -> None:
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
     await broker.loaded()
     assert await committed_offset(broker) == 4
+    await broker.groups.stop()
+
+
+async def test_a_step_that_failed_once_is_made_again() -> None:
+    broker = FakeBroker(partitions=1)
+    await broker.lead()
+    calls = 0
+
+    def step(shard: GroupShard, now: Now) -> Outcome:
+        nonlocal calls
+        calls += 1
+        assert calls > 1, "a defect"
+        return Outcome()
+
+    broker.groups._topic.repeat(1, step, "steps")
+    async with asyncio.timeout(5):
+        while calls < 2:
+            await asyncio.sleep(0.001)
     await broker.groups.stop()

@@ -254,6 +254,30 @@ async def test_a_log_that_cannot_be_read_is_not_served_as_empty(
     runtime.close()
 
 
+class DefectiveShard(GroupShard):
+    """Its replay meets something that nobody foresaw."""
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        raise KeyError("a defect")
+
+
+async def test_a_load_that_meets_a_defect_ends_refused_and_not_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
+    replica = FakeReplica()
+    first = await loaded_runtime(replica)
+    await commit(first, 3)
+    first.close()
+    runtime = PartitionRuntime("offsets-0", replica, lambda: DefectiveShard(LIMITS), SystemClock())
+    runtime.start()
+    async with asyncio.timeout(5):
+        while runtime.state is RuntimeState.LOADING:
+            await asyncio.sleep(0.001)
+    assert runtime.state is RuntimeState.FAILED
+    runtime.close()
+
+
 async def test_loading_is_tried_again() -> None:
     replica = FakeReplica()
     first = await loaded_runtime(replica)

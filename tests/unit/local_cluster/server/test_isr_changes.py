@@ -1,0 +1,65 @@
+"""Proposals of in-sync replicas, against a controller that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from local_cluster.controller.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.model import PartitionState
+from local_cluster.server import isr_changes
+from local_cluster.server.isr_changes import IsrChanges
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+STATE = PartitionState(0, (1, 2), 1, 5, (1, 2), 7)
+
+
+class FakePartition:
+    """Leads with a follower that lags, until that is written."""
+
+    topic, partition, topic_id, leader_epoch = "t", 0, uuid.UUID(int=1), STATE.leader_epoch
+    log = "t-0"
+
+    def __init__(self) -> None:
+        self.in_sync = SimpleNamespace(state=STATE, proposed=None, proposal=lambda: [(1, -1)])
+
+    def decide_isr(self) -> tuple[int, ...] | None:
+        return None if self.in_sync.state.isr == (1,) else (1,)
+
+    def adopt_isr(self, state: PartitionState) -> None:
+        self.in_sync.state, self.in_sync.proposed = state, None
+
+
+class Replicas(list[FakePartition]):
+    lag_ms_max = 10
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaError(ErrorCode.not_controller), RuntimeError("nobody foresaw that")]
+)
+async def test_whatever_goes_wrong_is_proposed_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isr_changes, "RETRY_DELAY_MS", 1)
+    partition = FakePartition()
+    errors = [error]
+
+    async def propose(
+        proposals: Sequence[IsrProposal],
+        replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
+    ) -> list[IsrResult]:
+        if errors:
+            raise errors.pop()
+        written = STATE._replace(isr=(1,), zk_version=STATE.zk_version + 1)
+        return [IsrResult(proposal, written) for proposal in proposals]
+
+    changes = IsrChanges(Replicas([partition]), propose)  # type: ignore[arg-type]
+    changes.start()
+    async with asyncio.timeout(5):
+        while partition.in_sync.state.isr != (1,):
+            await asyncio.sleep(0.001)
+    await changes.stop()
