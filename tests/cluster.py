@@ -134,10 +134,12 @@ async def running_broker(
     rack: str | None = None,
     log_dirs: Sequence[str] = ("log",),
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
+    advertised_port: int = 0,
 ) -> AsyncIterator[BrokerProcess]:
     """A broker under `zookeeper_connect` ("host:port", a fresh chroot is added when absent).
 
-    It keeps everything under `directory`/broker-ID, its logs in the `log_dirs` there.
+    It keeps everything under `directory`/broker-ID, its logs in the `log_dirs` there. Clients are
+    told `advertised_port`, unless it is 0.
     """
     if "/" not in zookeeper_connect:
         zookeeper_connect += f"/t{uuid.uuid4().hex[:8]}"
@@ -147,7 +149,14 @@ async def running_broker(
         BrokerSettings(
             cluster=cluster,
             broker_id=broker_id,
-            listeners=(Listener(name="PLAINTEXT", host="127.0.0.1", port=quiet_port()),),
+            listeners=(
+                Listener(
+                    name="PLAINTEXT",
+                    host="127.0.0.1",
+                    port=quiet_port(),
+                    advertised_port=advertised_port,
+                ),
+            ),
             inter_broker_listener="PLAINTEXT",
             zookeeper_connect=zookeeper_connect,
             zookeeper_session_timeout_ms=session_timeout_ms,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from local_cluster.records.batch import Record, decode_batch
-from local_cluster.records.header import iter_headers
+from local_cluster.records.header import BatchHeader, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -46,6 +46,16 @@ async def read_topic(
 
     Raises KafkaError: unknown topic, no leader, offset out of range, network trouble.
     """
+    batches = read_batches(client, topic, partition=partition, from_offset=from_offset)
+    async for _, records in batches:
+        for record in records:
+            yield record
+
+
+async def read_batches(
+    client: LogClient, topic: str, *, partition: int = 0, from_offset: int | None = None
+) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
+    """As `read_topic`, by batches: each header with those of its records that are asked for."""
     at = TopicPartition(topic, partition)
     end = (await client.list_offsets({at: LATEST_TIMESTAMP}))[at]
     start = (await client.list_offsets({at: EARLIEST_TIMESTAMP}))[at]
@@ -65,9 +75,8 @@ async def read_topic(
         before = offset
         for position, header in iter_headers(fetched.records):
             if not header.is_control:
-                for record in decode_batch(fetched.records, position, header):
-                    if before <= record.offset < end.offset:
-                        yield record
+                records = decode_batch(fetched.records, position, header)
+                yield header, [each for each in records if before <= each.offset < end.offset]
             offset = max(offset, header.next_offset)
         if offset == before:
             raise KafkaError(ErrorCode.corrupt_message, f"{at}: no progress at offset {offset}")

@@ -1,20 +1,20 @@
 """The queue: what producers sent and consumers polled, after Jepsen's workload of that name. Pure.
 
 Source: jepsen-io/redpanda, workload/queue.clj. Gaps between offsets are allowed (markers), and so
-is that one producer's records are apart (there is no isolation of writes).
+is that one producer's records are apart (there is no isolation of writes), and that a client's own
+copy is there as well (`resent.py`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from .findings import Findings
+from .resent import Place
 from .set_full import Outcome
-
-Place = tuple[int, int]
-"""(partition, offset)"""
 
 
 class Sent(NamedTuple):
@@ -39,24 +39,29 @@ class Polled(NamedTuple):
 
 
 def check_queue(
-    sent: Sequence[Sent], polled: Sequence[Polled], groups: Iterable[Sequence[str]] = ()
+    sent: Sequence[Sent],
+    polled: Sequence[Polled],
+    groups: Iterable[Sequence[str]] = (),
+    superseded: AbstractSet[Place] = frozenset(),
 ) -> Findings:
     """Anomalies: inconsistent-offset, duplicate, aborted-read, invented, lost-write,
     nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip.
 
     `polled` must hold a last consumer that read everything. Each of `groups` names consumers that
-    share one group from the start of the topic, and so have to see everything among them.
+    share one group from the start of the topic, and so have to see everything among them. What
+    stands at a place that is `superseded` is no duplicate of what was written after it, but may
+    not have been acknowledged there.
     """
     findings = Findings()
     findings.checked.update(sent=len(sent), polled=len(polled))
     values: dict[Place, set[str]] = defaultdict(set)
     places: dict[str, set[Place]] = defaultdict(set)
-    told = [(each.partition, each.offset, each.value) for each in sent]
-    told += [(each.partition, each.offset, each.value) for each in polled]
-    for partition, offset, value in told:
-        if offset >= 0:
-            values[partition, offset].add(value)
-            places[value].add((partition, offset))
+    told = [((each.partition, each.offset), each.value) for each in sent if each.offset >= 0]
+    read = [((each.partition, each.offset), each.value) for each in polled]
+    for place, value in [*told, *read]:
+        values[place].add(value)
+    for place, value in [*told, *(pair for pair in read if pair[0] not in superseded)]:
+        places[value].add(place)
     for place, there in values.items():
         if len(there) > 1:
             findings.add("inconsistent-offset", f"{place}: {sorted(there)}")

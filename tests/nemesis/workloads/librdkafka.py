@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Final
 
 from local_cluster.client.model import NewTopic
 from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.resent import check_log, superseded
 from tests.nemesis.checkers.set_full import check_set
 from tests.nemesis.workloads.numbered import NumberedProducer
+from tests.nemesis.workloads.reading import read_written
 from tests.nemesis.workloads.set_full import PARTITIONS, read_numbers
 from tests.nemesis.workloads.workload import Workload, end_all, spread_topic
 
@@ -18,12 +20,14 @@ PRODUCERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "lz4": {"linger.ms": 50, "compression.type": "lz4"},
     "zstd": {"linger.ms": 100, "compression.type": "zstd", "batch.num.messages": 20},
 }
+REQUESTS_IN_FLIGHT_MAX: Final = 5
+"""What an idempotent producer may have, and librdkafka's default."""
 RECORDS_PER_SECOND: Final = 60
 PADDING_BYTES: Final = 500
 
 
 class Librdkafka(Workload):
-    """See `checkers/set_full.py`."""
+    """See `checkers/set_full.py` and `checkers/resent.py`."""
 
     name: ClassVar = "librdkafka"
     title: ClassVar = "librdkafka's producers: batches, codecs, many in flight"
@@ -40,7 +44,7 @@ class Librdkafka(Workload):
                 TOPIC,
                 PARTITIONS,
                 per_second=RECORDS_PER_SECOND,
-                config=config,
+                config={"max.in.flight": REQUESTS_IN_FLIGHT_MAX, **config},
                 padding=PADDING_BYTES,
                 on_acknowledged=self._count,
             )
@@ -54,7 +58,18 @@ class Librdkafka(Workload):
 
     async def check(self) -> Findings:
         writes = [write for producer in self._producers for write in producer.writes]
-        return check_set(writes, await read_numbers(self.cluster.bootstrap, TOPIC))
+        read = await read_numbers(self.cluster.bootstrap, TOPIC)
+        log = await read_written(self.cluster, TOPIC, PARTITIONS)
+        again = superseded(log)
+        findings = check_set(
+            writes,
+            {
+                partition: [each for each in found if (partition, each.offset) not in again]
+                for partition, found in read.items()
+            },
+        )
+        findings.merge(check_log(log))
+        return findings
 
     def _count(self) -> None:
         self.progress += 1

@@ -47,6 +47,9 @@ class NumberedProducer(Worker):
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
                 "linger.ms": 5,
+                # With more it may write records twice (checkers/resent.py), and who only needs
+                # a producer would have to tell those from its own.
+                "max.in.flight": 1,
                 **self._config,
             }
         )

@@ -11,8 +11,9 @@ import confluent_kafka
 from local_cluster.client.model import NewTopic
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.queue import Polled, Sent, check_queue
+from tests.nemesis.checkers.resent import check_log, superseded
 from tests.nemesis.checkers.set_full import Outcome
-from tests.nemesis.workloads.reading import read_all
+from tests.nemesis.workloads.reading import read_all, read_written
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
@@ -35,7 +36,7 @@ IN_FLIGHT_MAX: Final = 200
 
 
 class Queue(Workload):
-    """Random commits, random rejoins, random seeks; see `checkers/queue.py`."""
+    """Random commits, rejoins, seeks; see `checkers/queue.py` and `checkers/resent.py`."""
 
     name: ClassVar = "queue"
     title: ClassVar = "unique values; consumers that seek, commit, leave and rejoin"
@@ -75,7 +76,12 @@ class Queue(Workload):
             for (_, partition), messages in read.items()
             for message in messages
         ]
-        return check_queue(sent, polled, [[member.name for member in self._members]])
+        log = await read_written(self.cluster, TOPIC, PARTITIONS)
+        again = superseded(log)
+        group = [member.name for member in self._members]
+        findings = check_queue(sent, polled, [group], again)
+        findings.merge(check_log(log))
+        return findings
 
 
 class Producer(Worker):

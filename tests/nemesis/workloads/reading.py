@@ -1,4 +1,4 @@
-"""Reading everything there is in the end, as a consumer of librdkafka does."""
+"""Reading everything there is in the end: as a consumer of librdkafka does, and batch by batch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.reader import read_batches
+from tests.nemesis.checkers.resent import Written
+from tests.nemesis.cluster import Cluster, until
 from tests.nemesis.workloads.workload import LIBRDKAFKA
 
 SILENCE_SECONDS_MAX: Final = 60.0
@@ -32,6 +36,39 @@ async def read_all(
     not come.
     """
     return await asyncio.to_thread(_read_all, bootstrap, partitions, committed)
+
+
+async def read_written(cluster: Cluster, topic: str, partitions: int) -> dict[int, list[Written]]:
+    """Every record of a topic with what its batch says of who wrote it, in order of offsets.
+
+    Raises TimeoutError where it cannot be read.
+    """
+    found: dict[int, list[Written]] = {}
+
+    async def read() -> bool:
+        async with cluster.client() as client:
+            for partition in range(partitions):
+                found[partition] = await read_partition(client, topic, partition)
+        return True
+
+    await until(read, f"{topic} is read batch by batch")
+    return found
+
+
+async def read_partition(client: KafkaClient, topic: str, partition: int) -> list[Written]:
+    """As `read_written`, of one partition and at once. Raises KafkaError."""
+    return [
+        Written(
+            record.offset,
+            (record.value or b"").decode(),
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence + record.offset - header.base_offset,
+            header.base_offset,
+        )
+        async for header, records in read_batches(client, topic, partition=partition)
+        for record in records
+    ]
 
 
 def _read_all(

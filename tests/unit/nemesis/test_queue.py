@@ -56,3 +56,21 @@ def test_a_group_has_to_see_everything() -> None:
     polled = [*LAST, *polls("m", [0, 1]), *polls("n", [3])]
     assert set(check_queue(SENT, polled, [["m", "n"]]).anomalies) == {"group-skip"}
     assert not check_queue(SENT, [*LAST, *polls("m", [0, 1])], [["m", "n"]]).anomalies
+
+
+def test_a_copy_that_the_client_made_is_no_duplicate() -> None:
+    sent = [*SENT[:3], Sent("p", "d", 0, Outcome.ACKNOWLEDGED, 4)]
+    polled = [*LAST, Polled("last", 0, 4, "d", 0)]
+    assert set(check_queue(sent, polled).anomalies) == {"duplicate"}
+    assert not check_queue(sent, polled, superseded={(0, 3)}).anomalies
+
+
+def test_a_copy_is_a_duplicate_of_what_was_acknowledged() -> None:
+    polled = [*LAST, Polled("last", 0, 4, "d", 0)]
+    assert set(check_queue(SENT, polled, superseded={(0, 3)}).anomalies) == {"duplicate"}
+
+
+def test_a_third_copy_is_a_duplicate() -> None:
+    sent = [*SENT[:3], Sent("p", "d", 0, Outcome.ACKNOWLEDGED, 5)]
+    polled = [*LAST, Polled("last", 0, 4, "d", 0), Polled("last", 0, 5, "d", 0)]
+    assert set(check_queue(sent, polled, superseded={(0, 3)}).anomalies) == {"duplicate"}
