@@ -1,4 +1,4 @@
-"""What the parts of a link share, and questions that several of them ask."""
+"""What the parts of a link share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.wire.errors import KafkaError
 
 from .audit_store import AuditStore
 from .directory import Directory
 from .gap_store import GapStore
+from .log_offsets import LogOffsets
 from .map_store import MapStore
 from .origins import Origins
-from .ports import Clock, DataSink, DataSource, Lease, LogReader
+from .ports import Clock, DataSink, DataSource, Lease
 from .record_rules import RecordRules, record_rules
 from .settings import Limits, LinkSettings
 from .throttle import Rates
@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # what nobody asked for is not loaded
     from .batch_spans import BatchSpans
 
 READ_COMMITTED: Final = 1
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,8 @@ class LinkContext:
     lease: Lease
     clock: Clock
     random: Random
+    source_logs: LogOffsets = field(init=False)
+    sink_logs: LogOffsets = field(init=False)
     proofs: asyncio.Semaphore = field(init=False)
     """Held while a flow proves where it stands."""
     record_rules: RecordRules | None = field(init=False)
@@ -61,6 +61,10 @@ class LinkContext:
     def __post_init__(self) -> None:
         rules = record_rules(self.settings.filter, self.settings.transform)
         object.__setattr__(self, "record_rules", rules)
+        source_logs = LogOffsets(self.source, self.directory.source_leader)
+        object.__setattr__(self, "source_logs", source_logs)
+        sink_logs = LogOffsets(self.sink, self.directory.target_leader)
+        object.__setattr__(self, "sink_logs", sink_logs)
         object.__setattr__(self, "proofs", asyncio.Semaphore(self.limits.proofs_at_once_max))
 
     @property
@@ -78,14 +82,3 @@ class LinkContext:
         if self.record_rules is None:
             return bytes_max
         return min(bytes_max, self.limits.rules_fetch_bytes_max)
-
-
-async def read_bounds(reader: LogReader, at: TopicPartition) -> tuple[int, int]:
-    """(log start offset, high watermark). Raises KafkaError."""
-    bounds = []
-    for timestamp in (EARLIEST, LATEST):
-        listed = (await reader.list_offsets({at: timestamp}))[at]
-        if listed.error:
-            raise KafkaError(listed.error, str(at))
-        bounds.append(listed.offset)
-    return bounds[0], bounds[1]

@@ -14,12 +14,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .context import EARLIEST, LATEST
 from .deletions import Fate, GoneTopic, decide_fate
 from .discovery import link_topics
 from .formats import FlowKey, Gap, MapFormatError
 from .formats.records import NO_TOPIC_ID, encode_key
 from .link import LinkWorker
+from .log_offsets import EARLIEST, LATEST
 from .map_topics import MapTopics
 from .model import LinkFailedError
 from .policy import is_internal_topic

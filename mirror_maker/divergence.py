@@ -17,7 +17,7 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .context import READ_COMMITTED, LinkContext, read_bounds
+from .context import READ_COMMITTED, LinkContext
 from .formats import FlowKey, OffsetMap
 from .model import FlowFailedError
 from .passthrough import select_batches
@@ -80,7 +80,7 @@ async def look_back(
     for offset, copied_to in places[:NEIGHBOURS_MAX]:
         fetched = await _fetch(context.source, leader, source, offset)
         if fetched.error == ErrorCode.offset_out_of_range:
-            first, end = await read_bounds(context.source, source)
+            first, end = await context.source_logs.bounds(source)
             if offset < first:
                 break  # the source's retention took it meanwhile
             raise TruncatedError(flow, f"the source ends at {end}, but was copied up to {position}")
@@ -112,7 +112,7 @@ async def find_divergence(
     source may have something there now. Raises KafkaError.
     """
     source = TopicPartition(error.flow.source_topic, error.flow.partition)
-    first, end = await read_bounds(context.source, source)
+    first, end = await context.source_logs.bounds(source)
     if error.common_end is not None:
         end = min(end, error.common_end)
     low = max(first, offset_map.source_start)

@@ -17,7 +17,7 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .context import LinkContext, read_bounds
+from .context import LinkContext
 from .formats import FlowKey, Gap, Opening
 from .model import PRODUCER_EPOCH_MAX, FlowFailedError
 from .trouble import Trouble
@@ -36,9 +36,9 @@ async def open_generation(
     if epoch > PRODUCER_EPOCH_MAX:
         raise FlowFailedError("the producer id has no epochs left")
     logger.info("%s: a new generation in %d ms", target, context.limits.epoch_quiet_ms)
-    before = (await read_bounds(context.sink, target))[1]
+    before = await context.sink_logs.end(target)
     await context.clock.sleep(context.limits.epoch_quiet_ms)
-    end = (await read_bounds(context.sink, target))[1]
+    end = await context.sink_logs.end(target)
     await _check_rest(context, target, before, end)
     await context.map_store.catch_up()
     if context.map_store.state.highest_epoch(flow) >= epoch:

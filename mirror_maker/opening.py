@@ -7,9 +7,8 @@ producer id and epoch. It precedes every batch.
 from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.wire.errors import KafkaError
 
-from .context import EARLIEST, LinkContext, read_bounds
+from .context import LinkContext
 from .formats import FlowKey, Opening
 from .generations import open_generation, replaced_log
 from .model import FlowFailedError
@@ -25,7 +24,7 @@ async def find_opening(
     if state.opening(flow) is None:
         # The target's end is asked for before the map is read: an opening precedes every batch,
         # so records that are there now and have no opening by then are not the mirror's.
-        first, end = await read_bounds(context.sink, target)
+        first, end = await context.sink_logs.bounds(target)
         await context.map_store.catch_up()
         if state.opening(flow) is None:
             await _open(context, flow, source, target, first, end)
@@ -90,13 +89,6 @@ async def _open(
     await context.map_store.catch_up()
 
 
-async def _first_offset(context: LinkContext, source: TopicPartition) -> int:
-    listed = (await context.source.list_offsets({source: EARLIEST}))[source]
-    if listed.error:
-        raise KafkaError(listed.error, str(source))
-    return listed.offset
-
-
 async def _open_recreated(
     context: LinkContext, known: FlowKey, flow: FlowKey, target: TopicPartition
 ) -> None:
@@ -125,4 +117,4 @@ async def _open_recreated(
         )
     )
     source = TopicPartition(flow.source_topic, flow.partition)
-    await open_generation(context, flow, target, await _first_offset(context, source))
+    await open_generation(context, flow, target, await context.source_logs.first(source))

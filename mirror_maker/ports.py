@@ -46,6 +46,12 @@ class LogReader(Protocol):
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, ListedOffset]: ...
 
+    async def list_offsets_of(
+        self, node_id: int, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Of partitions that this broker leads, in one request."""
+        ...
+
     async def fetch(
         self,
         node_id: int,

@@ -20,7 +20,7 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .audit import FlowAudit
-from .context import READ_COMMITTED, LinkContext, read_bounds
+from .context import READ_COMMITTED, LinkContext
 from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
 from .formats import Block, FlowKey, OffsetMap, Opening, extend_map
@@ -299,7 +299,7 @@ def _base(opening: Opening, last: Block | None) -> ResumeBase:
 async def _read_tail(
     context: LinkContext, base: ResumeBase, target: TopicPartition
 ) -> tuple[TailReader, int]:
-    log_start_offset, high_watermark = await read_bounds(context.sink, target)
+    log_start_offset, high_watermark = await context.sink_logs.bounds(target)
     tail = TailReader(base, log_start_offset)
     tail.check_end(high_watermark)
     while tail.position < high_watermark:
@@ -334,7 +334,7 @@ async def _pair_or_lose(
     try:
         return await _pair(context, base, tail, source, gaps, may_lose=False)
     except PairingError:
-        first, _ = await read_bounds(context.source, source)
+        first = await context.source_logs.first(source)
         if first <= base.source_next and not await _is_compacted(context, source.topic):
             raise
         return await _pair(context, base, tail, source, gaps, may_lose=True)
@@ -373,7 +373,7 @@ async def _pair(
             )
         )[source]
         if fetched.error == ErrorCode.offset_out_of_range:
-            first, _ = await read_bounds(context.source, source)
+            first = await context.source_logs.first(source)
             if may_lose and first > position:
                 position = first  # what its retention took is a hole like others
                 continue

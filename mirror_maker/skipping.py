@@ -10,7 +10,7 @@ from __future__ import annotations
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .context import READ_COMMITTED, LinkContext, read_bounds
+from .context import READ_COMMITTED, LinkContext
 from .divergence import TruncatedError
 from .formats import FlowKey, Gap
 from .model import FlowFailedError, SourceGap
@@ -50,7 +50,7 @@ async def explain_out_of_range(
 ) -> FlowFailedError:
     """Why the source has no such offset. Raises KafkaError where it has it after all."""
     source = TopicPartition(flow.source_topic, flow.partition)
-    first, end = await read_bounds(context.source, source)
+    first, end = await context.source_logs.bounds(source)
     leader = context.directory.source_leader(source)
     if leader is None:
         raise KafkaError(ErrorCode.leader_not_available, str(source))

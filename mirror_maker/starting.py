@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.wire.errors import KafkaError
 
-from .context import EARLIEST, LATEST, LinkContext
+from .context import LinkContext
 from .start import StartKind, mm2_offsets_topic, parse_start
 from .taking_over import find_take_over
 
@@ -27,26 +26,19 @@ async def find_start(
     context: LinkContext, source: TopicPartition, target: TopicPartition
 ) -> StartingPoint:
     """Where the link's setting has this partition begin. Raises KafkaError, FlowFailedError."""
-    start = parse_start(context.settings.start)
+    start, logs = parse_start(context.settings.start), context.source_logs
     if start.kind is StartKind.LATEST and _was_there_first(context, source):
-        return StartingPoint(await _listed(context, source, LATEST))
+        return StartingPoint(await logs.end(source))
     if start.kind is StartKind.TIMESTAMP:
-        offset = await _listed(context, source, start.timestamp_ms)
-        return StartingPoint(offset if offset >= 0 else await _listed(context, source, LATEST))
+        offset = await logs.at_time(source, start.timestamp_ms)
+        return StartingPoint(offset if offset >= 0 else await logs.end(source))
     if start.kind is StartKind.MM2:
         topic = start.offsets_topic or mm2_offsets_topic(context.settings.source_alias)
         return StartingPoint(*await find_take_over(context, source, target, topic))
-    return StartingPoint(await _listed(context, source, EARLIEST))
+    return StartingPoint(await logs.first(source))
 
 
 def _was_there_first(context: LinkContext, source: TopicPartition) -> bool:
     """Whether the partition was there when the link began, and not only found later."""
     age_ms = context.clock.now_ms() - context.map_store.registration.registered_at_ms
     return age_ms <= FIRST_MOMENTS_MS and context.directory.was_found_first(source)
-
-
-async def _listed(context: LinkContext, source: TopicPartition, timestamp: int) -> int:
-    listed = (await context.source.list_offsets({source: timestamp}))[source]
-    if listed.error:
-        raise KafkaError(listed.error, str(source))
-    return listed.offset

@@ -11,7 +11,7 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .context import READ_COMMITTED, LinkContext, read_bounds
+from .context import READ_COMMITTED, LinkContext
 from .formats.connect_offsets import decode_source_position
 from .model import FlowFailedError
 from .passthrough import select_batches
@@ -33,8 +33,8 @@ async def find_take_over(
     Raises KafkaError; FlowFailedError where it cannot be told from the logs.
     """
     noted_offset = await _read_note(context, offsets_topic, source)
-    first, end = await read_bounds(context.source, source)
-    target_first, target_end = await read_bounds(context.sink, target)
+    first, end = await context.source_logs.bounds(source)
+    target_first, target_end = await context.sink_logs.bounds(target)
     start = first if noted_offset is None else max(first, noted_offset + 1)
     if target_end == target_first:
         return start, noted_offset is not None
@@ -76,7 +76,7 @@ async def _read_note(
     noted = None
     for partition, entry in found.partitions.items():
         at = TopicPartition(offsets_topic, partition)
-        first, end = await read_bounds(context.sink, at)
+        first, end = await context.sink_logs.bounds(at, entry.leader)
         records = await _read(context.sink, entry.leader, at, first, end, records_max=None)
         for record in records:
             position = decode_source_position(record.key, record.value)

@@ -164,34 +164,48 @@ class KafkaClient(ClusterCalls):
             else:
                 by_node.setdefault(leader, []).append(partition)
         for node_id, partitions in by_node.items():
-            topics: dict[str, list[Fields]] = {}
-            for partition in partitions:
-                topics.setdefault(partition.topic, []).append(
-                    {
-                        "partition_index": partition.partition,
-                        "timestamp": timestamps[partition],
-                        "current_leader_epoch": -1,
-                    }
-                )
-            response = await self.call(
-                ApiKey.LIST_OFFSETS,
-                {
-                    "replica_id": CONSUMER_REPLICA_ID,
-                    "isolation_level": isolation_level,
-                    "timeout": self._request_timeout_ms,
-                    "topics": [{"name": n, "partitions": p} for n, p in topics.items()],
-                },
-                node_id=node_id,
-            )
-            for topic in response.topics:
-                for entry in topic.partitions:
-                    results[TopicPartition(topic.name, int(entry.partition_index))] = ListedOffset(
-                        entry.error_code,
-                        int(entry.offset),
-                        int(entry.timestamp),
-                        int(get(entry, "leader_epoch", -1)),
-                    )
+            asked = {partition: timestamps[partition] for partition in partitions}
+            results |= await self.list_offsets_of(node_id, asked, isolation_level=isolation_level)
         return results
+
+    async def list_offsets_of(
+        self,
+        node_id: int,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        isolation_level: int = 0,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """As `list_offsets`, in one request to a broker that leads them; what it does not lead, or
+        does not know what is committed of, has an error. Raises KafkaError."""
+        topics: dict[str, list[Fields]] = {}
+        for partition, timestamp in timestamps.items():
+            topics.setdefault(partition.topic, []).append(
+                {
+                    "partition_index": partition.partition,
+                    "timestamp": timestamp,
+                    "current_leader_epoch": -1,
+                }
+            )
+        response = await self.call(
+            ApiKey.LIST_OFFSETS,
+            {
+                "replica_id": CONSUMER_REPLICA_ID,
+                "isolation_level": isolation_level,
+                "timeout": self._request_timeout_ms,
+                "topics": [{"name": n, "partitions": p} for n, p in topics.items()],
+            },
+            node_id=node_id,
+        )
+        return {
+            TopicPartition(topic.name, int(entry.partition_index)): ListedOffset(
+                entry.error_code,
+                int(entry.offset),
+                int(entry.timestamp),
+                int(get(entry, "leader_epoch", -1)),
+            )
+            for topic in response.topics
+            for entry in topic.partitions
+        }
 
     async def fetch(
         self,

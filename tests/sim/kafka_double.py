@@ -396,20 +396,35 @@ class SimClient:
 
         def apply() -> None:
             for at, timestamp in timestamps.items():
-                if at.topic not in self._cluster.topics:
-                    error = ErrorCode.unknown_topic_or_partition
-                    answer[at] = ListedOffset(error, -1, -1, -1)
-                    continue
-                partition = self._cluster.partition(at)
-                offset = partition.log_start_offset
-                if timestamp == -1:
-                    offset = partition.high_watermark
-                elif timestamp >= 0:
-                    offset = partition.first_offset_of(timestamp)
-                answer[at] = ListedOffset(ErrorCode.none, offset, -1, 0)
+                leader = self._cluster.leaders.get(at, 0)
+                answer[at] = self._list_offset(leader, at, timestamp)
 
         await self._exchange(0, apply, detached=False)
         return answer
+
+    async def list_offsets_of(
+        self, node_id: int, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        answer: dict[TopicPartition, ListedOffset] = {}
+
+        def apply() -> None:
+            for at, timestamp in timestamps.items():
+                answer[at] = self._list_offset(node_id, at, timestamp)
+
+        await self._exchange(node_id, apply, detached=False)
+        return answer
+
+    def _list_offset(self, node_id: int, at: TopicPartition, timestamp: int) -> ListedOffset:
+        try:
+            partition = self._cluster.find(at, node_id)
+        except KafkaError as error:
+            return ListedOffset(error.code, -1, -1, -1)
+        offset = partition.log_start_offset
+        if timestamp == -1:
+            offset = partition.high_watermark
+        elif timestamp >= 0:
+            offset = partition.first_offset_of(timestamp)
+        return ListedOffset(ErrorCode.none, offset, -1, 0)
 
     async def fetch(
         self,
