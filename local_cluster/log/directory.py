@@ -302,7 +302,9 @@ class LogDirectory:
 
         `high_watermarks` replace those known for the partitions they name.
         """
-        return self._offsets.prepare(self._logs, self.offline, high_watermarks or {})
+        return self._offsets.prepare(
+            self._logs, self.offline, high_watermarks or {}, only_flushed=self._flushes
+        )
 
     def prepare_probe(self) -> Probe:
         """What tells whether a full disk has space again, to be run by a worker."""
@@ -397,8 +399,13 @@ class LogDirectory:
     def _open_log(self, key: tuple[str, int], is_clean: bool) -> None:
         path = f"{self.path}/{key[0]}-{key[1]}"
         recovery_point = durable_offset = self._offsets.recovery_point(key)
+        # After a crash the recovery point may lie beyond a truncation. The high watermark never
+        # does, but for an unclean leader's: then the replica is fetched anew, as it has to be.
+        end_offset_min = recovery_point if is_clean else 0
         if self._flushes:
-            durable_offset = max(recovery_point, self._offsets.high_watermark(key))
+            high_watermark = self._offsets.high_watermark(key)
+            durable_offset = max(recovery_point, high_watermark)
+            end_offset_min = end_offset_min or high_watermark
         try:
             topic_id = load_topic_id(self._files, path)
         except OSError as error:
@@ -421,6 +428,7 @@ class LogDirectory:
                 topic_id=topic_id,
                 recovery_point=recovery_point,
                 durable_offset=durable_offset,
+                end_offset_min=end_offset_min,
                 log_start_offset=self._offsets.log_start(key),
                 is_clean=is_clean,
                 disk=self.disk,

@@ -2,7 +2,7 @@
 
     recovery-point-offset-checkpoint   below it everything was flushed
     log-start-offset-checkpoint        where it is not the base offset of the first segment
-    replication-offset-checkpoint      high watermarks
+    replication-offset-checkpoint      high watermarks; with `flush: fsync` only what is on the disk
     cleaner-offset-checkpoint          how far a log was compacted; written only when it changed
 
 What is known of a partition that is offline or corrupt stays as it was: lowered to what is still
@@ -144,10 +144,13 @@ class OffsetCheckpoints:
         logs: Mapping[Key, PartitionLog],
         offline: Collection[Key],
         high_watermarks: Mapping[Key, int],
+        *,
+        only_flushed: bool,
     ) -> Checkpoint:
         """The checkpoints as of now, to be written by a worker.
 
-        `high_watermarks` replace those known for the partitions they name.
+        `high_watermarks` replace those known for the partitions they name; with `only_flushed`
+        as far as the logs are on the disk.
         """
         self._number += 1
         written = self._number_written()
@@ -155,7 +158,11 @@ class OffsetCheckpoints:
         for key, high_watermark in high_watermarks.items():
             log = logs.get(key)
             if log is not None and log.corruption is None:
-                self._high_watermarks[key] = high_watermark
+                # A follower that is not in sync may not have flushed yet what others committed.
+                flushed = max(log.flushed_end_offset, self.high_watermark(key))
+                self._high_watermarks[key] = (
+                    min(high_watermark, flushed) if only_flushed else high_watermark
+                )
         recovery_points = {key: self.recovery_point(key) for key in offline}
         log_starts = {key: self._log_starts[key] for key in offline if key in self._log_starts}
         for key, log in logs.items():

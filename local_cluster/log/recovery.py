@@ -4,13 +4,16 @@ From the segment of the recovery point on, every batch is read and its CRC check
 stops before the end of the files:
 
     the offset lies below `durable_offset` (known to have been on the disk)   corrupt
-    a whole batch, or a segment with batches, follows                         corrupt
+    a segment with batches follows                                            corrupt
     a whole batch is there, at an offset that does not continue               corrupt
     the place holds zeros (pages that never reached the disk)                 torn tail, cut
-    nothing whole follows                                                     torn tail, cut
+    a whole batch follows                                                     corrupt
+    the batch there was written in full, and has another CRC now              corrupt
+    anything else: too short, or with sectors that were never written         torn tail, cut
 
-A corrupt log is never shortened: it shows its whole part, refuses appends, and says why; what
-becomes of it is for replication to decide. Indexes that are missing or cannot be right are rebuilt.
+So is a log corrupt that ends, wherever the walk stopped, before `end_offset_min`. A corrupt log is
+never shortened: it shows its whole part, refuses appends, and says why; what becomes of it is for
+replication to decide. Indexes that are missing or cannot be right are rebuilt.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from .epochs import LeaderEpochs
 from .files import Files
 from .index import IndexCorruptError
 from .producer_snapshot import SNAPSHOT_SUFFIX
-from .scan import has_batch_after, is_unwritten
+from .scan import has_batch_after, is_damaged_batch, is_unwritten
 from .segment import LOG_SUFFIX, Segment, file_name
 from .swap import recover_swaps
 
@@ -61,6 +64,7 @@ def open_files(
     index_interval_bytes: int,
     recovery_point: int,
     durable_offset: int,
+    end_offset_min: int,
     log_start_offset: int,
     is_clean: bool,
     now_ms: int,
@@ -68,8 +72,9 @@ def open_files(
     """Open the segments, indexes, epochs and snapshots of a partition directory.
 
     `recovery_point`: batches below it need no check; `durable_offset`: batches below it must be
-    whole. A directory without segments gets an empty one at `log_start_offset`.
-    Raises OSError where the disk does.
+    whole, where they were not cut off on purpose; `end_offset_min`: nothing below it was ever cut
+    off, and after a clean stop it is where the log ended; 0 where that is not known. A directory
+    without segments gets an empty one at `log_start_offset`. Raises OSError where the disk does.
     """
     found = files.list_dir(directory)
     names = recover_swaps(files, directory, found)
@@ -89,7 +94,9 @@ def open_files(
         # Snapshots without a segment belong to files that are gone.
         for offset in _offsets(names, SNAPSHOT_SUFFIX):
             files.remove(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
-        return OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
+        opened = OpenedFiles(segments, LeaderEpochs(), LEADER_EPOCHS in names, [])
+        _require_end(opened, directory, end_offset_min)
+        return opened
     epochs, epochs_known = _load_epochs(files, directory, LEADER_EPOCHS in names)
     on_disk = list(epochs.entries)
     opened = OpenedFiles(segments, epochs, False, [])
@@ -102,7 +109,10 @@ def open_files(
         recover_from = segments[-1].base_offset
     else:
         recover_from = recovery_point
-    _open_segments(files, opened, recover_from, durable_offset, is_clean and epochs_known)
+    _open_segments(
+        files, opened, recover_from, durable_offset, is_clean and epochs_known, end_offset_min
+    )
+    _require_end(opened, directory, end_offset_min)
     end_offset = opened.segments[-1].next_offset
     if epochs.truncate_end(end_offset):
         opened.epochs_changed = True
@@ -118,8 +128,21 @@ def open_files(
     return opened
 
 
+def _require_end(opened: OpenedFiles, directory: str, end_offset_min: int) -> None:
+    """Have a log for corrupt whose end is gone, though what is left of it is whole."""
+    end_offset = opened.segments[-1].next_offset
+    if opened.corruption is None and end_offset < end_offset_min:
+        opened.corruption = f"{directory} ends at {end_offset}, and reached to {end_offset_min}"
+        _log.error("log is corrupt and will not be written: %s", opened.corruption)
+
+
 def _open_segments(
-    files: Files, opened: OpenedFiles, recover_from: int, durable_offset: int, trust_last: bool
+    files: Files,
+    opened: OpenedFiles,
+    recover_from: int,
+    durable_offset: int,
+    trust_last: bool,
+    end_offset_min: int,
 ) -> None:
     segments = opened.segments
     known_starts = {entry.epoch: entry.start_offset for entry in opened.epochs.entries}
@@ -132,7 +155,9 @@ def _open_segments(
                 continue
             if is_last and trust_last:
                 segment.load_active()
-                continue
+                if end_offset_min in (0, segment.next_offset):
+                    continue
+                _log.warning("%s is read anew: it ended elsewhere", segment.path(LOG_SUFFIX))
         except (IndexCorruptError, FileNotFoundError) as error:
             _log.warning("segment is read anew: %s", error)
         if opened.epochs.truncate_end(segment.base_offset):
@@ -190,10 +215,12 @@ def _recover_segment(
         return f"{where}, and later segments hold batches"
     if prefix.is_misplaced:
         return f"{where}, in a whole batch"
-    if not is_unwritten(segment.file, prefix.size_bytes) and has_batch_after(
-        segment.file, prefix.size_bytes, size_bytes, prefix.next_offset
-    ):
-        return f"{where}, and whole batches follow"
+    place = (segment.file, prefix.size_bytes, size_bytes, prefix.next_offset)
+    if not is_unwritten(segment.file, prefix.size_bytes):
+        if has_batch_after(*place):
+            return f"{where}, and whole batches follow"
+        if is_damaged_batch(*place):
+            return f"{where}, in a batch that was written in full"
     segment.file.truncate(prefix.size_bytes)
     opened.cut_bytes += size_bytes - prefix.size_bytes
     _log.warning(

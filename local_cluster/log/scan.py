@@ -25,7 +25,13 @@ HEADER_CHUNK_BYTES: Final = 8 * 1024
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024
 """How far behind a broken batch a whole one is looked for."""
 
+SECTOR_BYTES: Final = 512
+"""What a disk writes whole or not at all; larger ones are multiples."""
+
 BATCH_LENGTH_MIN: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+BASE_OFFSET_BYTES: Final = 8
+OFFSETS_SPAN_MAX: Final = 1 << 31
+"""How far behind another an offset of the same segment lies."""
 
 BOUNDS: Final = struct.Struct(">qi11xi")
 """base_offset, batch_length, last_offset_delta from the first 27 bytes of a batch."""
@@ -187,7 +193,7 @@ def has_batch_after(file: LogFile, position: int, end: int, offset_min: int) -> 
                 continue
             header = read_header(chunk, at)
             if (
-                not offset_min <= header.base_offset < offset_min + (1 << 31)
+                not offset_min <= header.base_offset < offset_min + OFFSETS_SPAN_MAX
                 or header.batch_length < BATCH_LENGTH_MIN
                 or start + at + header.size_bytes > end
             ):
@@ -199,4 +205,42 @@ def has_batch_after(file: LogFile, position: int, end: int, offset_min: int) -> 
             return False
         # The chunks overlap by a header, so that none is missed at the seam.
         start += len(chunk) - HEADER_BYTES
+    return False
+
+
+def is_damaged_batch(file: LogFile, position: int, end: int, offset_min: int) -> bool:
+    """Whether the batch at `position`, behind which nothing whole follows, was whole once.
+
+    What a crash leaves of a batch that was being written is too short, or reads as zeros where a
+    sector never reached the disk. A batch that is all there, and all written, and has another CRC
+    than it says was damaged afterwards. So was one whose CRC is right as far as the file goes, but
+    whose header gives another length, or is none: that part of it the CRC does not cover.
+    """
+    size_bytes = end - position
+    if not HEADER_BYTES <= size_bytes <= SEARCH_BYTES_MAX:
+        return False
+    content = memoryview(file.pread(size_bytes, position))
+    header = read_header(content)
+    if compute_crc(content, 0, size_bytes) != header.crc:
+        if (
+            header.magic != MAGIC
+            or header.batch_length < BATCH_LENGTH_MIN
+            or header.size_bytes > size_bytes
+            or not offset_min <= header.base_offset < offset_min + OFFSETS_SPAN_MAX
+        ):
+            return False
+        content = content[: header.size_bytes]
+    return not _has_unwritten_sector(content, position)
+
+
+def _has_unwritten_sector(batch: memoryview, position: int) -> bool:
+    """Whether a sector, as far as it belongs to the batch at `position` of its file, is zeros."""
+    start = 0
+    while start < len(batch):
+        stop = start + SECTOR_BYTES - (position + start) % SECTOR_BYTES
+        sector = batch[start:stop]
+        # A sector may end within the base offset, whose first bytes are zeros anyway.
+        if len(sector) > BASE_OFFSET_BYTES and not any(sector):
+            return True
+        start = stop
     return False

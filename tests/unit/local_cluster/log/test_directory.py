@@ -116,6 +116,107 @@ def test_bit_rot_below_the_high_watermark_is_no_torn_tail(tmp_path: Path) -> Non
         assert not (tmp_path / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
+def left_behind(tmp_path: Path, *, is_clean: bool) -> Path:
+    """Two batches of a record each, flushed and committed; the file that they are in."""
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(1))
+    append(log, batch(1))
+    flush(log)
+    directory.checkpoint({("t", 0): 2})
+    path = Path(log.active_path)
+    directory.close(clean=is_clean, high_watermarks={("t", 0): 2})
+    return path
+
+
+def found_again(tmp_path: Path, *, flushes: bool = True) -> PartitionLog:
+    directory = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=StandingClock())
+    directory.open(cluster_id="c", flushes=flushes)
+    log = directory.get("t", 0)
+    assert log is not None
+    directory.close()
+    return log
+
+
+@pytest.mark.parametrize("flushes", [True, False])
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("is_file_left", [True, False])
+def test_a_log_whose_end_is_gone_is_corrupt(
+    tmp_path: Path, flushes: bool, is_clean: bool, is_file_left: bool
+) -> None:
+    path = left_behind(tmp_path, is_clean=is_clean)
+    if is_file_left:
+        path.write_bytes(path.read_bytes()[: len(batch(1))])
+    else:
+        path.unlink()
+    log = found_again(tmp_path, flushes=flushes)
+    assert log.log_end_offset == int(is_file_left)
+    # With page_cache nothing says after a crash how much of it ever was on the disk.
+    assert (log.corruption is not None) == (is_clean or flushes)
+    if flushes:
+        assert found_again(tmp_path).corruption is not None, "until it is fetched anew"
+
+
+def test_a_log_that_was_cut_off_on_purpose_is_whole(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = made(directory)
+    append(log, batch(1))
+    append(log, batch(1))
+    flush(log)
+    directory.checkpoint({("t", 0): 1})
+    log.truncate_to(1, NOW_MS).run()
+    directory.close(clean=False)
+    again = found_again(tmp_path)
+    assert again.corruption is None
+    assert again.log_end_offset == 1
+
+
+def test_after_a_clean_stop_a_log_that_ends_elsewhere_is_read_anew(tmp_path: Path) -> None:
+    path = left_behind(tmp_path, is_clean=True)
+    content = bytearray(path.read_bytes())
+    content[len(batch(1)) + 24] ^= 1  # of the last offset delta
+    path.write_bytes(content)
+    log = found_again(tmp_path)
+    assert log.corruption is not None
+    assert log.log_end_offset == 1
+    assert path.read_bytes() == content
+
+
+def test_after_a_clean_stop_nothing_is_cut_and_the_next_crash_finds_the_damage(
+    tmp_path: Path,
+) -> None:
+    path = left_behind(tmp_path, is_clean=True)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    again = opened(tmp_path)
+    log = again.get("t", 0)
+    assert log is not None
+    assert (log.corruption, log.log_end_offset) == (None, 2)
+    assert path.read_bytes() == content
+    again.close(clean=False)
+    assert found_again(tmp_path).corruption is not None
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(("flushes", "known"), [(True, 1), (False, 2)])
+def test_a_high_watermark_is_not_checkpointed_before_what_it_covers_is_flushed(
+    tmp_path: Path, flushes: bool, known: int
+) -> None:
+    directory = LogDirectory(tmp_path, OsFiles(), broker_id=1, clock=StandingClock())
+    directory.open(cluster_id="c", flushes=flushes)
+    log = made(directory)
+    append(log, batch(1))
+    flush(log)
+    append(log, batch(1))
+    directory.checkpoint({("t", 0): 2})
+    assert directory.high_watermark("t", 0) == known
+    flush(log)
+    directory.checkpoint({("t", 0): 2})
+    assert directory.high_watermark("t", 0) == 2
+    directory.close()
+
+
 class HandClock:
     def __init__(self) -> None:
         self.at_ms = 0

@@ -8,6 +8,7 @@ import pytest
 
 from local_cluster.log.config import LogConfig
 from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.scan import SECTOR_BYTES
 from local_cluster.records.batch import iter_records
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
@@ -151,6 +152,66 @@ def test_bit_rot_is_never_cut(tmp_path: Path, where: str) -> None:
     again.truncate_to(whole, NOW_MS).run()
     append(again, batch(1))
     assert offsets_of(reopen(tmp_path, config=SEGMENTS)) == list(range(whole + 1))
+
+
+@pytest.mark.parametrize(
+    ("at", "half_a_batch_follows"),
+    [(at, False) for at in (8, 11, 16, 17, 23, 60, -1)] + [(at, True) for at in (17, 23, 60, -1)],
+)
+def test_a_damaged_last_batch_is_no_torn_tail(
+    tmp_path: Path, at: int, half_a_batch_follows: bool
+) -> None:
+    log = filled(tmp_path, 4, LogConfig())
+    path, size = Path(log.active_path), len(batch(2))
+    flip(path, 3 * size + at % size)
+    if half_a_batch_follows:
+        path.write_bytes(path.read_bytes() + bytes(batch(3))[:-5])
+    before = path.read_bytes()
+    for _ in range(2):
+        again = reopen(tmp_path)
+        assert again.corruption is not None
+        assert again.log_end_offset == 6
+        again.close()
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("sector", range(4))
+def test_a_batch_of_which_a_sector_was_never_written_is_torn(tmp_path: Path, sector: int) -> None:
+    log = create(tmp_path)
+    append(log, batch(1))
+    append(log, batch(1, value=b"x" * 1600))
+    path = Path(log.active_path)
+    content = bytearray(path.read_bytes())
+    assert 3 * SECTOR_BYTES < len(content) < 4 * SECTOR_BYTES
+    start = max(sector * SECTOR_BYTES, len(batch(1)))
+    stop = min((sector + 1) * SECTOR_BYTES, len(content))
+    content[start:stop] = bytes(stop - start)
+    path.write_bytes(content)
+    again = reopen(tmp_path)
+    assert again.corruption is None
+    assert again.log_end_offset == 1
+    assert path.stat().st_size == len(batch(1))
+
+
+@pytest.mark.parametrize("in_first", [12, 16, 17, 30, 60])
+@pytest.mark.parametrize("is_first_written", [False, True])
+def test_a_header_of_which_a_sector_was_never_written_is_torn(
+    tmp_path: Path, in_first: int, is_first_written: bool
+) -> None:
+    log = create(tmp_path)
+    filler = SECTOR_BYTES - in_first - len(batch(1, value=b"x" * 300))
+    append(log, batch(1, value=b"x" * (300 + filler)))
+    append(log, batch(1, value=b"x" * 200))
+    path = Path(log.active_path)
+    content = bytearray(path.read_bytes())
+    start = SECTOR_BYTES - in_first
+    lost = slice(SECTOR_BYTES, len(content)) if is_first_written else slice(start, SECTOR_BYTES)
+    content[lost] = bytes(len(content[lost]))
+    path.write_bytes(content)
+    again = reopen(tmp_path)
+    assert again.corruption is None
+    assert again.log_end_offset == 1
+    assert path.stat().st_size == start
 
 
 def test_a_broken_length_before_the_tail_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
