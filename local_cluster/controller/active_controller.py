@@ -139,7 +139,8 @@ class ActiveController:
         self, broker_id: int, broker_epoch: int, offline: frozenset[TopicPartition]
     ) -> None:
         """A broker says which of its replicas it cannot serve, all of them."""
-        if offline != self.state.offline.get(broker_id, frozenset()) or broker_id in self._reports:
+        is_news = offline != self.state.offline.get(broker_id, frozenset())
+        if is_news or broker_id in self.state.unheard or broker_id in self._reports:
             self._reports[broker_id] = fsm.ReplicasReported(broker_id, broker_epoch, offline)
             self._wake.set()
 
@@ -358,13 +359,14 @@ class ActiveController:
     async def _see_reports(self) -> None:
         reports, self._reports = self._reports, {}
         for report in reports.values():
-            names = [f"{name}-{index}" for name, index in sorted(report.offline)]
-            log.warning(
-                "broker %d has %d replicas offline%s",
-                report.broker_id,
-                len(names),
-                ": " + ", ".join(names[:REPORTED_NAMES_MAX]) if names else "",
-            )
+            if report.offline != self.state.offline.get(report.broker_id, frozenset()):
+                names = [f"{name}-{index}" for name, index in sorted(report.offline)]
+                log.warning(
+                    "broker %d has %d replicas offline%s",
+                    report.broker_id,
+                    len(names),
+                    ": " + ", ".join(names[:REPORTED_NAMES_MAX]) if names else "",
+                )
             await self.apply(report)
 
     async def _see_answering(self) -> None:

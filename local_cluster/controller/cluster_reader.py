@@ -69,7 +69,8 @@ class ClusterReader:
         keys = [(name, partition) for name, topic in seen.items() for partition in topic.replicas]
         states = await self.states({key: seen[key[0]].replicas[key[1]] for key in keys})
         outlived = set()
-        forgetful = set()
+        restarted = set()
+        newest_epoch = max((each.broker_epoch for each in brokers.values()), default=-1)
         topics = {}
         for name, topic in seen.items():
             partitions = {}
@@ -79,8 +80,8 @@ class ClusterReader:
                 leader = brokers.get(read.state.leader) if read else None
                 if read and leader and leader.broker_epoch > read.modified_zxid:
                     outlived.add((name, partition))
-                if read and not self._keeps_tails:
-                    forgetful |= {
+                if read and newest_epoch > read.modified_zxid:
+                    restarted |= {
                         ((name, partition), replica)
                         for replica in read.state.isr
                         if replica in brokers and brokers[replica].broker_epoch > read.modified_zxid
@@ -96,9 +97,10 @@ class ClusterReader:
             topics,
             marked,
             frozenset(outlived),
-            frozenset(forgetful),
+            frozenset() if self._keeps_tails else frozenset(restarted),
             reassigning,
             broker_configs,
+            unheard=frozenset(broker_id for _, broker_id in restarted),
             # One that went between the two reads may have gone in any way.
             is_whole=len(seen) == len(names),
         )

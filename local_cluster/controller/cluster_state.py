@@ -58,6 +58,8 @@ class ClusterState:
     """unclean.leader.election.enable where the topic says nothing."""
     offline: OfflineReplicas = field(default_factory=dict)
     """What live brokers said that their disks do not let them serve."""
+    unheard: frozenset[int] = frozenset()
+    """Live brokers that were started since and have not said that yet, all being well included."""
 
     def able(self, key: TopicPartition) -> Collection[int]:
         """Live brokers, without those whose replica of a partition is offline."""
@@ -93,6 +95,8 @@ class Loaded:
     """In-sync replicas that did, where that matters."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unheard: frozenset[int] = frozenset()
+    """Brokers that registered anew after a state was written that has them in sync."""
     is_whole: bool = True
     """Whether every topic that is named could be read."""
 

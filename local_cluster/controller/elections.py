@@ -6,6 +6,9 @@ leaving     a broker that shuts down leads nothing, and is in sync nowhere, wher
 forgetful   a broker that was started again and may have lost its tail (`flush: page_cache`)
             leaves the ISR where another of it lives (KIP-966); the last one stays
 preferred   the first replica of the assignment, if it is alive, in sync and stays
+unheard     a broker that has not said yet, in this run, what its disks do not let it serve: where
+            only such are left of an ISR they may lead, and the ISR stays as it was until they
+            said so, for one of the others may be the last that has all of it
 unclean     only where the topic allows it, and nobody of the ISR lives: any live replica
 """
 
@@ -28,6 +31,7 @@ def decide_leader(
     *,
     leaving: Collection[int] = (),
     forgetful: Collection[int] = (),
+    unheard: Collection[int] = (),
     unclean: bool = False,
 ) -> PartitionState | None:
     """The state to write, None where the present one is well.
@@ -49,11 +53,14 @@ def decide_leader(
         return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=(first,))
     # With nobody of the ISR alive it stays as it was: its members alone may lead later.
     isr = in_sync or state.isr
+    if in_sync and all(replica in unheard for replica in in_sync):
+        # Nobody of the living is known yet to have what it counts for.
+        isr = tuple(replica for replica in state.isr if replica in state.replicas)
     keeps = state.leader in alive and state.leader in in_sync and state.leader not in bounced
     # A run that ended leads again only where nobody else can: what ended it may have done damage.
     able = [r for r in alive if r in in_sync]
-    others = [r for r in able if r not in bounced] or able
-    leader = state.leader if keeps else next(iter(others), NO_LEADER)
+    best = min(able, key=lambda r: (r in bounced, r in unheard), default=NO_LEADER)
+    leader = state.leader if keeps else best
     if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
         return None
     return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)

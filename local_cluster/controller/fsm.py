@@ -10,7 +10,8 @@
     StatesRead        adopt what somebody else wrote, and elect again where that is not well
     BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
     BrokerAnswering   the same for one whose process is gone; one that is back may lead again
-    ReplicasReported  elect for every partition whose replica on a broker fell ill or is well again
+    ReplicasReported  elect for every partition whose replica on a broker fell ill or is well
+                      again; for all of them where that is the first word of its run
     ElectionsWanted   give partitions to their preferred replica, or (unclean) to any live one
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
@@ -198,6 +199,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
         offline=_still_offline(state, event.brokers.keys() - bounced),
+        unheard=event.unheard | ((state.unheard | bounced) & event.brokers.keys()),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
     )
@@ -217,6 +219,7 @@ def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) ->
         forgetful=state.forgetful | _forgetful(state, state.topics, came),
         leaving=state.leaving & brokers.keys() - bounced,
         offline=_still_offline(state, brokers.keys() - bounced),
+        unheard=(state.unheard | came) & brokers.keys(),
     )
     if not touched:
         return Step(seen)
@@ -244,8 +247,11 @@ def _report(state: ClusterState, event: ReplicasReported) -> Step:
     offline = {**state.offline, event.broker_id: event.offline}
     if not event.offline:
         del offline[event.broker_id]
-    after = replace(state, offline=offline)
-    return Step(after, _elect(after, sorted(before ^ event.offline)))
+    after = replace(state, offline=offline, unheard=state.unheard - {event.broker_id})
+    touched = before ^ event.offline
+    if event.broker_id in state.unheard:
+        touched |= set(_of_brokers(state, {event.broker_id}))
+    return Step(after, _elect(after, sorted(touched)))
 
 
 def _still_offline(state: ClusterState, same_runs: Collection[int]) -> OfflineReplicas:
@@ -374,6 +380,7 @@ def _elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[W
             (partition.leader,) if (name, index) in state.outlived else (),
             leaving=state.leaving,
             forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
+            unheard=state.unheard,
             unclean=_allows_unclean(state, topic),
         )
         if decided is not None:

@@ -87,9 +87,9 @@ def target_of(partition: PartitionState, reassignment: Reassignment) -> tuple[in
     return tuple(r for r in partition.replicas if r not in reassignment.removing)
 
 
-def is_done(partition: PartitionState, reassignment: Reassignment, live: Collection[int]) -> bool:
-    """Whether the removed replicas are no longer needed."""
-    stays = {replica for replica in partition.isr if replica in live} - set(reassignment.removing)
+def is_done(partition: PartitionState, reassignment: Reassignment, well: Collection[int]) -> bool:
+    """Whether the removed replicas are no longer needed; `well` are brokers that serve theirs."""
+    stays = {replica for replica in partition.isr if replica in well} - set(reassignment.removing)
     return bool(stays) and set(reassignment.adding) <= stays
 
 
@@ -102,13 +102,14 @@ def find_done(
     that is done.
     """
     done = {}
-    live = state.brokers.keys()
     for (name, index), reassignment in state.reassigning.items():
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None or (name, index) in changing:
             continue
-        if is_done(partition, reassignment, live):
+        # Whoever is removed deletes its replica: those that stay must be known to have theirs.
+        well = set(state.able((name, index))) - state.unheard
+        if is_done(partition, reassignment, well):
             done[name, index] = target_of(partition, reassignment)
     return done
 

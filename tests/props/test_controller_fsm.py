@@ -127,6 +127,13 @@ class ControllerMachine(RuleBasedStateMachine):
         """The controller reaches a broker, or finds nobody where it was."""
         self.run(fsm.BrokerAnswering(broker, self.live.get(broker, -1), answers))
 
+    @rule(data=st.data(), broker=brokers_of)
+    def report(self, data: st.DataObject, broker: int) -> None:
+        """A broker says which of the replicas it cannot serve."""
+        keys = sorted((n, p) for n, t in self.state.topics.items() for p in t.partitions)
+        ill = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
+        self.run(fsm.ReplicasReported(broker, self.live.get(broker, -1), frozenset(ill)))
+
     @precondition(lambda self: self.state.topics)
     @rule(data=st.data())
     def propose_isr(self, data: st.DataObject) -> None:
@@ -197,6 +204,14 @@ class ControllerMachine(RuleBasedStateMachine):
         self.load()
 
     # -- the shell --------------------------------------------------------------------------
+
+    def able(self, key: TopicPartition) -> set[int]:
+        """Live brokers, without those that cannot serve a replica."""
+        return {each for each in self.live if key not in self.state.offline.get(each, ())}
+
+    def well(self, key: TopicPartition) -> set[int]:
+        """Those of them that said so."""
+        return self.able(key) - self.state.unheard
 
     def endpoints(self) -> dict[int, BrokerEndpoints]:
         return {
@@ -281,6 +296,8 @@ class ControllerMachine(RuleBasedStateMachine):
         self.epochs[key] = after.leader_epoch
         if before is not None:
             assert set(after.isr) <= set(before.isr), "the controller admits nobody to the ISR"
+            if not set(after.isr) >= set(before.isr) & set(after.replicas):
+                assert set(after.isr) & self.well(key), "whoever counts no more is not the last"
         if after.leader != NO_LEADER:
             assert after.leader in self.live
             assert after.leader in after.isr
@@ -298,7 +315,7 @@ class ControllerMachine(RuleBasedStateMachine):
             if isinstance(effect, FinishReassignments):
                 for index, replicas in effect.replicas.items():
                     known = done.state.topics[effect.topic].partitions[index]
-                    assert set(replicas) & set(known.isr) & self.live.keys()
+                    assert set(replicas) & set(known.isr) & self.well((effect.topic, index))
                     assert (effect.topic, index) not in changing
 
     def erase(self, name: str) -> None:
@@ -331,25 +348,26 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_can_lead_does(self) -> None:
-        for topic in self.state.topics.values():
+        for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
-                able = set(known.replicas) & set(in_sync) & self.live.keys()
+                able = set(known.replicas) & set(in_sync) & self.able((name, known.partition))
                 assert (known.leader != NO_LEADER) == bool(able)
 
     @invariant()
     def moves_end_when_the_added_ones_are_in_sync(self) -> None:
         for (name, index), moving in self.state.reassigning.items():
             known = self.state.topics[name].partitions[index]
-            assert not is_done(known, moving, self.live.keys())
+            assert not is_done(known, moving, self.well((name, index)))
             assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
 
     @invariant()
     def who_was_moved_away_is_not_in_sync(self) -> None:
-        for topic in self.state.topics.values():
+        for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 moved = set(known.isr) - set(known.replicas)
-                assert not moved or not set(known.isr) & set(known.replicas) & self.live.keys()
+                able = self.able((name, known.partition))
+                assert not moved or not set(known.isr) & set(known.replicas) & able
 
     @invariant()
     def marked_topics_are_hidden(self) -> None:

@@ -19,7 +19,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .broken_variants import VARIANTS
@@ -49,13 +49,20 @@ class _Exceptions(logging.Handler):
             self.seen.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
-async def _play(seed: int) -> SimWorld:
-    world = SimWorld(seed, scenario_of(seed))
-    await world.run(SECONDS)
+def world_of(seed: int) -> SimWorld:
+    """The world that a seed decides."""
+    return SimWorld(seed, scenario_of(seed))
+
+
+async def _play(seed: int, make: Callable[[int], SimWorld], seconds: float) -> SimWorld:
+    world = make(seed)
+    await world.run(seconds)
     return world
 
 
-def play(seed: int) -> SimWorld:
+def play(
+    seed: int, make: Callable[[int], SimWorld] = world_of, seconds: float = SECONDS
+) -> SimWorld:
     """Play one seed. Raises whatever was noticed."""
     # Back-offs of libraries draw from the global generator.
     random.seed(seed)
@@ -64,7 +71,7 @@ def play(seed: int) -> SimWorld:
     # What is left of a play must not come to an end in the middle of the next one.
     gc.disable()
     try:
-        world: SimWorld = run_virtually(_play(seed), loop_factory=ProcessLoop)
+        world: SimWorld = run_virtually(_play(seed, make, seconds), loop_factory=ProcessLoop)
     finally:
         gc.collect()
         logging.getLogger().removeHandler(exceptions)

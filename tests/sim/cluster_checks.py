@@ -5,7 +5,7 @@
     only the elected controller writes states                                after every step
     the high watermark of a replica never goes back                          after every step
     what was committed once never changes, wherever it is seen               after every step
-    no log is taken for damaged, as nothing here damages any                 when it is opened
+    no log is taken for damaged that nothing here damaged                    when it is opened
     what is committed is on the disks of as many replicas as it must be,
       and of every in-sync one (by ZooKeeper)                                whenever more is
     a leader of the newest epoch has all that is committed                   when it begins
@@ -84,6 +84,8 @@ class ClusterChecks:
         self._seen: dict[tuple[int, At], _Seen] = {}
         """By broker."""
         self._led: set[tuple[int, int, Log, int]] = set()
+        self.damaged: set[tuple[int, At]] = set()
+        """Replicas, by broker, whose files somebody changed behind its back."""
         self._znodes: dict[At, Znode] = {}
         """The states that ZooKeeper was seen to have last."""
         self.looks = 0
@@ -105,11 +107,13 @@ class ClusterChecks:
                     continue
                 seen = self._seen.get((broker.id, at))
                 if seen is None or seen.replica is not partition:
-                    if partition.log.corruption is not None:
+                    if partition.log.corruption is not None and (broker.id, at) not in self.damaged:
                         raise Anomaly(f"{at}: sound, but {partition.log.corruption}")
                     seen = self._seen[broker.id, at] = _Seen(partition, 0, 0)
                 if partition.high_watermark > seen.offset:
                     self._compare(broker, at, seen)
+                elif partition.high_watermark < seen.offset and (broker.id, at) in self.damaged:
+                    self._seen[broker.id, at] = _Seen(partition, 0, 0)
                 elif partition.high_watermark < seen.offset:
                     raise Anomaly(
                         f"{at}: the high watermark at broker {broker.id} went back from "

@@ -39,12 +39,15 @@ def server() -> FakeZooKeeper:
 
 @pytest.fixture
 async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
-    """Broker 1 leads topic a with two partitions; broker 2 is registered, and does nothing."""
+    """Broker 1 leads topic a with two partitions; broker 2 is there, said so, and does nothing."""
     member = Member(server)
     await member.plane.start()
     await member.create("a", 2)
     dead_broker(server, 2)
     await eventually(lambda: 2 in member.cache.brokers)
+    controller = member.plane._member.controller
+    assert controller is not None
+    controller.replicas_reported(2, member.cache.brokers[2].broker_epoch, frozenset())
     yield member
     await member.plane.stop()
 

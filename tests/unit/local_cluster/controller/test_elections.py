@@ -69,6 +69,28 @@ class TestDecisions:
     ) -> None:
         assert told(decide_leader(before, LIVE, forgetful=forgetful)) == after
 
+    @pytest.mark.parametrize(
+        ("live", "unheard", "after"),
+        [
+            # it may lead, but the others count until it said that it has what it counts for
+            ({1}, {1}, (1, (1, 2, 3))),
+            ({1}, set(), (1, (1,))),
+            ({1, 2}, {1, 2}, (1, (1, 2, 3))),
+            # one is well: it leads, and who is away is in sync no more
+            ({1, 2}, {1}, (2, (1, 2))),
+            (LIVE, {1, 2, 3}, (1, (1, 2, 3))),
+        ],
+    )
+    def test_brokers_that_have_not_said_what_they_cannot_serve(
+        self, live: set[int], unheard: set[int], after: tuple[int, tuple[int, ...]]
+    ) -> None:
+        nobody_leads = partition(0, 1, 2, 3, leader=NO_LEADER)
+        assert told(decide_leader(nobody_leads, live, unheard=unheard)) == after
+
+    def test_an_isr_of_unheard_brokers_keeps_nobody_who_was_moved_away(self) -> None:
+        moved = PartitionState(0, (1, 2), NO_LEADER, 0, (1, 2, 3), 0)
+        assert told(decide_leader(moved, {1}, unheard={1})) == (1, (1, 2))
+
     def test_a_leader_that_was_started_again_is_followed_by_another(self) -> None:
         decided = decide_leader(partition(0, 1, 2, 3, epoch=4), LIVE, {1})
         assert decided is not None

@@ -37,6 +37,20 @@ def state_of(live: tuple[int, ...], *topics: TopicState) -> ClusterState:
     return ClusterState(brokers(*live), {each.name: each for each in topics})
 
 
+def written(done: Step) -> ClusterState:
+    """The state when what was decided is in ZooKeeper."""
+    writes = [effect for effect in done.effects if isinstance(effect, WriteState)]
+    return step(
+        done.state, StatesWritten({(w.topic, w.state.partition): w.state for w in writes})
+    ).state
+
+
+def led(state: ClusterState) -> tuple[int, int, tuple[int, ...]]:
+    """Leader, epoch and ISR of partition 0 of topic a."""
+    known = state.topics["a"].partitions[0]
+    return known.leader, known.leader_epoch, known.isr
+
+
 def seen(name: str, replicas: dict[int, tuple[int, ...]], **configs: str) -> SeenTopic:
     return SeenTopic(topic_id(name), replicas, configs)
 
@@ -361,6 +375,32 @@ class TestReplicasReported:
         (write,) = step(ill.state, ReplicasReported(1, 10, frozenset())).effects
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.leader_epoch) == (1, 5)
+
+    def test_a_damaged_replica_that_is_back_first_does_not_become_the_last_in_sync(self) -> None:
+        away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
+        alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
+        assert alone.unheard == {1}
+        assert led(alone) == (1, 5, (1, 2, 3))
+        ill = written(step(alone, self.ILL))
+        assert ill.unheard == frozenset()
+        assert led(ill) == (NO_LEADER, 6, (1, 2, 3))
+        back = written(step(ill, BrokersSeen(brokers(1, 2))))
+        assert led(back) == (2, 7, (1, 2, 3))
+        assert led(written(step(back, ReplicasReported(2, 20, frozenset())))) == (2, 8, (2,))
+
+    def test_a_replica_that_is_back_first_and_well_is_in_sync_alone(self) -> None:
+        away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
+        alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
+        well = ReplicasReported(1, 10, frozenset())
+        heard = written(step(alone, well))
+        assert led(heard) == (1, 6, (1,))
+        assert step(heard, well) == Step(heard), "said twice"
+
+    @pytest.mark.parametrize("unheard", [frozenset({1}), frozenset()])
+    def test_a_new_controller_knows_who_was_started_since(self, unheard: frozenset[int]) -> None:
+        away = partition(0, 1, 2, leader=NO_LEADER, epoch=4)
+        loaded = Loaded(brokers(1), {"a": topic("a", away)}, unheard=unheard)
+        assert led(written(step(ClusterState(), loaded))) == (1, 5, (1, 2) if unheard else (1,))
 
     def test_a_run_that_is_over_says_nothing(self) -> None:
         late = ReplicasReported(1, 9, frozenset({("a", 0)}))

@@ -135,6 +135,24 @@ def test_a_move_is_not_finished_by_the_event_that_takes_who_stays_out_of_the_isr
     assert written.state.reassigning == moving
 
 
+def test_a_move_is_not_finished_before_who_stays_said_what_it_can_serve() -> None:
+    moving = {("a", 0): Reassignment((2,), (1,))}
+    known = topic("a", partition(0, 2, 1, leader=2, isr=(1, 2)))
+    state = ClusterState(brokers(2), {"a": known}, reassigning=moving, unheard=frozenset({2}))
+    assert step(state, fsm.BrokersSeen(brokers(2))).effects == ()
+    ill = step(state, fsm.ReplicasReported(2, 20, frozenset({("a", 0)})))
+    well = step(state, fsm.ReplicasReported(2, 20, frozenset()))
+    for done, isr, finished in (
+        (ill, (1, 2), ()),
+        (well, (2,), (FinishReassignments("a", {0: (2,)}),)),
+    ):
+        (write,) = done.effects
+        assert isinstance(write, WriteState)
+        assert write.state.isr == isr
+        written = step(done.state, fsm.StatesWritten({("a", 0): write.state}))
+        assert written.effects == finished
+
+
 def test_a_move_goes_on_when_who_stays_is_back_in_sync() -> None:
     alone = partition(0, 2, 1, leader=1, isr=(1,), version=3)
     moving = {("a", 0): Reassignment((2,), (1,))}
