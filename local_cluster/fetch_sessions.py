@@ -59,11 +59,17 @@ class CachedPartition:
         if result.log_start_offset != self.log_start_offset:
             self.log_start_offset = result.log_start_offset
             news = True
-        if result.error_code:
-            # The end of an error is news as well.
+        if result.error_code or result.diverging_epoch is not None:
+            # Nobody takes a high watermark from these: it is news afterwards, and so is their end.
             self.high_watermark = -1
             news = True
         return news
+
+    def ask(self, entry: FetchPartition) -> None:
+        """It is named again. At no later place, what was told last may not have been taken."""
+        if entry.fetch_offset <= self.asked.fetch_offset:
+            self.high_watermark = -1
+        self.asked = entry
 
 
 class FetchSession:
@@ -116,7 +122,7 @@ class FetchSession:
             if cached is None:
                 self.partitions[key] = CachedPartition(entry)
             else:
-                cached.asked = entry
+                cached.ask(entry)
             self.unsettled[key] = None
         for gone in forgotten:
             key = key_of(gone)

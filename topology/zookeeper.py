@@ -31,8 +31,8 @@ HEAP_MIB: Final = 512
 changes need more than 128."""
 HEAP_MIB_AT_FIRST: Final = 32
 COMMITS_KEPT: Final = 64
-"""In memory, for members of an ensemble that lag behind; the others get them from the log or a
-snapshot. One commit of the controller may be 500 states, so the server's own 500 would be a heap."""
+"""In memory, for members of an ensemble that lag behind (they read the log or a snapshot beyond
+that). One commit of the controller may be 500 states, so the server's own 500 would be a heap."""
 TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
 SNAPSHOTS_KEPT: Final = 3

@@ -104,6 +104,25 @@ def test_an_error_is_told_each_time_and_its_end_too() -> None:
         assert client.answer(context, told("a", error=error)) == (session, news)
 
 
+def test_a_high_watermark_that_came_with_a_diverging_epoch_is_told_again() -> None:
+    client = Client()
+    session = client.begin("a")
+    context = client.open(session, 1)
+    apart = told("a", high_watermark=6)._replace(diverging_epoch=(1, 4))
+    assert client.answer(context, apart) == (session, ["a"])
+    context = client.open(session, 2, asked("a", offset=4))
+    assert client.answer(context, told("a", high_watermark=6)) == (session, ["a"])
+    context = client.open(session, 3)
+    assert client.answer(context, told("a", high_watermark=6)) == (session, [])
+
+
+def test_who_asks_again_at_the_same_place_is_told_again() -> None:
+    client = Client()
+    session = client.begin("a", "b")
+    context = client.open(session, 1, asked("a"), asked("b", offset=1))
+    assert client.answer(context, told("a"), told("b")) == (session, ["a"])
+
+
 def test_partitions_come_change_and_go() -> None:
     client = Client()
     session = client.begin("a", "b")
