@@ -130,22 +130,12 @@ class Flow:
         """Copy until drained or cancelled."""
         while not self._stopping:
             try:
-                await self._copy_once()
-            except FlowFailedError as error:
-                await self._meet_trouble(error)
-            except KafkaError as error:
-                if error.code in UNAUTHORIZED:
-                    await self._meet_trouble(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
-                    continue
-                if error.code in PRODUCER_REFUSED:
-                    self._context.directory.hurry()
-                    await self._raise_epoch()
-                await self._wait_to_retry(error)
+                await self._copy_and_recover()
             except LinkFailedError:
                 raise
             except Exception as error:  # a defect must stop this flow, not the others
                 logger.exception("%s: internal error", self._name)
-                await self._meet_trouble(
+                await self._stand_still(
                     FlowFailedError(f"internal error: {error!r}", Trouble.INTERNAL)
                 )
 
@@ -180,6 +170,21 @@ class Flow:
         elif self.state is FlowState.SOURCE_GONE:
             self.state = FlowState.RUNNING
             self._reason = None
+
+    async def _copy_and_recover(self) -> None:
+        """From proof to doubt, and what the doubt asks for."""
+        try:
+            await self._copy_once()
+        except FlowFailedError as error:
+            await self._meet_trouble(error)
+        except KafkaError as error:
+            if error.code in UNAUTHORIZED:
+                await self._meet_trouble(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
+                return
+            if error.code in PRODUCER_REFUSED:
+                self._context.directory.hurry()
+                await self._raise_epoch()
+            await self._wait_to_retry(error)
 
     async def _copy_once(self) -> None:
         """From proof to doubt. Raises what caused the doubt."""
@@ -262,6 +267,7 @@ class Flow:
 
     async def _meet_trouble(self, error: FlowFailedError) -> None:
         """Go on behind it if the link's policy says so and it can be done; stand still if not."""
+        unsolved: FlowFailedError | None
         try:
             unsolved = await self._troubles.overcome(
                 error, self._key, self.replicator, self.flush_map
@@ -269,11 +275,17 @@ class Flow:
         except KafkaError as failure:
             await self._wait_to_retry(failure)
             return
+        except FlowFailedError as failure:
+            unsolved = failure  # met while the first one was looked into
         if unsolved is not None:
-            self._end_copying()
-            self.trouble, self._reason = unsolved.trouble, str(unsolved)
-            self.state = self._troubles.state_of(unsolved)
-            await self._troubles.wait(unsolved)
+            await self._stand_still(unsolved)
+
+    async def _stand_still(self, error: FlowFailedError) -> None:
+        """Until it is time to try again."""
+        self._end_copying()
+        self.trouble, self._reason = error.trouble, str(error)
+        self.state = self._troubles.state_of(error)
+        await self._troubles.wait(error)
 
     async def _wait_to_retry(self, error: KafkaError) -> None:
         self._reason = str(error)

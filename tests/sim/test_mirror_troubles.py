@@ -12,7 +12,8 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.model import FlowState, LinkState
+from mirror_maker import troubles
+from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.trouble import Policies, Trouble
 
 from .mirror_world import KillAtStep, MirrorWorld
@@ -257,6 +258,45 @@ def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
         assert gap.reason == Trouble.CORRUPT
         assert gap.source_from <= base_offset < (gap.source_to or 0)
         assert len(world.expected(flow.source)) == len(world.writers[0].expected)
+        world.check_copies()
+        world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize(
+    ("error", "trouble"),
+    [
+        (UncopyableBatchError(5, "cannot be opened"), Trouble.CORRUPT),
+        (RuntimeError("a defect"), Trouble.INTERNAL),
+    ],
+)
+def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
+    error: Exception, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*args: object) -> None:
+        raise error
+
+    async def scenario() -> None:
+        world = MirrorWorld(36)
+        world.link_settings = {"on": Policies(timestamp="skip", corrupt="fail")}
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        with monkeypatch.context() as patch:
+            patch.setattr(troubles, "note_gap", fail)
+            _refuse_first_partition(world, ErrorCode.invalid_timestamp)
+            world.write(30)
+            flow = await worker.until_troubled(trouble, FlowState.FAILED)
+            await asyncio.sleep(10)
+            copied = len(world.copies(world.partitions[1]))
+            assert copied == len(world.writers[1].expected), "the other partition goes on"
+            world.target.refuse = lambda at, header: None
+        assert worker.link.retry(None, None) == [flow.source]
+        while worker.failures():
+            await asyncio.sleep(0.01)
+        await world.settle(worker)
         world.check_copies()
         world.check_map(complete=True)
         await worker.stop()
