@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -48,6 +48,8 @@ class LinkContext:
     """How fast this worker may read and write for the link."""
     spans: BatchSpans | None = None
     """Where a span is wanted for each batch."""
+    missing_rights: Callable[[], list[str]] = list
+    """What the mirror's principals were refused in either cluster, a sentence each."""
     lease: Lease
     clock: Clock
     random: Random

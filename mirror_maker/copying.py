@@ -23,7 +23,7 @@ from .cutting import Cutting
 from .divergence import TruncatedError
 from .formats import FlowKey
 from .formats.records import NO_TOPIC_ID
-from .latency import LatencyHistogram
+from .latency import FlowMeasures
 from .model import FlowFailedError, UncopyableBatchError
 from .passthrough import CopyPath
 from .replicator import Outgoing, PartitionReplicator
@@ -42,7 +42,7 @@ class Copying:
         target: TopicPartition,
         replicator: PartitionReplicator,
         cutting: Cutting,
-        latency: LatencyHistogram,
+        measures: FlowMeasures,
         on_ready: Callable[[Copying], None],
         on_moved: Callable[[], None],
     ) -> None:
@@ -58,7 +58,7 @@ class Copying:
         """Why the source does not give anything."""
         self._context = context
         self._cutting = cutting
-        self._latency = latency
+        self._measures = measures
         self._on_ready = on_ready
         self._on_moved = on_moved
         self._is_over = False
@@ -218,6 +218,8 @@ class Copying:
         if self._context.spans is not None:
             outgoing.sealed_ns = self._context.spans.now_ns()
         self._context.rates.target.spend(outgoing.size_bytes, now_ms)
+        age_ms = self._context.clock.now_ms() - peek_max_timestamp(outgoing.data)
+        self._measures.sent(age_ms, outgoing.prepared.records_count)
         self._in_flight += 1
         self._drained.clear()
         return outgoing
@@ -260,7 +262,12 @@ class Copying:
             self.disturb(KafkaError(ErrorCode.out_of_order_sequence_number, "acknowledged oddly"))
             return
         latency_ms = self._context.clock.now_ms() - peek_max_timestamp(outgoing.data)
-        self._latency.observe(latency_ms, outgoing.prepared.records_count)
+        self._measures.acknowledged(
+            latency_ms,
+            outgoing.prepared.records_count,
+            outgoing.size_bytes,
+            self._context.clock.monotonic_ms(),
+        )
         replicator.trim(answer.log_start_offset)
         # Even if it is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
@@ -284,6 +291,8 @@ class Copying:
             self.disturb(error)
         elif trouble is not None:
             self.disturb(RefusedBatchError(outgoing.prepared, trouble, error))
+        elif error.code in UNAUTHORIZED:
+            self.disturb(KafkaError(error.code, f"{self.target} at the target"))
         else:
             self.disturb(error)
 

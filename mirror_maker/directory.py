@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from uuid import UUID
 
 from local_cluster.client.model import PartitionMetadata, TopicMetadata, TopicPartition
+from local_cluster.wire.errors import ErrorCode
 
 from .formats.records import NO_TOPIC_ID
 
@@ -19,19 +20,22 @@ class Directory:
     def __init__(self) -> None:
         self.source: Topics = {}
         self.target: Topics = {}
+        self.hidden_source: Set[str] = frozenset()
+        """Topics that are there at the source and that the mirror may not see."""
         self.is_loaded = False
         self.asked = asyncio.Event()
         """Set when somebody cannot wait for the next round of discovery."""
         self._changed = asyncio.Event()
         self._found_first: frozenset[TopicPartition] = frozenset()
 
-    def update(self, source: Topics, target: Topics) -> bool:
+    def update(self, source: Topics, target: Topics, hidden_source: Set[str] = frozenset()) -> bool:
         """Take over a round of discovery and wake those who wait for one; whether it is news.
 
         A side that says what it said before is given as the same object.
         """
         is_news = source is not self.source or target is not self.target
-        self.source, self.target = source, target
+        is_news = is_news or hidden_source != self.hidden_source
+        self.source, self.target, self.hidden_source = source, target, hidden_source
         if not self.is_loaded:
             self._found_first = frozenset(
                 TopicPartition(name, partition)
@@ -60,6 +64,15 @@ class Directory:
 
     def target_leader(self, at: TopicPartition) -> int | None:
         return _leader(self.target, at)
+
+    def hidden(self, source: TopicPartition, target: TopicPartition) -> str | None:
+        """Which of the two the mirror may not see, in words; None where it sees both."""
+        if source.topic in self.hidden_source:
+            return f"{source} at the source"
+        copy = self.target.get(target.topic)
+        if copy is not None and copy.error == ErrorCode.topic_authorization_failed:
+            return f"{target} at the target"
+        return None
 
     def source_topic_id(self, topic: str) -> UUID | None:
         """None where the topic is not there, NO_TOPIC_ID where the cluster has no topic ids."""

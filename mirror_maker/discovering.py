@@ -19,8 +19,10 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from .back_off import BackOff
 from .context import LinkContext
 from .discovery import (
+    TopicConfigs,
     colliding_topics,
     grown_topics,
+    left_out_topics,
     link_topics,
     missing_topics,
     new_topic,
@@ -62,7 +64,14 @@ class Discovering:
         self._made: set[str] = set()
         """Topics whose copies were made here, which is to be written down."""
         self._on_round = on_round
+        self.left_out: list[str] = []
+        """Topics of the source that the link's patterns mean, and that are not copied."""
         self._filter = link_topics(context.settings, target_alias)
+        self._named = set(self._filter.plain_names)
+        """What may be missed where it is not listed: by the settings, or because it was seen."""
+        self._unseen: list[str] = []
+        self._asked: ClusterMetadata | None = None
+        """What was said of `_unseen` last."""
         self._copies: list[str] = []
         self._source: ClusterMetadata | None = None
         self._target: ClusterMetadata | None = None
@@ -99,6 +108,7 @@ class Discovering:
         """One round. Raises KafkaError."""
         try:
             source = await self._look_at_source()
+            hidden = await self._find_hidden()
             self.source_failure = None
         except KafkaError as error:
             self.source_failure = str(error)
@@ -109,7 +119,7 @@ class Discovering:
         except KafkaError as error:
             self.target_failure = str(error)
             raise
-        is_news = self._context.directory.update(source.topics, target.topics)
+        is_news = self._context.directory.update(source.topics, target.topics, hidden)
         self._on_round(source.brokers, is_news)
 
     async def _look_at_source(self) -> ClusterMetadata:
@@ -118,8 +128,25 @@ class Discovering:
         if before is None or source.topics is not before.topics:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
             self._copies = sorted(map(self._context.settings.copy_name, self.wanted))
+            self.left_out = left_out_topics(source, self._filter)
+            self._named |= self.wanted.keys()
+            self._unseen = sorted(self._named - source.topics.keys())
         self._source = source
         return source
+
+    async def _find_hidden(self) -> frozenset[str]:
+        """Topics that the mirror's principal may not see. Raises KafkaError.
+
+        A cluster does not list them, as if they were not there; asked by name it says so.
+        """
+        if not self._unseen:
+            return frozenset()
+        self._asked = await self._context.source.metadata(self._unseen, last=self._asked)
+        return frozenset(
+            name
+            for name, topic in self._asked.topics.items()
+            if topic.error == ErrorCode.topic_authorization_failed
+        )
 
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
         """The copies, those that this worker has to make among them. Raises KafkaError."""
@@ -164,15 +191,16 @@ class Discovering:
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
         if mine:
-            configs = await context.source.describe_topic_configs(mine)
+            configs = await self._describe_configs(mine)
             topics = [
                 new_topic(
                     self.wanted[name],
-                    configs.get(name, {}),
+                    configs[name],
                     context.settings.copy_name,
                     context.settings.replication_factor,
                 )
                 for name in mine
+                if name in configs
             ]
             answers = await context.sink.create_topics(topics)
             for name, error in answers.items():
@@ -187,3 +215,20 @@ class Discovering:
                 if error is not None:
                     logger.error("link %s: %s not grown: %s", link, name, error)
         return bool(mine or growing)
+
+    async def _describe_configs(self, names: list[str]) -> dict[str, TopicConfigs]:
+        """Configs of source topics. Raises KafkaError.
+
+        Those that are refused are left out: a copy with a shorter retention loses records.
+        """
+        described: dict[str, TopicConfigs] = {}
+        for asked in (names, *([name] for name in names)):
+            try:
+                described.update(await self._context.source.describe_topic_configs(asked))
+            except KafkaError as error:
+                if error.code != ErrorCode.topic_authorization_failed:
+                    raise
+            else:
+                if asked is names:
+                    break
+        return described

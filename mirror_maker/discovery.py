@@ -51,6 +51,16 @@ def select_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> dict[st
     }
 
 
+def left_out_topics(source: ClusterMetadata, topic_filter: TopicFilter) -> list[str]:
+    """Topics that the link's patterns mean and that are not copied: excluded, internal by name, or
+    born in the target. Those of the cluster's own machinery are not told."""
+    return sorted(
+        name
+        for name, topic in source.topics.items()
+        if topic_filter.leaves_out(name) and not (topic.is_internal or name.startswith("__"))
+    )
+
+
 def colliding_topics(names: Iterable[str], copy_name: CopyName) -> dict[str, list[str]]:
     """Target topics that two source topics of the link would be copied into, with those."""
     sources: dict[str, list[str]] = {}

@@ -24,7 +24,7 @@ from .context import LinkContext
 from .copying import Copying
 from .formats import FlowKey, Gap
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
-from .latency import LatencyHistogram
+from .latency import FlowMeasures
 from .model import (
     PRODUCER_REFUSED,
     FlowFailedError,
@@ -60,7 +60,7 @@ class Flow:
         self.copying: Copying | None = None
         """Present from a proof until what disturbed the copying is dealt with."""
         self.history = HighWatermarkHistory()
-        self.latency = LatencyHistogram()
+        self.measures = FlowMeasures()
         self.restarts = 0
         self.on_ready: Callable[[Copying], None] = lambda copying: None
         """Called when there may be a batch to take."""
@@ -71,6 +71,8 @@ class Flow:
         self._context = context
         self._reason: str | None = None
         self._stopping = False
+        self._is_hidden = False
+        """Whether it waits for a topic that the mirror may not see."""
         self._key: FlowKey | None = None
         self._back_off = BackOff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
@@ -154,11 +156,16 @@ class Flow:
     def check_topics(self) -> None:
         """Are both topics, as discovery last saw them, still the ones that this flow is about?"""
         copying = self.copying
+        hidden = self._context.directory.hidden(self.source, self.target)
+        if hidden is None and self._is_hidden and self.state is FlowState.PAUSED:
+            self._troubles.retry()
         if copying is None:
             return
         source_topic_id = self._context.directory.source_topic_id(self.source.topic)
         target_topic_id = self._context.directory.target_topic_id(self.target.topic)
-        if source_topic_id is None:
+        if hidden is not None:
+            copying.disturb(KafkaError(ErrorCode.topic_authorization_failed, hidden))
+        elif source_topic_id is None:
             self.state = FlowState.SOURCE_GONE
             self._reason = f"{self.source.topic} is not there at the source"
         elif source_topic_id != copying.key.source_topic_id:
@@ -209,7 +216,7 @@ class Flow:
             self.target,
             start_replicator(self._context, proved, self.source, self._troubles.cutting),
             self._troubles.cutting,
-            self.latency,
+            self.measures,
             self.on_ready,
             lambda: self.on_moved(self),
         )
@@ -236,6 +243,10 @@ class Flow:
         directory = context.directory
         hurries = HURRIES_MAX
         while True:
+            hidden = directory.hidden(self.source, self.target)
+            self._is_hidden = hidden is not None
+            if hidden is not None:
+                raise KafkaError(ErrorCode.topic_authorization_failed, hidden)
             if not context.map_store.is_open or directory.target_leader(self.target) is None:
                 self._reason = f"waits for {self.target} on the target"
                 if hurries:

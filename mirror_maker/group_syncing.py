@@ -14,6 +14,7 @@ from typing import Any, Final
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group_offsets import (
     CommittedOffset,
+    GroupPositions,
     WatchedGroups,
     commit_offsets,
     committed_offsets,
@@ -32,6 +33,8 @@ from .group_sync import (
     SyncState,
     decide,
 )
+from .latency import LatencyStats
+from .latency_metrics import latency_status
 from .link import LinkWorker
 from .mm2_topics import Mm2Topics
 from .policy import NameFilter
@@ -39,7 +42,7 @@ from .rounds import Rounds
 from .shared_groups import SharedGroups
 
 SHOWN_MAX: Final = 1_000
-"""Positions that the status lists one by one."""
+"""Positions that the status lists one by one, and those whose latencies are kept."""
 
 Commit = tuple[SyncedPosition, CommittedOffset]
 """What became of a position if the target takes the commit, and the commit."""
@@ -67,7 +70,13 @@ class GroupSync:
         self._settings = settings
         self._filter = NameFilter(settings.groups, settings.groups_exclude)
         self._positions: list[SyncedPosition] = []
+        self._seen: set[str] = set()
+        """Groups that the source has listed, and not said to be gone."""
         self._rounds_count = 0
+        self._asked_ms = 0
+        """When the present round began to ask the source; of the monotonic clock."""
+        self._latencies: dict[tuple[str, TopicPartition], LatencyStats] = {}
+        """Of positions that moved, the one that moved last at the end."""
         self._commits = 0
         self._moved = link.watch()
         self._last_round: GroupRound | None = None
@@ -87,14 +96,14 @@ class GroupSync:
             last, self._last_round = self._last_round, None  # what fails is begun from nothing
             this = GroupRound(last, frozenset(self._moved))
             self._moved.clear()
+            self._asked_ms = self._link.context.clock.monotonic_ms()
             self._positions = await self._sync(this)
             self._last_round = this
         self._rounds_count += 1
 
     async def _sync(self, this: GroupRound) -> list[SyncedPosition]:
         """What became of each position. Raises KafkaError."""
-        wanted = [name for name in await self._here.listed() if self._filter.selects(name)]
-        here = await self._here.positions(wanted)
+        here = await self._ask_source()
         exact: dict[str, Sequence[SyncedPosition]] = {}
         shared: list[SyncedPosition] = []
         for group_id, positions in sorted(here.items()):
@@ -117,7 +126,7 @@ class GroupSync:
                 only_native=self._settings.origin == "local",
             )
             if self._mm2_topics is not None:
-                await self._mm2_topics.checkpoint(placed)
+                self._note_latency(await self._mm2_topics.checkpoint(placed))
             if self._settings.sync_group_offsets:
                 placed = await self._commit_shared(placed, are_mixed=True)
             done += placed
@@ -125,6 +134,28 @@ class GroupSync:
             placed = await self._shared.place(self._link.name, merged, are_merged=True)
             done += await self._commit_shared(placed)
         return done
+
+    async def _ask_source(self) -> GroupPositions:
+        """Where the source's groups stand. Raises KafkaError.
+
+        A group that may not be described is not listed. Asked for by name it is refused, and one
+        that is gone has no positions.
+        """
+        listed = {name for name in await self._here.listed() if self._filter.selects(name)}
+        self._seen |= listed
+        here = await self._here.positions(self._seen | self._filter.plain_names)
+        self._seen -= here.keys() - listed
+        return here
+
+    def _note_latency(self, moved: Iterable[tuple[str, TopicPartition]]) -> None:
+        """Positions of groups that the target knows now, since the source was asked for them."""
+        latency_ms = self._link.context.clock.monotonic_ms() - self._asked_ms
+        for at in moved:
+            stats = self._latencies.pop(at, None) or LatencyStats()
+            stats.observe(latency_ms, 1)
+            self._latencies[at] = stats
+        while len(self._latencies) > SHOWN_MAX:
+            del self._latencies[next(iter(self._latencies))]
 
     def _flow_map(self, at: TopicPartition) -> FlowMap | None:
         flow = self._link.flows.get(at)
@@ -141,7 +172,7 @@ class GroupSync:
         """Write exact translations where they are wanted; what became of each."""
         if self._mm2_topics is not None:
             new = [each for name, found in groups.items() if this.is_new(name) for each in found]
-            await self._mm2_topics.checkpoint(new)
+            self._note_latency(await self._mm2_topics.checkpoint(new))
         if not self._settings.sync_group_offsets:
             return [each for found in groups.values() for each in found]
         states = await self._there.listed()
@@ -257,6 +288,7 @@ class GroupSync:
             code = answers.get(position.target, ErrorCode.unknown_server_error)
             if code == ErrorCode.none:
                 self._commits += 1
+                self._note_latency([(group_id, position.target)])
                 outcomes.append(position)
             elif code == ErrorCode.unknown_member_id:
                 # Somebody joined the group on the target since its state was asked.
@@ -273,6 +305,15 @@ class GroupSync:
             "failure": self._rounds.failure,
             "rounds": self._rounds_count,
             "commits": self._commits,
+            "latencies": [
+                {
+                    "group": group,
+                    "target_topic": target.topic,
+                    "partition": target.partition,
+                    **latency_status(stats),
+                }
+                for (group, target), stats in self._latencies.items()
+            ],
             "states": dict(Counter(position.state.value for position in self._positions)),
             "positions": [
                 {

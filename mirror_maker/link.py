@@ -89,7 +89,13 @@ class LinkWorker:
             or self.source_failure
             or self.target_failure
             or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
+            or next(iter(self.context.missing_rights()), None)
         )
+
+    @property
+    def left_out(self) -> list[str]:
+        """Topics of the source that the link's patterns mean, and that are not copied."""
+        return self._discovering.left_out
 
     @property
     def source_failure(self) -> str | None:
@@ -228,7 +234,8 @@ class LinkWorker:
         if self.target_failure is not None:
             return LinkState.TARGET_DOWN
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
-        if self._discovering.collisions or not hurt.isdisjoint(states):
+        is_restricted = bool(self._discovering.collisions or self.context.missing_rights())
+        if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
         if states and all(state is FlowState.HELD for state in states):
             return LinkState.HELD

@@ -1,17 +1,91 @@
-"""The mirror's client of either side: `KafkaClient`, and topic ids as one given broker has them."""
+"""The mirror's client of either side: `KafkaClient`, topic ids as one given broker has them, and
+what was refused to its principal."""
 
 from __future__ import annotations
 
+import logging
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import (
+    ClusterMetadata,
+    FetchedPartition,
+    ProducedPartition,
+    SessionAnswer,
+    TopicPartition,
+)
+from local_cluster.client.security import ClientSecurity
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.messages import Fields
 
 from .formats.records import NO_TOPIC_ID
+from .rights import MissingRights, Right, answered_rights, topic_right
+
+logger = logging.getLogger(__name__)
 
 
 class MirrorClient(KafkaClient):
     """See `ports.DataSource` and `ports.DataSink`."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str,
+        security: ClientSecurity,
+        rights: MissingRights | None = None,
+    ) -> None:
+        """`rights` are those of the principal in this cluster; several clients may share them."""
+        super().__init__(bootstrap, client_id=client_id, security=security)
+        self._rights = MissingRights(bootstrap, security) if rights is None else rights
+
+    async def call(self, api: ApiKey, fields: Fields, **options: Any) -> Any:
+        """See `ClusterCalls.call`."""
+        response = await super().call(api, fields, **options)
+        self._hear(answered_rights(api, fields, response))
+        return response
+
+    async def ask_metadata(
+        self,
+        topics: Sequence[str] | None,
+        *,
+        last: ClusterMetadata | None = None,
+        **options: Any,
+    ) -> ClusterMetadata:
+        """See `ClusterCalls.ask_metadata`."""
+        found = await super().ask_metadata(topics, last=last, **options)
+        # While all is well, what is the same as before is not looked at.
+        if self._rights or last is None or found.topics is not last.topics:
+            self._hear((topic_right("DESCRIBE", n), t.error) for n, t in found.topics.items())
+        return found
+
+    async def fetch(self, *args: Any, **options: Any) -> dict[TopicPartition, FetchedPartition]:
+        """See `KafkaClient.fetch`."""
+        answers = await super().fetch(*args, **options)
+        self._hear_fetched(answers)
+        return answers
+
+    async def fetch_in_session(self, *args: Any, **options: Any) -> SessionAnswer:
+        """See `KafkaClient.fetch_in_session`."""
+        answer = await super().fetch_in_session(*args, **options)
+        self._hear_fetched(answer.partitions)
+        return answer
+
+    async def produce(self, *args: Any, **options: Any) -> dict[TopicPartition, ProducedPartition]:
+        """See `KafkaClient.produce`."""
+        answers = await super().produce(*args, **options)
+        self._hear((topic_right("WRITE", at.topic), a.error) for at, a in answers.items())
+        return answers
+
+    def _hear_fetched(self, answers: Mapping[TopicPartition, FetchedPartition]) -> None:
+        self._hear((topic_right("READ", at.topic), a.error) for at, a in answers.items())
+
+    def _hear(self, answers: Iterable[tuple[Right, int]]) -> None:
+        for right in self._rights.heard(answers, time.monotonic_ns() // 1_000_000):
+            logger.warning("%s", self._rights.sentence(right))
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, uuid.UUID]:
         """Ids of the topics that exist, in the view of this broker. Raises KafkaError.

@@ -102,8 +102,13 @@ class Mm2Topics:
                 self._moved.add(at)
                 raise
 
-    async def checkpoint(self, positions: Sequence[SyncedPosition]) -> None:
-        """A checkpoint for each position that moved. Raises KafkaError."""
+    async def checkpoint(
+        self, positions: Sequence[SyncedPosition]
+    ) -> list[tuple[str, TopicPartition]]:
+        """A checkpoint for each position that moved: of which groups, and where on the target.
+
+        Raises KafkaError.
+        """
         moved = []
         for position in positions:
             if position.target_offset is None:
@@ -119,6 +124,7 @@ class Mm2Topics:
         name = checkpoints_topic(self._source_alias)
         await self._sink.append(name, records, self._now_ms())
         self._checkpoints.update({at: offsets for at, offsets, _ in moved})
+        return [at for at, _, _ in moved]
 
     async def _write_heartbeats(self) -> None:
         now_ms = self._now_ms()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from .formats.mm2 import is_heartbeats_topic
 from .formats.naming import SEPARATOR
@@ -14,12 +15,22 @@ def is_internal_topic(topic: str) -> bool:
     return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal"))
 
 
+_PLAIN: Final = re.compile(r"[a-zA-Z0-9._\-]+")
+
+
 class NameFilter:
     """Selects names by full-match patterns."""
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._include = _any_of(include)
         self._exclude = _any_of(exclude)
+        plain = (pattern for pattern in include if _PLAIN.fullmatch(pattern))
+        self.plain_names = frozenset(name for name in plain if self.selects(name))
+        """Patterns that are names as they stand: what of them is not listed can be asked for."""
+
+    def includes(self, name: str) -> bool:
+        """Whether it is meant, be it excluded or not."""
+        return self._include.fullmatch(name) is not None
 
     def selects(self, name: str) -> bool:
         return self._include.fullmatch(name) is not None and self._exclude.fullmatch(name) is None
@@ -45,6 +56,11 @@ class TopicFilter:
         self._names = NameFilter(include, exclude)
         self._heartbeats = heartbeats
         self._target_prefix = target_alias + SEPARATOR
+        self.plain_names = frozenset(name for name in self._names.plain_names if self.selects(name))
+
+    def leaves_out(self, topic: str) -> bool:
+        """Whether the patterns mean it, and it is not copied all the same."""
+        return self._names.includes(topic) and not self.selects(topic)
 
     def selects(self, topic: str) -> bool:
         return (

@@ -34,6 +34,7 @@ from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
 from .origins import Origins
 from .ports import Clock, SystemClock
+from .rights import MissingRights
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
 from .shared_groups import SharedGroups
@@ -64,6 +65,7 @@ class MirrorService:
         self._clock: Clock = SystemClock()
         self._random = Random()
         self._clients: list[MirrorClient] = []
+        self._target_rights = MissingRights(settings.target_alias, settings.target_security)
         self._sink = self._target_client("ask")
         self._sink_data = self._target_client("produce")
         self._group = WorkerGroup(settings, self._target_client("group"))
@@ -167,13 +169,16 @@ class MirrorService:
 
     def _target_client(self, role: str) -> MirrorClient:
         settings = self._settings
-        return self._client(settings.target_bootstrap, settings.target_security, role)
+        return self._client(
+            settings.target_bootstrap, settings.target_security, self._target_rights, role
+        )
 
-    def _source_client(self, link: LinkSettings, role: str) -> MirrorClient:
-        return self._client(link.source_bootstrap, link.source_security, f"{link.name}-{role}")
-
-    def _client(self, bootstrap: str, security: ClientSecurity, role: str) -> MirrorClient:
-        client = MirrorClient(bootstrap, client_id=self._client_id(role), security=security)
+    def _client(
+        self, bootstrap: str, security: ClientSecurity, rights: MissingRights, role: str
+    ) -> MirrorClient:
+        client = MirrorClient(
+            bootstrap, client_id=self._client_id(role), security=security, rights=rights
+        )
         self._clients.append(client)
         return client
 
@@ -191,7 +196,15 @@ class MirrorService:
             clock=self._clock,
             random=self._random,
         )
-        source = self._source_client(link, "ask")
+        source_rights = MissingRights(link.source_alias, link.source_security)
+
+        def source_client(role: str) -> MirrorClient:
+            client_role = f"{link.name}-{role}"
+            return self._client(
+                link.source_bootstrap, link.source_security, source_rights, client_role
+            )
+
+        source = source_client("ask")
         context = LinkContext(
             settings=link,
             limits=settings.limits,
@@ -215,12 +228,17 @@ class MirrorService:
             origins=Origins(source) if link.origin == "local" else None,
             lease=self._group,
             spans=self._spans(link.name) if link.trace_batches else None,
+            missing_rights=lambda: [
+                sentence
+                for rights in (source_rights, self._target_rights)
+                for sentence in rights.describe(self._clock.monotonic_ms())
+            ],
             clock=self._clock,
             random=self._random,
         )
         worker = LinkWorker(
             context,
-            self._source_client(link, "poll"),
+            source_client("poll"),
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,
@@ -232,10 +250,10 @@ class MirrorService:
         )
         if link.source_group:
             self._source_positions[link.name] = SourcePositions(
-                worker, self._source_client(link, "positions"), link.source_group
+                worker, source_client("positions"), link.source_group
             )
         if link.translates_groups:
-            groups = self._source_client(link, "groups")
+            groups = source_client("groups")
             mm2_topics = None
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)

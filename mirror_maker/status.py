@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .deleting import TopicDeletions
 from .flow import Flow
@@ -15,21 +15,24 @@ from .formats.controls import Controls
 from .formats.gaps import gap_as_json
 from .group_syncing import GroupSync
 from .lag import Lag
-from .latency_metrics import latency_lines, mm2_lines
+from .latency_metrics import checkpoint_lines, latency_lines, latency_status, mm2_lines
 from .link import LinkWorker
 from .model import FlowState
 from .source_positions import SourcePositions
 from .topic_syncing import TopicSync
 
 JsonObject = dict[str, Any]
+LEFT_OUT_SHOWN_MAX: Final = 200
+"""Topics that are not copied, listed by name."""
 
 
-def flow_status(flow: Flow) -> JsonObject:
-    """One partition."""
+def flow_status(flow: Flow, now_ms: int) -> JsonObject:
+    """One partition; `now_ms` is of the monotonic clock."""
     lag = flow.lag()
     replicator = flow.replicator
     totals = flow.totals()
     gaps = flow.gaps()
+    measures = flow.measures
     return {
         "topic": flow.source.topic,
         "partition": flow.source.partition,
@@ -44,14 +47,14 @@ def flow_status(flow: Flow) -> JsonObject:
         "lag_seconds": lag.seconds,
         "records_copied": totals.records,
         "bytes_copied": totals.bytes,
+        "records_per_second": measures.record_rate.per_second(now_ms),
+        "bytes_per_second": measures.byte_rate.per_second(now_ms),
         "latency": {
-            "counts": list(flow.latency.counts),
-            "sum_ms": flow.latency.sum_ms,
-            "last_ms": flow.latency.last_ms,
-            "min_ms": flow.latency.min_ms,
-            "max_ms": flow.latency.max_ms,
-            "mean_ms": flow.latency.mean_ms,
+            "counts": list(measures.latency.counts),
+            "sum_ms": measures.latency.sum_ms,
+            **latency_status(measures.latency),
         },
+        "record_age": latency_status(measures.age),
         "batches": {path.value: count for path, count in totals.batches.items()},
         "batches_left_out": totals.left_out,
         "restarts": flow.restarts,
@@ -77,7 +80,9 @@ def link_status(
         "source": link.context.settings.source_alias,
         "state": link.state().value,
         "reason": link.reason,
+        "rights_missing": link.context.missing_rights(),
         "topics": len({flow.source.topic for flow in flows}),
+        "topics_left_out": link.left_out[:LEFT_OUT_SHOWN_MAX],
         "partitions": len(flows),
         "partitions_known": len(link.known),
         "partitions_failed": sum(flow.state is FlowState.FAILED for flow in flows),
@@ -93,7 +98,7 @@ def link_status(
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
-        "flows": [flow_status(flow) for flow in flows],
+        "flows": [flow_status(flow, link.context.clock.monotonic_ms()) for flow in flows],
     }
 
 
@@ -149,6 +154,12 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield "# TYPE heliograph_mirror_link_state gauge"
     for link in links:
         yield f"heliograph_mirror_link_state{_labels(link=link['name'], state=link['state'])} 1"
+    yield "# HELP heliograph_mirror_rights_missing Operations that a cluster refused."
+    yield "# TYPE heliograph_mirror_rights_missing gauge"
+    for link in links:
+        if "rights_missing" in link:
+            missing = len(link["rights_missing"])
+            yield f"heliograph_mirror_rights_missing{_labels(link=link['name'])} {missing}"
     yield "# HELP heliograph_mirror_partitions Partitions that this worker copies."
     yield "# TYPE heliograph_mirror_partitions gauge"
     for link in links:
@@ -168,6 +179,7 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
             yield f"heliograph_mirror_batches_total{_flow_labels(link, flow, path=path)} {count}"
     yield from latency_lines(links, _labels)
     yield from mm2_lines(status["target"], links, _labels)
+    yield from checkpoint_lines(status["target"], links, _labels)
     yield from _trouble_lines(links)
     yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
     yield "# TYPE heliograph_mirror_group_positions gauge"

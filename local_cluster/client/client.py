@@ -375,7 +375,9 @@ class KafkaClient(ClusterCalls):
         for partition in partitions:
             topic = cluster.topics.get(partition.topic)
             entry = topic.partitions.get(partition.partition) if topic else None
-            if topic is None or entry is None:
+            if topic is not None and topic.error:
+                leaders[partition] = (-1, ErrorCode(topic.error))
+            elif topic is None or entry is None:
                 leaders[partition] = (-1, ErrorCode.unknown_topic_or_partition)
             elif entry.leader < 0:
                 leaders[partition] = (-1, ErrorCode.leader_not_available)

@@ -202,6 +202,8 @@ class SimCluster:
         """Partitions named in fetches of sessions so far."""
         self.denied: set[str] = set()
         """Topics that may not be read."""
+        self.hidden: set[str] = set()
+        """Topics that may not even be described, nor written."""
         self.refuse: Callable[[TopicPartition, h.BatchHeader], ErrorCode | None] = (
             lambda at, header: None
         )
@@ -368,8 +370,13 @@ class SimClient:
     def _describe(self, names: Sequence[str] | None) -> ClusterMetadata:
         cluster = self._cluster
         topics: dict[str, TopicMetadata] = {}
-        for name in cluster.topics if names is None else names:
+        shown = [name for name in cluster.topics if name not in cluster.hidden]
+        for name in shown if names is None else names:
             topic = cluster.topics.get(name)
+            if name in cluster.hidden:
+                error = ErrorCode.topic_authorization_failed
+                topics[name] = TopicMetadata(name, None, error, False, {})
+                continue
             if topic is None:
                 error = ErrorCode.unknown_topic_or_partition
                 topics[name] = TopicMetadata(name, None, error, False, {})
@@ -585,7 +592,7 @@ class SimClient:
     ) -> FetchedPartition:
         offset = position.offset
         try:
-            if at.topic in self._cluster.denied:
+            if at.topic in self._cluster.denied | self._cluster.hidden:
                 raise KafkaError(ErrorCode.topic_authorization_failed, str(at))
             partition = self._cluster.find(at, node_id)
         except KafkaError as error:
@@ -626,7 +633,8 @@ class SimClient:
 
         def apply() -> None:
             topics = self._cluster.topics
-            answer.update({name: topics[name].topic_id for name in names if name in topics})
+            shown = topics.keys() - self._cluster.hidden
+            answer.update({name: topics[name].topic_id for name in names if name in shown})
 
         # Not behind a long poll: the mirror asks by another connection.
         await self._exchange(-1 - node_id, apply, detached=False)
@@ -653,6 +661,8 @@ class SimClient:
                 try:
                     partition = self._cluster.find(at, node_id)
                     refusal = self._cluster.refuse(at, h.read_header(batch))
+                    if at.topic in self._cluster.hidden:
+                        refusal = ErrorCode.topic_authorization_failed
                     if refusal is None and not at.topic.endswith(".internal"):
                         records = decode_batch(batch, 0, h.read_header(batch))
                         refusal = self._cluster.refuse_records(records)

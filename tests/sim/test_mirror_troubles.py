@@ -105,6 +105,34 @@ def test_authorization_lost_and_regained() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_gone(
+    side: str,
+) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(29)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        cluster, topic = {"source": (world.source, "t"), "target": (world.target, "a.t")}[side]
+        cluster.hidden.add(topic)
+        world.write(10)
+        flow = await worker.until_troubled(Trouble.UNAUTHORIZED, FlowState.PAUSED)
+        await asyncio.sleep(30)  # the pauses grow
+        assert flow.current_state() is FlowState.PAUSED
+        assert f"at the {side}" in (flow.reason or "")
+        cluster.hidden.clear()
+        started_s = asyncio.get_running_loop().time()
+        await world.settle(worker)
+        waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
+        assert waited_ms < 10_000, "discovery sees it, and nobody waits for the pause to end"
+        world.check_copies()
+        world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
 SKIP = Policies(
     out_of_range="skip", corrupt="skip", too_large="skip", unsupported_codec="skip",
     timestamp="skip", rejected="skip",

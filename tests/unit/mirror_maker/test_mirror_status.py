@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession
@@ -12,7 +13,10 @@ from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.http import StatusServer
 from mirror_maker.lag import UNKNOWN_LAG, Lag
 from mirror_maker.latency import BOUNDS_MS, LatencyHistogram
+from mirror_maker.rates import WINDOW_MS, WindowedRate
 from mirror_maker.status import render_metrics, total_lag
+
+MM2_METRIC_NAMES = Path(__file__).parents[2] / "golden" / "mm2_metric_names.txt"
 
 
 def flow(**changes: object) -> dict[str, Any]:
@@ -21,7 +25,8 @@ def flow(**changes: object) -> dict[str, Any]:
         "lag_seconds": 0.5, "records_copied": 7, "bytes_copied": 70, "restarts": 1,
         "batches_left_out": 2, "trouble": None, "gaps_by_reason": {},
         "batches": {"passthrough": 3, "holes": 0}, "target_topic": "a.t",
-        "latency": latency(), **changes,
+        "latency": latency(), "record_age": latency(), "records_per_second": None,
+        "bytes_per_second": None, **changes,
     }  # fmt: skip
 
 
@@ -101,6 +106,48 @@ def test_mirror_maker_2s_names_and_no_sample_for_what_is_not_known() -> None:
     idle = render_metrics(status(flow()))
     assert f"{prefix}record_count{labels} 7\n" in idle
     assert f"{prefix}replication_latency_ms{{" not in idle
+
+
+def test_every_name_of_mirror_maker_2s_mbeans_is_there_with_its_labels() -> None:
+    position = {"group": "g", "target_topic": "a.t", "partition": 0}
+    document = status(
+        flow(
+            latency=latency((30, 1)),
+            record_age=latency((20, 1)),
+            records_per_second=2.5,
+            bytes_per_second=9.0,
+        )
+    )
+    took = {"last_ms": 4, "min_ms": 3, "max_ms": 5, "mean_ms": 4.0}
+    document["links"][0]["groups"] = {"latencies": [position | took]}
+    text = render_metrics(document)
+    values = {"source": "a", "target": "b", "group": "g", "topic": "a.t", "partition": "0"}
+    names, mbean, keys = 0, "", list[str]()
+    for line in MM2_METRIC_NAMES.read_text().splitlines():
+        if line.startswith("  "):
+            name = f"kafka_connect_mirror_{mbean.lower()}_{line.strip().replace('-', '_')}"
+            labels = ",".join(f'{key}="{values[key]}"' for key in keys)
+            assert f"\n{name}{{{labels}}} " in text, name
+            names += 1
+        elif line and not line.startswith("#"):
+            mbean, *keys = line.split()
+    assert names == 16
+    assert 'record_age_ms{source="a",target="b",topic="a.t",partition="0"} 20\n' in text
+    assert 'byte_rate{source="a",target="b",topic="a.t",partition="0"} 9.0\n' in text
+    lag = 'kafka_consumer_fetch_manager_records_lag{clientid="l\\"1",topic="t",partition="0"} 5'
+    assert lag in text
+
+
+def test_rates_are_of_two_windows_as_kafkas_are() -> None:
+    rate = WindowedRate()
+    assert rate.per_second(0) is None
+    rate.observe(600, 1_000)
+    assert rate.per_second(1_000) == 600 / 30, "no burst at the beginning"
+    assert rate.per_second(16_000) == 600 / 45
+    rate.observe(300, 1_000 + WINDOW_MS)
+    assert rate.per_second(1_000 + WINDOW_MS) == 900 / 30
+    assert rate.per_second(1_000 + 2 * WINDOW_MS) == 300 / 30, "the first window is forgotten"
+    assert rate.per_second(1_000 + 10 * WINDOW_MS) == 0.0
 
 
 async def test_the_port_answers() -> None:

@@ -8,7 +8,13 @@ import pytest
 
 from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.discovery import grown_topics, missing_topics, new_topic, select_topics
+from mirror_maker.discovery import (
+    grown_topics,
+    left_out_topics,
+    missing_topics,
+    new_topic,
+    select_topics,
+)
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.policy import TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
@@ -56,6 +62,33 @@ def test_patterns_match_in_full_and_an_empty_list_matches_nothing() -> None:
     assert not TopicFilter((), (), "nyc").selects("")
     assert TopicFilter(("x",), (), "nyc").selects("x")
     assert is_internal_topic(".hidden")
+
+
+def test_what_the_patterns_mean_and_is_not_copied_is_told() -> None:
+    names = (
+        "order",
+        "order-internal",
+        "order.internal",
+        "nyc.order",
+        "other",
+        "__order",
+        "order-x",
+    )
+    chosen = TopicFilter((".*order.*",), (*TOPICS_EXCLUDE_DEFAULT, "order-x"), "nyc")
+    assert left_out_topics(cluster(*map(topic, names)), chosen) == [
+        "nyc.order",
+        "order-internal",
+        "order-x",
+        "order.internal",
+    ]
+    assert left_out_topics(cluster(topic("order")), chosen) == []
+
+
+def test_plain_names_are_those_that_may_be_asked_for() -> None:
+    chosen = TopicFilter(
+        ("t", "orders.v1", "later-.*", "x|y", "gone", "a.internal"), ("gone",), "b"
+    )
+    assert chosen.plain_names == {"t", "orders.v1"}
 
 
 def test_topics_to_make_and_to_grow() -> None:

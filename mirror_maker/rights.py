@@ -1,0 +1,172 @@
+"""What a principal was refused by a cluster, in an operator's words. Pure.
+
+Each answer that refuses is an operation on a resource, as Kafka's ACLs name them; a later answer
+to the same question takes it back. The error codes alone do not tell which right is missing, and
+what a principal may not describe is not even listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from local_cluster.client.security import ClientSecurity
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.messages import Fields, get
+
+MISSING_MAX: Final = 1_000
+"""Rights that are kept at once; beyond them the oldest are forgotten."""
+FORGOTTEN_MS: Final = 180_000
+"""What was not refused again for so long was not asked for again; longer than any pause."""
+
+_REFUSALS: Final = frozenset(
+    {
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.group_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+    }
+)
+_CLUSTER: Final = "the cluster"
+
+
+class Right(NamedTuple):
+    """An operation on a resource, in Kafka's words; the name of "the cluster" is empty."""
+
+    operation: str
+    resource: str
+    name: str = ""
+
+
+class MissingRights:
+    """What one principal lacks in one cluster, as far as it has been refused."""
+
+    def __init__(self, alias: str, security: ClientSecurity) -> None:
+        self._alias = alias
+        self._principal = principal(security)
+        self._refused_ms: dict[Right, int] = {}
+
+    def heard(self, answers: Iterable[tuple[Right, int]], now_ms: int) -> list[Right]:
+        """Take in answers, each with its error code; what is missing since just now."""
+        found = []
+        for right, code in answers:
+            if code in _REFUSALS:
+                if self._refused_ms.pop(right, None) is None:
+                    found.append(right)
+                self._refused_ms[right] = now_ms
+            elif self._refused_ms:
+                self._refused_ms.pop(right, None)
+        while len(self._refused_ms) > MISSING_MAX:
+            del self._refused_ms[next(iter(self._refused_ms))]
+        return found
+
+    def describe(self, now_ms: int) -> list[str]:
+        """What is missing, a sentence each."""
+        return [
+            self.sentence(right)
+            for right, refused_ms in sorted(self._refused_ms.items())
+            if now_ms - refused_ms < FORGOTTEN_MS
+        ]
+
+    def sentence(self, right: Right) -> str:
+        on = f"{right.resource} {right.name}".rstrip()
+        return f"{self._principal} may not {right.operation} {on} at {self._alias}"
+
+    def __bool__(self) -> bool:
+        return bool(self._refused_ms)
+
+
+def principal(security: ClientSecurity) -> str:
+    """How ACLs name who connects like this, as far as the client can know."""
+    if security.username is not None:
+        return f"User:{security.username}"
+    if security.certificate_file is not None:
+        return f"the principal of {security.certificate_file}"
+    return "User:ANONYMOUS"
+
+
+def topic_right(operation: str, topic: str) -> Right:
+    return Right(operation, "topic", topic)
+
+
+def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tuple[Right, int]]:
+    """The rights that a request asked for, each with the error code of its answer."""
+    if api in _TOPIC_APIS:
+        operation, attribute = _TOPIC_APIS[api]
+        for topic in getattr(response, attribute):
+            name = get(topic, "name", None) or get(topic, "resource_name", None)
+            if name:
+                yield topic_right(operation, name), _code_of(topic)
+    if api is ApiKey.FIND_COORDINATOR:
+        for group_id, code in _coordinators(fields, response):
+            yield _group("DESCRIBE", group_id), code
+    elif api is ApiKey.OFFSET_FETCH:
+        for group_id, code in _fetched_groups(fields, response):
+            yield _group("DESCRIBE", group_id), code
+    elif api is ApiKey.OFFSET_COMMIT:
+        yield _group("READ", fields["group_id"]), _code_of_commit(response)
+    elif api in _GROUP_APIS:
+        yield _group("READ", fields["group_id"]), response.error_code
+    elif api is ApiKey.DESCRIBE_ACLS:
+        yield Right("DESCRIBE", _CLUSTER), response.error_code
+    elif api in _ACL_CHANGES:
+        results = getattr(response, _ACL_CHANGES[api])
+        yield (
+            Right("ALTER", _CLUSTER),
+            _refusal(ErrorCode.cluster_authorization_failed, [each.error_code for each in results]),
+        )
+    elif api is ApiKey.INIT_PRODUCER_ID:
+        # Kafka asks for this, or for WRITE on any topic.
+        yield Right("IDEMPOTENT_WRITE", _CLUSTER), response.error_code
+
+
+_TOPIC_APIS: Final = {
+    ApiKey.LIST_OFFSETS: ("DESCRIBE", "topics"),
+    ApiKey.CREATE_TOPICS: ("CREATE", "topics"),
+    ApiKey.CREATE_PARTITIONS: ("ALTER", "results"),
+    ApiKey.DESCRIBE_CONFIGS: ("DESCRIBE_CONFIGS", "results"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("ALTER_CONFIGS", "responses"),
+    ApiKey.OFFSET_COMMIT: ("READ", "topics"),
+}
+_GROUP_APIS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT})
+_ACL_CHANGES: Final = {
+    ApiKey.CREATE_ACLS: "results",
+    ApiKey.DELETE_ACLS: "filter_results",
+}
+
+
+def _group(operation: str, group_id: str) -> Right:
+    return Right(operation, "group", group_id)
+
+
+def _code_of(topic: Any) -> int:
+    """Of a topic, or of a partition that was refused for it."""
+    code = int(get(topic, "error_code", 0))
+    codes = [partition.error_code for partition in get(topic, "partitions", None) or ()]
+    return code or _refusal(ErrorCode.topic_authorization_failed, codes)
+
+
+def _code_of_commit(response: Any) -> int:
+    """A refused group is told in every partition."""
+    codes = [partition.error_code for topic in response.topics for partition in topic.partitions]
+    return _refusal(ErrorCode.group_authorization_failed, codes)
+
+
+def _refusal(code: ErrorCode, codes: Sequence[int]) -> int:
+    return int(code) if code in codes else 0
+
+
+def _coordinators(fields: Fields, response: Any) -> Iterator[tuple[str, int]]:
+    many = get(response, "coordinators", None)
+    if many is not None:
+        yield from ((each.key, each.error_code) for each in many)
+    elif fields.get("key_type") == 0:
+        yield fields["key"], response.error_code
+
+
+def _fetched_groups(fields: Fields, response: Any) -> Iterator[tuple[str, int]]:
+    many = get(response, "groups", None)
+    if many is not None:
+        yield from ((each.group_id, each.error_code) for each in many)
+    else:
+        yield fields["group_id"], get(response, "error_code", 0)

@@ -1,0 +1,149 @@
+"""What a principal was refused, in words, until it is granted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Answer
+from typing import Any
+
+import pytest
+
+from local_cluster.client.security import ClientSecurity, Secret
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from mirror_maker.rights import (
+    FORGOTTEN_MS,
+    MISSING_MAX,
+    MissingRights,
+    Right,
+    answered_rights,
+    topic_right,
+)
+
+OF_TOPIC = ErrorCode.topic_authorization_failed
+OF_GROUP = ErrorCode.group_authorization_failed
+OF_CLUSTER = ErrorCode.cluster_authorization_failed
+READER = ClientSecurity(
+    protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="reader", password=Secret(env="X")
+)
+
+
+def test_a_refusal_is_told_once_and_shown_until_it_is_granted() -> None:
+    rights = MissingRights("a", READER)
+    read = topic_right("READ", "t")
+    assert rights.heard([(read, OF_TOPIC)], 0) == [read]
+    assert rights.heard([(read, OF_TOPIC)], 5) == [], "it is known"
+    assert rights.describe(10) == ["User:reader may not READ topic t at a"]
+    assert rights
+    rights.heard([(read, ErrorCode.none)], 20)
+    assert not rights
+    assert rights.describe(20) == []
+
+
+def test_what_is_not_asked_for_again_is_forgotten() -> None:
+    rights = MissingRights("b", ClientSecurity())
+    rights.heard([(topic_right("CREATE", "a.t"), OF_TOPIC)], 0)
+    assert rights.describe(FORGOTTEN_MS - 1) == ["User:ANONYMOUS may not CREATE topic a.t at b"]
+    assert rights.describe(FORGOTTEN_MS) == []
+    many = [(topic_right("WRITE", str(number)), OF_TOPIC) for number in range(MISSING_MAX + 5)]
+    rights.heard(many, 1)
+    assert len(rights.describe(1)) == MISSING_MAX
+
+
+def test_who_comes_with_a_certificate_is_named_by_it() -> None:
+    rights = MissingRights("b", ClientSecurity(protocol="SSL", certificate_file="/x/me.pem"))
+    rights.heard([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
+    assert rights.describe(0) == ["the principal of /x/me.pem may not ALTER the cluster at b"]
+
+
+def topics(code: int, **more: Any) -> list[Answer]:
+    return [Answer(name="t", error_code=code, **more)]
+
+
+def partitions(code: int) -> list[Answer]:
+    return [Answer(name="t", partitions=[Answer(error_code=0), Answer(error_code=code)])]
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "response", "expected"),
+    [
+        (ApiKey.LIST_OFFSETS, {}, Answer(topics=partitions(OF_TOPIC)), "DESCRIBE topic t"),
+        (ApiKey.CREATE_TOPICS, {}, Answer(topics=topics(OF_TOPIC)), "CREATE topic t"),
+        (ApiKey.CREATE_PARTITIONS, {}, Answer(results=topics(OF_TOPIC)), "ALTER topic t"),
+        (
+            ApiKey.DESCRIBE_CONFIGS,
+            {},
+            Answer(results=[Answer(resource_name="t", error_code=OF_TOPIC)]),
+            "DESCRIBE_CONFIGS topic t",
+        ),
+        (
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            {},
+            Answer(responses=[Answer(resource_name="t", error_code=OF_TOPIC)]),
+            "ALTER_CONFIGS topic t",
+        ),
+        (
+            ApiKey.FIND_COORDINATOR,
+            {},
+            Answer(coordinators=[Answer(key="g", error_code=OF_GROUP)]),
+            "DESCRIBE group g",
+        ),
+        (
+            ApiKey.FIND_COORDINATOR,
+            {"key": "g", "key_type": 0},
+            Answer(error_code=OF_GROUP),
+            "DESCRIBE group g",
+        ),
+        (
+            ApiKey.OFFSET_FETCH,
+            {},
+            Answer(groups=[Answer(group_id="g", error_code=OF_GROUP)]),
+            "DESCRIBE group g",
+        ),
+        (ApiKey.OFFSET_FETCH, {"group_id": "g"}, Answer(error_code=OF_GROUP), "DESCRIBE group g"),
+        (
+            ApiKey.OFFSET_COMMIT,
+            {"group_id": "g"},
+            Answer(topics=partitions(OF_GROUP)),
+            "READ group g",
+        ),
+        (
+            ApiKey.OFFSET_COMMIT,
+            {"group_id": "g"},
+            Answer(topics=partitions(OF_TOPIC)),
+            "READ topic t",
+        ),
+        (ApiKey.JOIN_GROUP, {"group_id": "g"}, Answer(error_code=OF_GROUP), "READ group g"),
+        (ApiKey.DESCRIBE_ACLS, {}, Answer(error_code=OF_CLUSTER), "DESCRIBE the cluster"),
+        (
+            ApiKey.CREATE_ACLS,
+            {},
+            Answer(results=[Answer(error_code=0), Answer(error_code=OF_CLUSTER)]),
+            "ALTER the cluster",
+        ),
+        (
+            ApiKey.DELETE_ACLS,
+            {},
+            Answer(filter_results=[Answer(error_code=OF_CLUSTER)]),
+            "ALTER the cluster",
+        ),
+        (
+            ApiKey.INIT_PRODUCER_ID,
+            {},
+            Answer(error_code=OF_CLUSTER),
+            "IDEMPOTENT_WRITE the cluster",
+        ),
+    ],
+)
+def test_each_refusal_names_the_operation_and_the_resource(
+    api: ApiKey, fields: dict[str, Any], response: Answer, expected: str
+) -> None:
+    rights = MissingRights("a", READER)
+    rights.heard(answered_rights(api, fields, response), 0)
+    assert rights.describe(0) == [f"User:reader may not {expected} at a"]
+
+
+def test_other_errors_are_no_missing_rights() -> None:
+    rights = MissingRights("a", READER)
+    answer = Answer(topics=topics(ErrorCode.topic_already_exists))
+    assert rights.heard(answered_rights(ApiKey.CREATE_TOPICS, {}, answer), 0) == []
+    assert not rights
