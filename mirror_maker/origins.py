@@ -12,7 +12,8 @@ cluster gives each id out once and a mirror registers a fresh one. So the copy r
 of the source, which `resume.py` relies on.
 
 A deleted map topic takes its registration with it. A cluster that does not show its map topics to
-this mirror's principal cannot be read with `origin: local`; see "Rights" in the README.
+this mirror's principal cannot be read with `origin: local`, and is not; see "Security and rights"
+in the README.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .formats import MapFormatError, Registration, decode_record, is_map_topic
+from .formats import MapFormatError, Registration, decode_record, is_map_topic, map_topic_name
+from .formats.records import MAP_TOPIC_PREFIX
 from .model import LinkFailedError
 from .ports import LogReader
 
@@ -44,6 +46,8 @@ _LOG_OVERHEAD_BYTES: Final = 12
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _NO_PRODUCER: Final = -1
+_PROBE: Final = map_topic_name("")
+"""No link has this map topic."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +88,11 @@ class Origins:
 
     async def _read_registrations(self) -> None:
         """Read the registration of every map topic that has not been read yet."""
-        topics = (await self._source.metadata(None)).topics
+        # One behind the other on a connection, so that no time is lost.
+        _, listed = await asyncio.gather(
+            self._check_that_map_topics_are_shown(), self._source.metadata(None)
+        )
+        topics = listed.topics
         for name, topic in topics.items():
             if not is_map_topic(name) or self._read_topics.get(name, self) == topic.topic_id:
                 continue
@@ -93,6 +101,18 @@ class Origins:
                 logger.info("producer id %d is of %s", registration.producer_id, name)
                 self._registered.add(registration.producer_id)
                 self._read_topics[name] = topic.topic_id
+
+    async def _check_that_map_topics_are_shown(self) -> None:
+        """Raises KafkaError where the mirror's principal may not see them.
+
+        They are then not listed, as if there were none, and every record would pass for native.
+        Asked for by name, a topic that is not there answers for all of the prefix.
+        """
+        topic = (await self._source.metadata([_PROBE])).topics[_PROBE]
+        if topic.error == ErrorCode.topic_authorization_failed:
+            raise KafkaError(
+                topic.error, f"topics with prefix {MAP_TOPIC_PREFIX} may not be seen at the source"
+            )
 
     async def _read_head(self, name: str, topic: TopicMetadata) -> Registration | None:
         """The first registration of a map topic, which is the one that holds; None without any."""

@@ -11,6 +11,7 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
+from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.naming import TopicNames
 
 from .kafka_double import Network, SimCluster
@@ -158,5 +159,34 @@ def test_a_registration_is_read_before_what_follows_it_is_judged() -> None:
         assert first.flows[0].totals().left_out > 0
         for worker in (first, second):
             await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_where_map_topics_may_not_be_seen_nothing_is_taken_for_native() -> None:
+    """They are not listed then, as if there were none, and every record would come back."""
+
+    async def scenario() -> None:
+        world = BothWays(5)
+        forth, back = world.directions
+        east, west = world.clusters
+        world.produce(20)
+        other = forth.worker("forth")
+        async with asyncio.timeout(60):
+            while len(world.values(west)) < world.serial:
+                await asyncio.sleep(0.05)
+        await other.stop()
+        west.hidden = {map_topic_name("east-west"), map_topic_name("")}
+        worker = back.worker("back")
+        async with asyncio.timeout(60):
+            while "may not be seen" not in (worker.link.source_failure or ""):
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(5)
+        assert world.values(east) == world.born["east"], "nothing is copied"
+        west.hidden = set()
+        await world.settle([worker])
+        await asyncio.sleep(5)
+        world.check(complete=True)
+        await worker.stop()
 
     run_virtually(scenario())
