@@ -1,7 +1,8 @@
 """What must change on the target so that copies have their sources' configs and ACLs. Pure.
 
 By difference: what is as it should be is not touched. What only the target has is taken away only
-where the link says `deletions: mirror`; otherwise the change is listed as withheld.
+where the link says `deletions: mirror`, and no ACL of who may write into a copy; otherwise the
+change is listed as withheld.
 
 Configs follow MirrorMaker 2: what is set on the source topic is set on the copy, but for the names
 that are excluded. ACLs follow it too: topics only, never who may write (ALLOW WRITE), and who may
@@ -18,8 +19,9 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.model import TopicConfigs
 
-from .discovery import FORCED_CONFIGS, TopicConfigs
+from .discovery import FORCED_CONFIGS
 from .formats.naming import SEPARATOR
 from .policy import NameFilter
 from .settings import LinkSettings
@@ -102,14 +104,19 @@ def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSett
 def acl_changes(
     wanted: set[Acl], target: Iterable[Acl], topics: Iterable[str], settings: LinkSettings
 ) -> Iterator[Change]:
-    """What must change in the ACLs of the target. Only ACLs on copies are looked at."""
+    """What must change in the ACLs of the target. Only ACLs on copies are looked at.
+
+    Those of who may write into a copy are never taken away: a sync gives nobody that right, so it
+    was given at the target. The mirror itself has it.
+    """
     there = set(target)
     for acl in sorted(wanted - there):
         yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
     copies = {settings.copy_name(name) for name in topics}
-    withheld = settings.deletions != "mirror"
+    writers = {acl.principal for acl in there if _lets_write(acl, copies)}
     for acl in sorted(there - wanted):
         if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):
+            withheld = settings.deletions != "mirror" or acl.principal in writers
             yield _acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
 
 
@@ -143,6 +150,16 @@ def _is_on_copies(acl: Acl, copies: set[str], settings: LinkSettings) -> bool:
         and settings.names.is_prefixed
         and acl.resource_name.startswith(prefix)
     )
+
+
+def _lets_write(acl: Acl, copies: Iterable[str]) -> bool:
+    if acl.resource_type != ResourceType.TOPIC or acl.permission != Permission.ALLOW:
+        return False
+    if acl.operation not in (Operation.WRITE, Operation.ALL):
+        return False
+    if acl.pattern_type == PatternType.PREFIXED:
+        return any(copy.startswith(acl.resource_name) for copy in copies)
+    return acl.resource_name == ALL_TOPICS or acl.resource_name in copies
 
 
 def _acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:

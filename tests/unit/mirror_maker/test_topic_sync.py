@@ -92,6 +92,23 @@ def test_patterns_become_literals_where_copies_have_names_of_their_own() -> None
         assert wanted_acls([acl("*")], [], link(names=names)) == set()
 
 
+@pytest.mark.parametrize(
+    "writes",
+    [
+        acl("a.orders", Operation.WRITE),
+        acl("a.", Operation.WRITE, pattern=PatternType.PREFIXED),
+        acl("*", Operation.ALL),
+    ],
+)
+def test_who_may_write_into_a_copy_keeps_every_right_there(writes: Acl) -> None:
+    """The mirror, or it would lock itself out."""
+    mirrors = {each._replace(principal="User:mirror") for each in (writes, acl("a.orders"))}
+    others = [acl("a.orders"), acl("local", Operation.WRITE)]
+    changes = list(acl_changes(set(), [*mirrors, *others], TOPICS, link(deletions="mirror")))
+    assert [each.acl for each in changes if not each.withheld] == [acl("a.orders")]
+    assert {each.acl for each in changes if each.withheld} <= mirrors
+
+
 def test_only_acls_on_copies_are_ever_taken_away() -> None:
     wanted = {acl("a.orders"), acl("a.returns")}
     target = [
