@@ -13,13 +13,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from local_cluster.client.model import ClusterMetadata, TopicMetadata, TopicPartition
+from local_cluster.client.model import (
+    ClusterMetadata,
+    NewTopic,
+    TopicMetadata,
+    TopicPartition,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
 from .context import LinkContext
 from .discovery import (
-    TopicConfigs,
     colliding_topics,
     grown_topics,
     left_out_topics,
@@ -58,14 +62,14 @@ class Discovering:
         """Target topics that two source topics would be copied into, so that neither is."""
         self.wanted: Mapping[str, TopicMetadata] = {}
         """The source's topics that the link copies, as they were last seen."""
+        self.left_out: list[str] = []
+        """Topics of the source that the link's patterns mean, and that are not copied."""
         self._context = context
         self._flows = flows
         self._led_copies = led_copies
         self._made: set[str] = set()
         """Topics whose copies were made here, which is to be written down."""
         self._on_round = on_round
-        self.left_out: list[str] = []
-        """Topics of the source that the link's patterns mean, and that are not copied."""
         self._filter = link_topics(context.settings, target_alias)
         self._named = set(self._filter.plain_names)
         """What may be missed where it is not listed: by the settings, or because it was seen."""
@@ -142,11 +146,14 @@ class Discovering:
         if not self._unseen:
             return frozenset()
         self._asked = await self._context.source.metadata(self._unseen, last=self._asked)
-        return frozenset(
-            name
-            for name, topic in self._asked.topics.items()
-            if topic.error == ErrorCode.topic_authorization_failed
-        )
+        hidden: set[str] = set()
+        for name, topic in self._asked.topics.items():
+            if topic.error == ErrorCode.topic_authorization_failed:
+                hidden.add(name)
+            elif name not in self._filter.plain_names:
+                self._named.discard(name)  # it is gone, or listed next time
+        self._unseen = [name for name in self._unseen if name in self._named]
+        return frozenset(hidden)
 
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
         """The copies, those that this worker has to make among them. Raises KafkaError."""
@@ -191,18 +198,7 @@ class Discovering:
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
         if mine:
-            configs = await self._describe_configs(mine)
-            topics = [
-                new_topic(
-                    self.wanted[name],
-                    configs[name],
-                    context.settings.copy_name,
-                    context.settings.replication_factor,
-                )
-                for name in mine
-                if name in configs
-            ]
-            answers = await context.sink.create_topics(topics)
+            answers = await context.sink.create_topics(await self._new_topics(mine))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     logger.error("link %s: %s not created: %s", link, name, error)
@@ -216,19 +212,21 @@ class Discovering:
                     logger.error("link %s: %s not grown: %s", link, name, error)
         return bool(mine or growing)
 
-    async def _describe_configs(self, names: list[str]) -> dict[str, TopicConfigs]:
-        """Configs of source topics. Raises KafkaError.
+    async def _new_topics(self, names: list[str]) -> list[NewTopic]:
+        """The copies to make of these source topics. Raises KafkaError.
 
-        Those that are refused are left out: a copy with a shorter retention loses records.
+        None where the source does not tell the configs: a copy with a shorter retention than its
+        source loses records.
         """
-        described: dict[str, TopicConfigs] = {}
-        for asked in (names, *([name] for name in names)):
-            try:
-                described.update(await self._context.source.describe_topic_configs(asked))
-            except KafkaError as error:
-                if error.code != ErrorCode.topic_authorization_failed:
-                    raise
-            else:
-                if asked is names:
-                    break
-        return described
+        settings = self._context.settings
+        new_topics = []
+        for name, configs in (await self._context.source.ask_topic_configs(names)).items():
+            if isinstance(configs, KafkaError):
+                logger.error("link %s: configs of %s not told: %s", settings.name, name, configs)
+                continue
+            new_topics.append(
+                new_topic(
+                    self.wanted[name], configs, settings.copy_name, settings.replication_factor
+                )
+            )
+        return new_topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata
+from local_cluster.client.model import ClusterMetadata, NewTopic, TopicConfigs, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
 
 from .policy import TopicFilter
@@ -24,9 +24,6 @@ FORCED_CONFIGS: Final = {
     "compression.type": "producer",
     "message.timestamp.type": "CreateTime",
 }
-
-TopicConfigs = Mapping[str, tuple[str | None, bool]]
-"""Config name -> (value, is it a default)."""
 
 CopyName = Callable[[str], str]
 """What the copy of a source topic is called on the target."""

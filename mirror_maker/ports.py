@@ -20,6 +20,7 @@ from local_cluster.client.model import (
     NewTopic,
     ProducedPartition,
     SessionAnswer,
+    TopicConfigs,
     TopicPartition,
 )
 from local_cluster.wire.errors import KafkaError
@@ -64,9 +65,11 @@ class LogReader(Protocol):
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]: ...
 
-    async def describe_topic_configs(
-        self, names: Sequence[str]
-    ) -> dict[str, dict[str, tuple[str | None, bool]]]: ...
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]: ...
+
+    async def ask_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs | KafkaError]:
+        """Per topic its configs, or why they are not told."""
+        ...
 
 
 class DataSource(LogReader, Protocol):

@@ -28,14 +28,16 @@ logger = logging.getLogger(__name__)
 
 async def plan_configs(
     source: KafkaClient, sink: KafkaClient, settings: LinkSettings, topics: Iterable[str]
-) -> list[Change]:
-    """What must change in the configs of these topics' copies, which the link leads.
+) -> tuple[list[Change], dict[str, KafkaError]]:
+    """What must change in the configs of these topics' copies, which the link leads; of which
+    copies nobody can say, and why.
 
     Topics without a copy are left out: what they are made with is their source's already. Raises
     KafkaError.
     """
     names = sorted(topics)
     changes: list[Change] = []
+    untold: dict[str, KafkaError] = {}
     for start in range(0, len(names), TOPICS_PER_REQUEST_MAX):
         copies = {settings.copy_name(name): name for name in names[start:][:TOPICS_PER_REQUEST_MAX]}
         described = (await sink.metadata(sorted(copies))).topics
@@ -46,11 +48,17 @@ async def plan_configs(
         }
         if not present:
             continue
-        here = await source.describe_topic_configs(sorted(present.values()))
-        there = await sink.describe_topic_configs(sorted(present))
+        here = await source.ask_topic_configs(sorted(present.values()))
+        there = await sink.ask_topic_configs(sorted(present))
         for copy, name in sorted(present.items()):
-            changes += config_changes(copy, here[name], there[copy], settings)
-    return changes
+            wanted, found = here[name], there[copy]
+            if isinstance(wanted, KafkaError):
+                untold[copy] = wanted
+            elif isinstance(found, KafkaError):
+                untold[copy] = found
+            else:
+                changes += config_changes(copy, wanted, found, settings)
+    return changes, untold
 
 
 async def plan_acls(
@@ -110,6 +118,7 @@ class TopicSync:
         self._applied = 0
         self._withheld: list[Change] = []
         self._refused: dict[Change, KafkaError] = {}
+        self._untold: dict[str, KafkaError] = {}
         self._authorizer_missing = False
         self._rounds = Rounds(
             link.context,
@@ -125,7 +134,10 @@ class TopicSync:
         led = await self._find_led()
         if self._settings.sync_configs:
             own = {at.topic for at in self._link.flows if at.partition == 0}
-            changes += await plan_configs(self._source, self._sink, self._settings, own & led)
+            planned, self._untold = await plan_configs(
+                self._source, self._sink, self._settings, own & led
+            )
+            changes += planned
         if self._settings.sync_acls and self._link.is_first_worker:
             changes += await self._plan_acls(led)
         refused = await apply_changes(self._sink, changes)
@@ -174,6 +186,10 @@ class TopicSync:
             "not_led": [
                 {"copy": copy, "reason": reason}
                 for copy, reason in list(self._led_copies.not_led.items())[:SHOWN_MAX]
+            ],
+            "configs_not_told": [
+                {"copy": copy, "reason": str(error)}
+                for copy, error in list(self._untold.items())[:SHOWN_MAX]
             ],
             "withheld": [change.as_json() for change in self._withheld[:SHOWN_MAX]],
             "refused": [

@@ -77,8 +77,9 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
         pairs = copy_pairs(selected, here.topics, there.topics, link)
         topics, not_led = await led_now(link, pairs, source, sink)
         changes: list[Change] = []
+        untold: dict[str, KafkaError] = {}
         if link.sync_configs:
-            changes += await plan_configs(source, sink, link, topics)
+            changes, untold = await plan_configs(source, sink, link, topics)
         if link.sync_acls:
             try:
                 changes += await plan_acls(source, sink, link, topics)
@@ -89,6 +90,9 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
     left_alone = [
         _remark(link.name, "not_led", copy, "configs and ACLs", "left alone", reason)
         for copy, reason in not_led.items()
+    ] + [
+        _remark(link.name, "configs_not_told", copy, "configs", "left alone", str(error))
+        for copy, error in untold.items()
     ]
     return left_alone + [
         {

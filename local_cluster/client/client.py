@@ -25,6 +25,7 @@ from .model import (
     NewTopic,
     ProducedPartition,
     SessionAnswer,
+    TopicConfigs,
     TopicPartition,
 )
 
@@ -87,10 +88,17 @@ class KafkaClient(ClusterCalls):
             entry.name: _error(entry.error_code, entry.error_message) for entry in response.results
         }
 
-    async def describe_topic_configs(
-        self, names: Sequence[str]
-    ) -> dict[str, dict[str, tuple[str | None, bool]]]:
-        """Per topic its configs as name -> (value, is it a default). Raises KafkaError."""
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]:
+        """Per topic its configs. Raises KafkaError, also where one of them is not told."""
+        configs: dict[str, TopicConfigs] = {}
+        for name, answer in (await self.ask_topic_configs(names)).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            configs[name] = answer
+        return configs
+
+    async def ask_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs | KafkaError]:
+        """Per topic its configs, or why they are not told. Raises KafkaError."""
         response = await self.call(
             ApiKey.DESCRIBE_CONFIGS,
             {
@@ -104,18 +112,17 @@ class KafkaClient(ClusterCalls):
                 ]
             },
         )
-        configs: dict[str, dict[str, tuple[str | None, bool]]] = {}
-        for result in response.results:
-            if result.error_code:
-                raise KafkaError(result.error_code, result.error_message or "")
-            configs[result.resource_name] = {
+        return {
+            result.resource_name: _error(result.error_code, result.error_message)
+            or {
                 entry.name: (
                     entry.value,
                     int(get(entry, "config_source", -1)) != TOPIC_CONFIG_SOURCE,
                 )
                 for entry in result.configs
             }
-        return configs
+            for result in response.results
+        }
 
     async def init_producer_id(self) -> tuple[int, int]:
         """A new (producer id, epoch) without a transactional id. Raises KafkaError."""

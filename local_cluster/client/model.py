@@ -20,9 +20,14 @@ __all__ = [
     "PartitionMetadata",
     "ProducedPartition",
     "SessionAnswer",
+    "TopicConfigs",
     "TopicMetadata",
     "TopicPartition",
 ]
+
+
+TopicConfigs = Mapping[str, tuple[str | None, bool]]
+"""Of one topic: name -> (value, is it a default)."""
 
 
 class TopicPartition(NamedTuple):

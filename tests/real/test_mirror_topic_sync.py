@@ -111,7 +111,7 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
         await until(lambda: has_retention(None), worker.log_text)
         assert local in await describe_acls(admin)
         settings = worker.settings.links[0]
-        assert await plan_configs(admin, admin, settings, ["t"]) == []
+        assert await plan_configs(admin, admin, settings, ["t"]) == ([], {})
         assert await plan_acls(admin, admin, settings, ["t"]) == []
         sync = (await worker.link())["topic_sync"]
         assert (sync["failure"], sync["withheld"], sync["refused"]) == (None, [], [])

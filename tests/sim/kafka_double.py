@@ -27,6 +27,7 @@ from local_cluster.client.model import (
     PartitionMetadata,
     ProducedPartition,
     SessionAnswer,
+    TopicConfigs,
     TopicMetadata,
     TopicPartition,
 )
@@ -615,18 +616,27 @@ class SimClient:
         end = partition.high_watermark
         return FetchedPartition(code, end, end, partition.log_start_offset, aborted, records)
 
-    async def describe_topic_configs(
-        self, names: Sequence[str]
-    ) -> dict[str, dict[str, tuple[str | None, bool]]]:
-        answer: dict[str, dict[str, tuple[str | None, bool]]] = {}
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs]:
+        configs: dict[str, TopicConfigs] = {}
+        for name, answer in (await self.ask_topic_configs(names)).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            configs[name] = answer
+        return configs
+
+    async def ask_topic_configs(self, names: Sequence[str]) -> dict[str, TopicConfigs | KafkaError]:
+        answers: dict[str, TopicConfigs | KafkaError] = {}
 
         def apply() -> None:
             for name in names:
+                if name in self._cluster.denied:
+                    answers[name] = KafkaError(ErrorCode.topic_authorization_failed, name)
+                    continue
                 configs = self._cluster.topics[name].configs
-                answer[name] = {key: (value, False) for key, value in configs.items()}
+                answers[name] = {key: (value, False) for key, value in configs.items()}
 
         await self._exchange(0, apply, detached=False)
-        return answer
+        return answers
 
     async def topic_ids(self, node_id: int, names: Sequence[str]) -> dict[str, uuid.UUID]:
         answer: dict[str, uuid.UUID] = {}

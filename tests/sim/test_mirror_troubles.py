@@ -16,7 +16,7 @@ from mirror_maker import troubles
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.trouble import Policies, Trouble
 
-from .mirror_world import KillAtStep, MirrorWorld
+from .mirror_world import KillAtStep, MirrorWorld, SourceWriter
 from .virtual_time import run_virtually
 
 
@@ -128,6 +128,34 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
         assert waited_ms < 10_000, "discovery sees it, and nobody waits for the pause to end"
         world.check_copies()
         world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_topic_whose_configs_are_not_told_is_not_copied_and_holds_up_no_other() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(31)
+        world.write(10)
+        world.source.create("u", 1)
+        world.source.denied.add("u")
+        world.link_settings = {"topics": ("t", "u")}
+        worker = await world.worker("w")
+        worker.link.assign([*world.partitions, TopicPartition("u", 0)])
+
+        def is_copied(at: TopicPartition, writer: SourceWriter) -> bool:
+            is_there = f"a.{at.topic}" in world.target.topics
+            return is_there and len(world.copies(at)) == len(writer.expected)
+
+        async with asyncio.timeout(60):
+            while not all(map(is_copied, world.partitions, world.writers)):
+                await asyncio.sleep(0.05)
+        assert "a.u" not in world.target.topics
+        world.source.denied.clear()
+        async with asyncio.timeout(60):
+            while "a.u" not in world.target.topics:
+                await asyncio.sleep(0.05)
+        world.check_copies()
         await worker.stop()
 
     run_virtually(scenario())
