@@ -21,7 +21,8 @@ class Directory:
         self.source: Topics = {}
         self.target: Topics = {}
         self.hidden_source: Set[str] = frozenset()
-        """Topics that are there at the source and that the mirror may not see."""
+        """Topics that the mirror may not see at the source, where nobody says whether they are
+        there."""
         self.is_loaded = False
         self.asked = asyncio.Event()
         """Set when somebody cannot wait for the next round of discovery."""

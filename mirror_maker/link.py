@@ -20,6 +20,8 @@ from .copying import Copying
 from .discovering import Discovering
 from .fetcher import Fetchers
 from .flow import Flow
+from .formats import gaps_topic_name, map_topic_name
+from .formats.audit import audit_topic_name
 from .led_copies import LedCopies, LinkMarks
 from .map_flushing import MapFlushing
 from .map_topics import MapTopics
@@ -215,6 +217,11 @@ class LinkWorker:
         watched = set(self.flows)
         self._watchers.append(watched)
         return watched
+
+    def uses(self, topic: str | None) -> bool:
+        """Whether it is one of the link's topics on the target: a copy, or a topic of state."""
+        states = {name(self.name) for name in (map_topic_name, gaps_topic_name, audit_topic_name)}
+        return topic in self.context.directory.target or topic in states
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
         """Have what stands still tried again now, within a topic or partition if named."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from local_cluster.client.client import KafkaClient
+from local_cluster.client.last_answer import LastAnswer
 from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
@@ -44,8 +45,12 @@ class MirrorClient(KafkaClient):
 
     async def call(self, api: ApiKey, fields: Fields, **options: Any) -> Any:
         """See `ClusterCalls.call`."""
+        last: LastAnswer | None = options.get("last")
+        before = None if last is None else last.response
         response = await super().call(api, fields, **options)
-        self._hear(answered_rights(api, fields, response))
+        # While all is well, what is the same as before is not looked at.
+        if self._rights or response is not before:
+            self._hear(answered_rights(api, fields, response))
         return response
 
     async def ask_metadata(
@@ -57,7 +62,6 @@ class MirrorClient(KafkaClient):
     ) -> ClusterMetadata:
         """See `ClusterCalls.ask_metadata`."""
         found = await super().ask_metadata(topics, last=last, **options)
-        # While all is well, what is the same as before is not looked at.
         if self._rights or last is None or found.topics is not last.topics:
             self._hear((topic_right("DESCRIBE", n), t.error) for n, t in found.topics.items())
         return found
@@ -65,23 +69,30 @@ class MirrorClient(KafkaClient):
     async def fetch(self, *args: Any, **options: Any) -> dict[TopicPartition, FetchedPartition]:
         """See `KafkaClient.fetch`."""
         answers = await super().fetch(*args, **options)
-        self._hear_fetched(answers)
+        self._hear_partitions("READ", answers)
         return answers
 
     async def fetch_in_session(self, *args: Any, **options: Any) -> SessionAnswer:
         """See `KafkaClient.fetch_in_session`."""
         answer = await super().fetch_in_session(*args, **options)
-        self._hear_fetched(answer.partitions)
+        self._hear_partitions("READ", answer.partitions)
         return answer
 
     async def produce(self, *args: Any, **options: Any) -> dict[TopicPartition, ProducedPartition]:
         """See `KafkaClient.produce`."""
         answers = await super().produce(*args, **options)
-        self._hear((topic_right("WRITE", at.topic), a.error) for at, a in answers.items())
+        self._hear_partitions("WRITE", answers)
         return answers
 
-    def _hear_fetched(self, answers: Mapping[TopicPartition, FetchedPartition]) -> None:
-        self._hear((topic_right("READ", at.topic), a.error) for at, a in answers.items())
+    def _hear_partitions(
+        self,
+        operation: str,
+        answers: Mapping[TopicPartition, FetchedPartition]
+        | Mapping[TopicPartition, ProducedPartition],
+    ) -> None:
+        # On the path of every batch: while all is well, next to nothing.
+        if self._rights or any(answer.error for answer in answers.values()):
+            self._hear((topic_right(operation, at.topic), a.error) for at, a in answers.items())
 
     def _hear(self, answers: Iterable[tuple[Right, int]]) -> None:
         for right in self._rights.heard(answers, time.monotonic_ns() // 1_000_000):

@@ -18,7 +18,8 @@ from local_cluster.wire.messages import Fields, get
 MISSING_MAX: Final = 1_000
 """Rights that are kept at once; beyond them the oldest are forgotten."""
 FORGOTTEN_MS: Final = 180_000
-"""What was not refused again for so long was not asked for again; longer than any pause."""
+"""What was not refused again for so long was not asked for again. Longer than every pause between
+two attempts, where those are the defaults."""
 
 _REFUSALS: Final = frozenset(
     {
@@ -27,27 +28,40 @@ _REFUSALS: Final = frozenset(
         ErrorCode.cluster_authorization_failed,
     }
 )
+_TOPIC: Final = "topic"
+_ANY_TOPIC: Final = "any topic"
 _CLUSTER: Final = "the cluster"
 
 
 class Right(NamedTuple):
-    """An operation on a resource, in Kafka's words; the name of "the cluster" is empty."""
+    """An operation on a resource, in Kafka's words."""
 
     operation: str
     resource: str
     name: str = ""
+    """Empty where the resource needs none: the cluster, any topic."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it is about, if it is about one."""
+        return self.name if self.resource == _TOPIC else None
 
 
 class MissingRights:
     """What one principal lacks in one cluster, as far as it has been refused."""
 
-    def __init__(self, alias: str, security: ClientSecurity) -> None:
+    def __init__(
+        self, alias: str, security: ClientSecurity, *, forgotten_ms: int = FORGOTTEN_MS
+    ) -> None:
         self._alias = alias
         self._principal = principal(security)
+        self._forgotten_ms = forgotten_ms
         self._refused_ms: dict[Right, int] = {}
+        """When it was refused last, the oldest first; of the monotonic clock."""
 
     def heard(self, answers: Iterable[tuple[Right, int]], now_ms: int) -> list[Right]:
         """Take in answers, each with its error code; what is missing since just now."""
+        self._forget(now_ms)
         found = []
         for right, code in answers:
             if code in _REFUSALS:
@@ -60,13 +74,17 @@ class MissingRights:
             del self._refused_ms[next(iter(self._refused_ms))]
         return found
 
-    def describe(self, now_ms: int) -> list[str]:
-        """What is missing, a sentence each."""
-        return [
-            self.sentence(right)
-            for right, refused_ms in sorted(self._refused_ms.items())
-            if now_ms - refused_ms < FORGOTTEN_MS
-        ]
+    def known(self, now_ms: int) -> list[Right]:
+        """What is missing, in order."""
+        self._forget(now_ms)
+        return sorted(self._refused_ms)
+
+    def _forget(self, now_ms: int) -> None:
+        while self._refused_ms:
+            right, refused_ms = next(iter(self._refused_ms.items()))
+            if now_ms - refused_ms < self._forgotten_ms:
+                return
+            del self._refused_ms[right]
 
     def sentence(self, right: Right) -> str:
         on = f"{right.resource} {right.name}".rstrip()
@@ -86,7 +104,7 @@ def principal(security: ClientSecurity) -> str:
 
 
 def topic_right(operation: str, topic: str) -> Right:
-    return Right(operation, "topic", topic)
+    return Right(operation, _TOPIC, topic)
 
 
 def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tuple[Right, int]]:
@@ -116,13 +134,14 @@ def answered_rights(api: ApiKey, fields: Fields, response: Any) -> Iterator[tupl
             _refusal(ErrorCode.cluster_authorization_failed, [each.error_code for each in results]),
         )
     elif api is ApiKey.INIT_PRODUCER_ID:
-        # Kafka asks for this, or for WRITE on any topic.
-        yield Right("IDEMPOTENT_WRITE", _CLUSTER), response.error_code
+        # Or IDEMPOTENT_WRITE on the cluster, which alone would do before Kafka 2.8 (KIP-679).
+        yield Right("WRITE", _ANY_TOPIC), response.error_code
 
 
 _TOPIC_APIS: Final = {
     ApiKey.LIST_OFFSETS: ("DESCRIBE", "topics"),
     ApiKey.CREATE_TOPICS: ("CREATE", "topics"),
+    ApiKey.DELETE_TOPICS: ("DELETE", "responses"),
     ApiKey.CREATE_PARTITIONS: ("ALTER", "results"),
     ApiKey.DESCRIBE_CONFIGS: ("DESCRIBE_CONFIGS", "results"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("ALTER_CONFIGS", "responses"),

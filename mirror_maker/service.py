@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
 FIRST_DISCOVERY_POLL_MS: Final = 20
+RETRIES_BEFORE_FORGOTTEN: Final = 3
+"""What was not refused again for so many of the longest pauses was not asked for again."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +67,7 @@ class MirrorService:
         self._clock: Clock = SystemClock()
         self._random = Random()
         self._clients: list[MirrorClient] = []
-        self._target_rights = MissingRights(settings.target_alias, settings.target_security)
+        self._target_rights = self._rights(settings.target_alias, settings.target_security)
         self._sink = self._target_client("ask")
         self._sink_data = self._target_client("produce")
         self._group = WorkerGroup(settings, self._target_client("group"))
@@ -182,6 +184,20 @@ class MirrorService:
         self._clients.append(client)
         return client
 
+    def _rights(self, alias: str, security: ClientSecurity) -> MissingRights:
+        forgotten_ms = RETRIES_BEFORE_FORGOTTEN * self._settings.limits.retry_ms_max
+        return MissingRights(alias, security, forgotten_ms=forgotten_ms)
+
+    def _missing_rights(self, link: str, at_source: MissingRights) -> list[str]:
+        """What a link is refused, a sentence each; at the target not what only others write to."""
+        now_ms = self._clock.monotonic_ms()
+        sentences = [at_source.sentence(right) for right in at_source.known(now_ms)]
+        for right in self._target_rights.known(now_ms):
+            users = {worker.name for worker in self._links if worker.uses(right.topic)}
+            if link in users or not users:
+                sentences.append(self._target_rights.sentence(right))
+        return sentences
+
     def _client_id(self, role: str) -> str:
         return f"heliograph-mirror-{self._settings.worker_id}-{role}"
 
@@ -196,7 +212,7 @@ class MirrorService:
             clock=self._clock,
             random=self._random,
         )
-        source_rights = MissingRights(link.source_alias, link.source_security)
+        source_rights = self._rights(link.source_alias, link.source_security)
 
         def source_client(role: str) -> MirrorClient:
             client_role = f"{link.name}-{role}"
@@ -228,11 +244,7 @@ class MirrorService:
             origins=Origins(source) if link.origin == "local" else None,
             lease=self._group,
             spans=self._spans(link.name) if link.trace_batches else None,
-            missing_rights=lambda: [
-                sentence
-                for rights in (source_rights, self._target_rights)
-                for sentence in rights.describe(self._clock.monotonic_ms())
-            ],
+            missing_rights=lambda: self._missing_rights(link.name, source_rights),
             clock=self._clock,
             random=self._random,
         )

@@ -189,6 +189,20 @@ class Limits:
     epoch_quiet_ms: Positive = 60_000
     """How long nothing of ours may arrive before the producer epoch is raised."""
 
+    @property
+    def retry_ms_max(self) -> int:
+        """The longest pause before something that was refused is tried again."""
+        return max(
+            self.back_off_ms_max,
+            self.controls_ms,
+            self.discovery_ms,
+            self.group_sync_ms,
+            self.heartbeat_topic_ms,
+            self.pause_ms_max,
+            self.source_group_ms,
+            self.topic_sync_ms,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:

@@ -71,6 +71,8 @@ async def _read_note(
     """The last offset that MirrorMaker 2 noted for a source partition."""
     alias = context.settings.source_alias
     found = (await context.sink.metadata([offsets_topic])).topics[offsets_topic]
+    if found.error == ErrorCode.topic_authorization_failed:
+        raise KafkaError(found.error, f"{offsets_topic} at the target")
     if found.error:
         raise FlowFailedError(f"{offsets_topic} on the target: {found.error.name}")
     noted = None

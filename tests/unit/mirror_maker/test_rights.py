@@ -11,13 +11,13 @@ from local_cluster.client.security import ClientSecurity, Secret
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.rights import (
-    FORGOTTEN_MS,
     MISSING_MAX,
     MissingRights,
     Right,
     answered_rights,
     topic_right,
 )
+from tests.mirror_rights import read_table, resources_of
 
 OF_TOPIC = ErrorCode.topic_authorization_failed
 OF_GROUP = ErrorCode.group_authorization_failed
@@ -27,32 +27,48 @@ READER = ClientSecurity(
 )
 
 
+def told(rights: MissingRights, now_ms: int = 0) -> list[str]:
+    return [rights.sentence(right) for right in rights.known(now_ms)]
+
+
 def test_a_refusal_is_told_once_and_shown_until_it_is_granted() -> None:
     rights = MissingRights("a", READER)
     read = topic_right("READ", "t")
     assert rights.heard([(read, OF_TOPIC)], 0) == [read]
     assert rights.heard([(read, OF_TOPIC)], 5) == [], "it is known"
-    assert rights.describe(10) == ["User:reader may not READ topic t at a"]
+    assert told(rights, 10) == ["User:reader may not READ topic t at a"]
     assert rights
     rights.heard([(read, ErrorCode.none)], 20)
     assert not rights
-    assert rights.describe(20) == []
+    assert told(rights, 20) == []
 
 
-def test_what_is_not_asked_for_again_is_forgotten() -> None:
+def test_what_is_not_asked_for_again_is_forgotten_and_news_after_that() -> None:
+    rights = MissingRights("b", ClientSecurity(), forgotten_ms=100)
+    create, write = topic_right("CREATE", "a.t"), topic_right("WRITE", "a.t")
+    rights.heard([(create, OF_TOPIC), (write, OF_TOPIC)], 0)
+    rights.heard([(write, OF_TOPIC)], 50)
+    assert told(rights, 99) == [
+        "User:ANONYMOUS may not CREATE topic a.t at b",
+        "User:ANONYMOUS may not WRITE topic a.t at b",
+    ]
+    assert told(rights, 100) == ["User:ANONYMOUS may not WRITE topic a.t at b"]
+    assert rights.heard([(create, OF_TOPIC), (write, OF_TOPIC)], 149) == [create]
+    assert told(rights, 249) == []
+    assert not rights
+
+
+def test_no_more_than_so_many_are_kept() -> None:
     rights = MissingRights("b", ClientSecurity())
-    rights.heard([(topic_right("CREATE", "a.t"), OF_TOPIC)], 0)
-    assert rights.describe(FORGOTTEN_MS - 1) == ["User:ANONYMOUS may not CREATE topic a.t at b"]
-    assert rights.describe(FORGOTTEN_MS) == []
     many = [(topic_right("WRITE", str(number)), OF_TOPIC) for number in range(MISSING_MAX + 5)]
     rights.heard(many, 1)
-    assert len(rights.describe(1)) == MISSING_MAX
+    assert len(rights.known(1)) == MISSING_MAX
 
 
 def test_who_comes_with_a_certificate_is_named_by_it() -> None:
     rights = MissingRights("b", ClientSecurity(protocol="SSL", certificate_file="/x/me.pem"))
     rights.heard([(Right("ALTER", "the cluster"), OF_CLUSTER)], 0)
-    assert rights.describe(0) == ["the principal of /x/me.pem may not ALTER the cluster at b"]
+    assert told(rights) == ["the principal of /x/me.pem may not ALTER the cluster at b"]
 
 
 def topics(code: int, **more: Any) -> list[Answer]:
@@ -68,6 +84,7 @@ def partitions(code: int) -> list[Answer]:
     [
         (ApiKey.LIST_OFFSETS, {}, Answer(topics=partitions(OF_TOPIC)), "DESCRIBE topic t"),
         (ApiKey.CREATE_TOPICS, {}, Answer(topics=topics(OF_TOPIC)), "CREATE topic t"),
+        (ApiKey.DELETE_TOPICS, {}, Answer(responses=topics(OF_TOPIC)), "DELETE topic t"),
         (ApiKey.CREATE_PARTITIONS, {}, Answer(results=topics(OF_TOPIC)), "ALTER topic t"),
         (
             ApiKey.DESCRIBE_CONFIGS,
@@ -130,7 +147,7 @@ def partitions(code: int) -> list[Answer]:
             ApiKey.INIT_PRODUCER_ID,
             {},
             Answer(error_code=OF_CLUSTER),
-            "IDEMPOTENT_WRITE the cluster",
+            "WRITE any topic",
         ),
     ],
 )
@@ -139,7 +156,7 @@ def test_each_refusal_names_the_operation_and_the_resource(
 ) -> None:
     rights = MissingRights("a", READER)
     rights.heard(answered_rights(api, fields, response), 0)
-    assert rights.describe(0) == [f"User:reader may not {expected} at a"]
+    assert told(rights) == [f"User:reader may not {expected} at a"]
 
 
 def test_other_errors_are_no_missing_rights() -> None:
@@ -147,3 +164,20 @@ def test_other_errors_are_no_missing_rights() -> None:
     answer = Answer(topics=topics(ErrorCode.topic_already_exists))
     assert rights.heard(answered_rights(ApiKey.CREATE_TOPICS, {}, answer), 0) == []
     assert not rights
+
+
+def test_the_readmes_table_is_understood() -> None:
+    """By the tests that grant what it says, row by row."""
+    table = read_table()
+    assert {row.side for row in table} == {"source", "target"}
+    for row in table:
+        assert row.operations
+        assert resources_of(
+            row,
+            target_alias="b",
+            source_aliases=("a",),
+            topics=("t",),
+            copies=("a.t",),
+            group="app",
+            source_group="lag",
+        )

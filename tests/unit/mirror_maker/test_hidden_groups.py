@@ -1,0 +1,66 @@
+"""Groups that may not be described are not listed: those that are missed are asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from mirror_maker.group_syncing import GroupSync
+from mirror_maker.settings import Limits, LinkSettings
+from tests.groups_double import GroupsDouble
+
+AT = TopicPartition("t", 0)
+
+
+class Source(GroupsDouble):
+    """What is refused is not listed either, and it is noted what is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+        """By name, in the last round."""
+
+    async def call(self, api: ApiKey, fields: Mapping[str, Any], **options: Any) -> Any:
+        if api is ApiKey.FIND_COORDINATOR:
+            self.asked = set(fields["coordinator_keys"])
+        return await super().call(api, fields, **options)
+
+    def _list(self, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+        answer = super()._list(version, fields)
+        answer["groups"] = [
+            each for each in answer["groups"] if each["group_id"] not in self.refused
+        ]
+        return answer
+
+
+async def test_what_was_seen_or_is_named_is_asked_for_until_it_is_surely_gone() -> None:
+    source = Source()
+    flow = SimpleNamespace(target=AT, replicator=SimpleNamespace(offset_map=None))
+    context = SimpleNamespace(
+        settings=LinkSettings(
+            name="x", source_alias="a", source_bootstrap="-", groups=("named", "app-.*")
+        ),
+        limits=Limits(),
+        clock=SimpleNamespace(monotonic_ms=lambda: 0),
+        map_store=SimpleNamespace(state=SimpleNamespace(mirrored_commits=list)),
+    )
+    link = SimpleNamespace(name="x", context=context, flows={AT: flow}, watch=set)
+    nothing = cast(Any, None)
+    sync = GroupSync(cast(Any, link), cast(Any, source), nothing, None, nothing)
+    for name in ("app-1", "app-2", "other"):
+        source.commit(name, TopicPartition("elsewhere", 0), 1)
+    refused = ErrorCode.group_authorization_failed
+    source.refused["named"] = refused
+    await sync.sync()
+    assert source.asked == {"named", "app-1", "app-2"}
+    source.refused["app-1"] = refused
+    await sync.sync()
+    assert source.asked == {"named", "app-1", "app-2"}, "it is not listed any more"
+    del source.groups["app-2"]
+    await sync.sync()
+    await sync.sync()
+    assert source.asked == {"named", "app-1"}, "what is gone is forgotten"
