@@ -304,7 +304,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(count_what_a_follower_has_not_flushed, 0),
         Variant(count_what_the_leader_has_not_flushed, 9),
         Variant(let_replicas_join_early, 80),
-        Variant(believe_any_proposal, 20),
+        Variant(believe_any_proposal, 85),
         Variant(skip_the_fence_of_the_controller, 219),
         Variant(keep_the_leader_epoch, 1),
         Variant(elect_whoever_lives, 29),
