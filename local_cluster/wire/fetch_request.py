@@ -28,7 +28,6 @@ _HEAD: Final = struct.Struct(">iiib")
 _REPLICA_STATE: Final = struct.Struct(">iq")
 _SESSION: Final = struct.Struct(">ii")
 _INT32: Final = struct.Struct(">i")
-_INT64: Final = struct.Struct(">q")
 
 _REPLICA_STATE_SINCE: Final = 15
 _REPLICA_STATE_TAG: Final = 1
@@ -148,21 +147,6 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
     return bytes(out)
 
 
-def _encode_asked(version: int, entry: FetchPartition) -> bytearray:
-    out = bytearray(_INT32.pack(entry.partition))
-    if version >= 9:
-        out += _INT32.pack(entry.current_leader_epoch)
-    out += _INT64.pack(entry.fetch_offset)
-    if version >= 12:
-        out += _INT32.pack(entry.last_fetched_epoch)
-    if version >= 5:
-        out += _INT64.pack(entry.log_start_offset)
-    out += _INT32.pack(entry.partition_bytes_max)
-    if version >= 12:
-        out += b"\0"
-    return out
-
-
 _LAYOUTS: Final = {
     4: struct.Struct(">iqi"),
     5: struct.Struct(">iqqi"),
@@ -172,7 +156,22 @@ _LAYOUTS: Final = {
 
 
 def _partition_layout(version: int) -> struct.Struct:
+    if version >= 12:
+        return _LAYOUTS[12]
     return _LAYOUTS[max(since for since in _LAYOUTS if since <= version)]
+
+
+def _encode_asked(version: int, entry: FetchPartition) -> bytes:
+    """What `_partition` reads, and no tagged fields."""
+    _, index, epoch, offset, last_epoch, log_start, bytes_max, _ = entry
+    layout = _partition_layout(version)
+    if version >= 12:
+        return layout.pack(index, epoch, offset, last_epoch, log_start, bytes_max) + b"\0"
+    if version >= 9:
+        return layout.pack(index, epoch, offset, log_start, bytes_max)
+    if version >= 5:
+        return layout.pack(index, offset, log_start, bytes_max)
+    return layout.pack(index, offset, bytes_max)
 
 
 def _partition(

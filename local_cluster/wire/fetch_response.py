@@ -7,6 +7,7 @@ The encoder gives the answer as a list of parts; where a partition has records i
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Sequence
 from typing import Final
 
@@ -145,8 +146,8 @@ def decode_response(
                 frame, position, flexible=flexible, element_bytes_min=_PARTITION_ANSWER.size
             )
             for _ in range(count):
-                entry, position = _decode_partition(version, topic, frame, position)
-                partitions.append(entry if topic_id is None else entry._replace(topic_id=topic_id))
+                entry, position = _decode_partition(version, topic, topic_id, frame, position)
+                partitions.append(entry)
             if flexible:
                 position = skip_tagged_fields(frame, position)
     except (struct.error, IndexError) as error:
@@ -155,7 +156,7 @@ def decode_response(
 
 
 def _decode_partition(
-    version: int, topic: str, frame: memoryview, position: int
+    version: int, topic: str, topic_id: uuid.UUID | None, frame: memoryview, position: int
 ) -> tuple[PartitionFetched, int]:
     flexible = version >= 12
     index, error_code, high_watermark, stable = _PARTITION_ANSWER.unpack_from(frame, position)
@@ -208,7 +209,7 @@ def _decode_partition(
         aborted,
         preferred,
         records,
-        None,
+        topic_id,
         leader,
         diverging,
     )
