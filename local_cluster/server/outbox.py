@@ -36,6 +36,7 @@ BUFFERS_MAX: Final = 256
 """Buffers of one sendmsg; Linux takes 1024."""
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+_TCP_CORK: Final[int | None] = getattr(socket, "TCP_CORK", None)
 
 
 class Outbox:
@@ -54,6 +55,7 @@ class Outbox:
         self._on_broken = on_broken
         self._parts: deque[Part] = deque()
         self._loop = asyncio.get_running_loop()
+        self._can_cork = _TCP_CORK is not None and sock.family in (socket.AF_INET, socket.AF_INET6)
         self._watches = False
         self._loads = False
         self._warm: tuple[int, int] | None = None
@@ -89,10 +91,15 @@ class Outbox:
     def _send(self) -> None:
         """Send until all is sent, the socket is full, a range is cold, or the turn is over."""
         bytes_left = TURN_BYTES_MAX
+        is_corked = False
         try:
             while self._parts and bytes_left > 0:
                 head = self._parts[0]
                 if isinstance(head, LogSlice) and head.size_bytes >= SENDFILE_BYTES_MIN:
+                    if self._can_cork and not is_corked:
+                        # The few bytes behind a slice would wake the peer once more.
+                        self._cork(True)
+                        is_corked = True
                     sent = self._send_slice(head, bytes_left)
                 else:
                     sent = self._send_buffers()
@@ -105,7 +112,15 @@ class Outbox:
             self.close()
             self._on_broken(error)
             return
+        finally:
+            if is_corked and not self._closed:
+                self._cork(False)
         self._watch(bool(self._parts))
+
+    def _cork(self, is_corked: bool) -> None:
+        """Whether the kernel holds back a segment that is not full."""
+        assert _TCP_CORK is not None
+        self._socket.setsockopt(socket.IPPROTO_TCP, _TCP_CORK, is_corked)
 
     def _send_slice(self, piece: LogSlice, bytes_max: int) -> int | None:
         """Send from the head slice; None where it has to be loaded first."""
