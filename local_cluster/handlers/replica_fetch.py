@@ -242,9 +242,11 @@ class _ReplicaFetch:
         partition = self._held(entry)
         if partition is None or partition.log.log_end_offset > entry.fetch_offset:
             if not self._is_due:
-                # Several partitions often grow in one turn.
+                # Several partitions often grow in one turn, and what has come in meanwhile grows
+                # them once more: the next turn handles that before the answer is made.
                 self._is_due = True
-                asyncio.get_running_loop().call_soon(self._resume)
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self._resume)
             return
         watches = self._own_watches if self._session is None else self._session.watches
         if watches is not None:
