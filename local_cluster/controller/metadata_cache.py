@@ -77,11 +77,12 @@ class MetadataCache:
         self.is_whole = False
         """Whether the controller is sure that `topics` are all there are."""
         self._sequence = -1
-        self._names_by_id: dict[uuid.UUID, str] = {}
+        self._names_by_id: dict[int, str] = {}
+        """By the id as a number, which hashes faster than a UUID."""
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
         """The topic with this id, or None."""
-        name = self._names_by_id.get(topic_id)
+        name = self._names_by_id.get(topic_id.int)
         return None if name is None else self.topics[name]
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
@@ -163,7 +164,7 @@ class MetadataCache:
         self.broker_configs = frozen_mapping(configs)
         self.offline = frozen_mapping(offline)
         self.is_whole = delta.is_whole
-        self._names_by_id = {topic.topic_id: name for name, topic in topics.items()}
+        self._names_by_id = {topic.topic_id.int: name for name, topic in topics.items()}
         return changes
 
     def _check(self, delta: ClusterDelta) -> None:

@@ -99,6 +99,8 @@ class _ReplicaFetch:
         self._entries = {key_of(entry): entry for entry in context.partitions}
         self._todo = dict.fromkeys(self._entries)
         self._refused: dict[Key, KafkaError] = {}
+        self._found: dict[Key, Partition] = {}
+        """Looked up a moment ago, and not looked at yet."""
         self._results: dict[Key, codec.PartitionFetched] = {}
         self._bytes_found = 0
         self._is_urgent = not self._entries and context.session is None
@@ -121,8 +123,9 @@ class _ReplicaFetch:
     def _note_positions(self) -> None:
         """Tell each partition that is named what the follower has."""
         for entry in self._request.partitions:
+            key = key_of(entry)
             try:
-                partition = self._partition(entry)
+                partition = self._found[key] = self._partition(entry)
                 log = partition.log
                 if not log.log_start_offset <= entry.fetch_offset <= log.log_end_offset:
                     continue
@@ -134,7 +137,7 @@ class _ReplicaFetch:
                         log_start_offset=entry.log_start_offset,
                     )
             except KafkaError as error:
-                self._refused[key_of(entry)] = error
+                self._refused[key] = error
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -153,7 +156,7 @@ class _ReplicaFetch:
         try:
             if key in self._refused:
                 raise self._refused[key]
-            partition = self._partition(entry)
+            partition = self._found.pop(key, None) or self._partition(entry)
             result = self._look_at(partition, entry)
         except KafkaError as error:
             self._is_urgent = True
@@ -289,7 +292,7 @@ class _ReplicaFetch:
             results, self._broker.clock.monotonic_ms()
         )
         throttle = self._broker.replicas.throttle.leader
-        for result in told:
+        for result in told if throttle.is_used else ():
             size_bytes = codec.records_size_bytes(result.records)
             topic = self._topic(result) if size_bytes else None
             if topic is not None:
@@ -314,7 +317,7 @@ class _ReplicaFetch:
         if topic is None:
             raise KafkaError(ErrorCode.unknown_topic_id)
         partition = self._broker.replicas.get_leader(topic.name, entry.partition)
-        if entry.topic_id != partition.topic_id:
+        if entry.topic_id is None or entry.topic_id.int != partition.topic_id.int:
             raise KafkaError(ErrorCode.inconsistent_topic_id)
         partition.require_leader(entry.current_leader_epoch)
         return partition

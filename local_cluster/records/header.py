@@ -128,10 +128,9 @@ def complete_header(buffer: Buffer, position: int) -> BatchHeader | None:
     """The header of the batch at `position`; None where the batch is cut off or too small."""
     if position + HEADER_BYTES > len(buffer):
         return None
-    header = read_header(buffer, position)
-    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        return None
-    return header if position + header.size_bytes <= len(buffer) else None
+    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+    return header if HEADER_BYTES <= size_bytes <= len(buffer) - position else None
 
 
 def last_header(buffer: Buffer) -> BatchHeader | None:

@@ -9,8 +9,15 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from local_cluster.log.tickets import Deletion
-from local_cluster.records.header import BatchHeader, crc_is_valid, iter_headers
+from local_cluster.records.header import (
+    CRC_START,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    complete_header,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import PartitionFetched
 
@@ -64,9 +71,9 @@ def take_answer(
     match decided:
         case Append():
             if isinstance(answer.records, memoryview) and len(answer.records):
-                headers = read_whole_batches(answer.records)
+                headers, size_bytes = read_whole_batches(answer.records)
                 if headers:
-                    partition.append_fetched(answer.records[: _size_bytes(headers)], headers)
+                    partition.append_fetched(answer.records[:size_bytes], headers)
             partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
         case Truncate(offset):
             if offset < partition.high_watermark:
@@ -91,18 +98,20 @@ def take_answer(
     return Followed(decided)
 
 
-def read_whole_batches(records: memoryview) -> list[BatchHeader]:
-    """Headers of the whole batches. Raises KafkaError(corrupt_message) for one that is damaged."""
+def read_whole_batches(records: memoryview) -> tuple[list[BatchHeader], int]:
+    """Headers of the whole batches, and how many bytes these are.
+
+    Raises KafkaError(corrupt_message) for a batch that is damaged.
+    """
     headers = []
-    for position, header in iter_headers(records):
-        if not crc_is_valid(records, position, header):
+    position = 0
+    while (header := complete_header(records, position)) is not None:
+        end = position + header.batch_length + LOG_OVERHEAD_BYTES
+        if crc32c(records[position + CRC_START : end]) != header.crc:
             raise KafkaError(
                 ErrorCode.corrupt_message,
                 f"the batch at offset {header.base_offset} came with another CRC-32C",
             )
         headers.append(header)
-    return headers
-
-
-def _size_bytes(headers: list[BatchHeader]) -> int:
-    return sum(header.size_bytes for header in headers)
+        position = end
+    return headers, position

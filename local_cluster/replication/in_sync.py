@@ -137,6 +137,12 @@ class InSyncReplicas:
 
     # -- what follows from it ---------------------------------------------------------------
 
+    @property
+    def counts_others(self) -> bool:
+        """Whether a follower is in sync, so that the leader's own end alone commits nothing."""
+        isr = self.state.isr
+        return any(replica in isr for replica in self.followers)
+
     def min_in_sync(self, configured: int) -> int:
         """min.insync.replicas, but never more than there are replicas."""
         return min(configured, len(self.state.replicas))

@@ -204,6 +204,8 @@ class Partition(PartitionFlushes):
         """Where a follower's log leaves this one's, None where it is a prefix of it."""
         if last_fetched_epoch == UNDEFINED_EPOCH:
             return None
+        if last_fetched_epoch == self.leader_epoch and fetch_offset <= self.log.log_end_offset:
+            return None  # nearly always: the newest epoch ends where the log does
         return find_divergence(fetch_offset, last_fetched_epoch, self.epoch_end(last_fetched_epoch))
 
     def follower_fetched(
@@ -375,7 +377,9 @@ class Partition(PartitionFlushes):
                 self.in_sync.left_behind(end_before, self._peers.monotonic_ms())
             self._wake_followers()
         if self._flusher is None:
-            self._advance()
+            # Where others count they hold the commit back, and have not fetched this yet.
+            if self.in_sync is None or not self.in_sync.counts_others:
+                self._advance()
         elif self.log.flushed_end_offset < self.log.log_end_offset:
             self._flusher.request(self)
 

@@ -50,6 +50,11 @@ class ThrottledSide:
         else:
             self._topics.pop(topic, None)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any replica is throttled."""
+        return bool(self._topics)
+
     def is_throttled(self, topic: str, partition: int) -> bool:
         """Whether the bytes of the replica count."""
         if topic not in self._topics:

@@ -307,4 +307,4 @@ class LogDirMoves:
 def _read(piece: LogSlice) -> tuple[memoryview, list[BatchHeader]]:
     """The whole batches of a slice, their CRC checked. Blocks. Raises KafkaError, OSError."""
     chunk = memoryview(piece.read())
-    return chunk, read_whole_batches(chunk)
+    return chunk, read_whole_batches(chunk)[0]

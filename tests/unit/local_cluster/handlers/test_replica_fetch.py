@@ -83,7 +83,7 @@ class FakeBroker:
         self.clock = SimpleNamespace(monotonic_ms=lambda: 0)
         self.follower_sessions = FollowerSessions(lambda: SESSION)
         self.metadata = SimpleNamespace(topic_by_id=lambda _: SimpleNamespace(name="t"))
-        leader = SimpleNamespace(holds_back=lambda *_: False, record=lambda *_: None)
+        leader = SimpleNamespace(is_used=False, holds_back=lambda *_: False)
         self.throttle = SimpleNamespace(leader=leader)
         self.replicas = self
 
