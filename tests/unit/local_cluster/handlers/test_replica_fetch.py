@@ -205,6 +205,18 @@ async def test_a_high_watermark_comes_with_the_next_answer() -> None:
     assert await soon(waiting) == {1: (0, 1, 2)}, "it is still watched"
 
 
+async def test_what_comes_in_before_the_answer_is_made_goes_along() -> None:
+    broker = FakeBroker(5)
+    broker.begin()
+    waiting = broker.fetch(epoch=2)
+    await asyncio.sleep(0)
+    broker.partitions[1].append()
+    # Of the next turn, as a request that had come in already.
+    asyncio.get_running_loop().call_soon(broker.partitions[1].append)
+    asyncio.get_running_loop().call_soon(broker.partitions[2].append)
+    assert await soon(waiting) == {1: (0, 2, 0), 2: (0, 1, 0)}
+
+
 async def test_a_position_that_cannot_be_noted_is_refused() -> None:
     broker = FakeBroker(2)
     broker.begin()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from local_cluster.controller.model import PartitionState
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -91,6 +93,50 @@ async def test_with_page_cache_an_append_commits() -> None:
     append(subject, 3)
     assert subject.high_watermark == 3
     assert subject.committed(3).done()
+
+
+class FakePeers:
+    """Broker 1 among live ones; nothing ever lags."""
+
+    broker_id = 1
+    lag_ms_max = 1_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+    def broker_epochs(self) -> dict[int, int]:
+        return {1: 10, 2: 20}
+
+    def isr_may_change(self, partition: Partition) -> None:
+        return
+
+
+async def test_with_page_cache_an_append_commits_where_no_other_replica_is_in_sync() -> None:
+    log = FakeLog()
+    log.config = SimpleNamespace(min_insync_replicas=1)  # type: ignore[attr-defined]
+    subject = Partition(
+        "t",
+        0,
+        uuid.UUID(int=1),
+        log,  # type: ignore[arg-type]
+        flusher=None,
+        now_ms=lambda: 0,
+        high_watermark=0,
+        peers=FakePeers(),
+    )
+    both = PartitionState(0, (1, 2), 1, 0, (1, 2), 1)
+    subject.become_leader(0, both)
+    append(subject, 2)
+    assert subject.high_watermark == 0
+    subject.follower_fetched(2, broker_epoch=20, end_offset=2, log_start_offset=0)
+    assert subject.high_watermark == 2
+    append(subject, 1)
+    assert subject.high_watermark == 2, "the other one has not fetched it"
+    waiting = subject.committed(3)
+    subject.become_leader(1, both._replace(leader_epoch=1, isr=(1,), zk_version=2))
+    assert waiting.done()
+    append(subject, 1)
+    assert subject.high_watermark == 4
 
 
 async def test_readers_wake_when_the_high_watermark_moves_and_stop_there() -> None:

@@ -49,9 +49,12 @@ class FakePageCache:
 class Side:
     """An outbox, what its peer received, and how it ended."""
 
-    def __init__(self, cache: FakePageCache) -> None:
+    def __init__(
+        self, cache: FakePageCache, pair: tuple[socket.socket, socket.socket] | None = None
+    ) -> None:
         self.cold_reads = ColdReads(cache)
-        ours, self.peer = socket.socketpair()
+        self.sock, self.peer = pair or socket.socketpair()
+        ours = self.sock
         ours.setblocking(False)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
         self.peer.setblocking(False)
@@ -110,6 +113,20 @@ async def test_parts_arrive_in_order_large_and_small(side: Side, path: Path) -> 
     assert await side.receive(len(expected)) == expected
     await asyncio.wait_for(side.drained.wait(), 10)
     assert side.outbox.is_empty
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="only Linux holds segments back")
+async def test_over_tcp_nothing_is_held_back_in_the_end(cache: FakePageCache, path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = socket.create_connection(server.getsockname())
+        side = Side(cache, (server.accept()[0], peer))
+    size_bytes = 2 * SENDFILE_BYTES_MIN
+    for _ in range(3):
+        side.send(b"head", piece(path, 100, size_bytes), b"tail")
+        expected = b"head" + CONTENT[100 : 100 + size_bytes] + b"tail"
+        assert await side.receive(len(expected)) == expected
+        assert not side.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
+    side.close()
 
 
 async def test_many_buffers_than_one_system_call_takes(side: Side) -> None:
