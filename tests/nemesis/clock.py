@@ -1,42 +1,23 @@
-"""A clock that can be set under a running process, by libfaketime.
+"""A wall clock that can be set under a running Python process; see `skew/sitecustomize.py`.
 
-The process loads the library and reads its offset from a file at every call; monotonic clocks are
-left alone, as a clock that is set leaves them alone.
+Not by libfaketime: under 0.9.10 every `time.sleep` of Python fails with EINVAL, which ends kazoo's
+threads, and handing work to a thread takes ten times as long.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
-LIBRARY_PLACES: Final = (
-    "/usr/lib/*/faketime/libfaketimeMT.so.1",
-    "/usr/lib64/faketime/libfaketimeMT.so.1",
-    "/usr/local/lib/faketime/libfaketimeMT.so.1",
-    "/opt/homebrew/lib/faketime/libfaketimeMT.so.1",
-)
-
-
-def library() -> Path | None:
-    """Where libfaketime is installed (Debian: apt-get install libfaketime), or None."""
-    for place in LIBRARY_PLACES:
-        for found in sorted(Path("/").glob(place.removeprefix("/"))):
-            return found
-    return None
+SKEW: Final = Path(__file__).parent / "skew"
 
 
 def environment(home: Path) -> dict[str, str]:
     """For a process whose offset is in `home`; the file says +0 to begin with."""
-    found = library()
-    assert found is not None, "a fault that needs libfaketime asks for it first"
     set_offset(home, 0)
-    return {
-        "LD_PRELOAD": str(found),
-        "FAKETIME_TIMESTAMP_FILE": str(_file(home)),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-    }
+    paths = [str(SKEW), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"NEMESIS_CLOCK": str(_file(home)), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def set_offset(home: Path, seconds: int) -> None:

@@ -43,7 +43,7 @@ class ClusterOptions:
     small_disk_node: int | None = None
     """Its log directory is a tmpfs of `SMALL_DISK_BYTES`."""
     clock_node: int | None = None
-    """Its clock can be set, by libfaketime."""
+    """Its wall clock can be set."""
 
 
 class Cluster(ABC):
@@ -203,13 +203,20 @@ class Cluster(ABC):
     async def until_in_sync(self, topics: Sequence[str]) -> None:
         """Wait until every replica is in sync. Raises TimeoutError."""
 
+        out_of_sync: dict[str, tuple[int, ...]] = {}
+
         async def in_sync() -> bool:
             found = await self.partitions(topics)
-            return len({topic for topic, _ in found}) == len(topics) and all(
-                each.leader >= 0 and len(each.isr) == len(self.nodes) for each in found.values()
-            )
+            out_of_sync.clear()
+            for (topic, index), each in found.items():
+                if each.leader < 0 or len(each.isr) != len(self.nodes):
+                    out_of_sync[f"{topic}-{index} led by {each.leader}"] = tuple(each.isr)
+            return len({topic for topic, _ in found}) == len(topics) and not out_of_sync
 
-        await until(in_sync, "all replicas in sync")
+        try:
+            await until(in_sync, "all replicas in sync")
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; in sync are {out_of_sync}") from error
 
     async def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, waiting for there to be one."""

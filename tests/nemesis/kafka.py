@@ -56,7 +56,7 @@ class KafkaCluster(Cluster):
 
 def kafka_cluster(directory: Path, options: ClusterOptions) -> KafkaCluster:
     """A cluster that does not run yet. Clocks cannot be set here."""
-    assert options.clock_node is None, "a JVM under libfaketime does not start reliably"
+    assert options.clock_node is None, "only the clock of a Python process can be set"
     ports = quiet_ports(6 * len(NODES))
     direct, internal, quorum, client, peers, voters = (ports[n::6] for n in range(6))
     routes = []

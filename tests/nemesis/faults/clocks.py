@@ -1,8 +1,6 @@
-"""A broker's clock is set forward, back, and to and fro (libfaketime).
+"""A broker's wall clock is set forward, back, and to and fro.
 
-A mix has these faults only where they are named: under libfaketime 0.9.10 a sleep of a thread fails
-now and then with EINVAL, which ends kazoo's thread. The broker then joins again with a new client,
-but what it leads waits for that.
+A mix has these faults only where they are named.
 """
 
 from __future__ import annotations
@@ -44,10 +42,6 @@ async def _right(cluster: Cluster) -> None:
     _set(cluster, 0)
 
 
-def _why_not() -> str | None:
-    return None if clock.library() is not None else "libfaketime is not installed"
-
-
 def _fault(
     name: str,
     title: str,
@@ -63,7 +57,6 @@ def _fault(
         options=ClusterOptions(clock_node=NODE),
         systems=(OURS,),
         is_mixed=False,
-        why_not=_why_not,
     )
 
 
