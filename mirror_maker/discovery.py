@@ -36,6 +36,7 @@ def link_topics(settings: LinkSettings, target_alias: str) -> TopicFilter:
         settings.topics_exclude,
         target_alias,
         heartbeats=settings.mm2_topics != "off",
+        is_prefixed=settings.names.is_prefixed,
     )
 
 

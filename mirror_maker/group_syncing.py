@@ -126,7 +126,9 @@ class GroupSync:
                 only_native=self._settings.origin == "local",
             )
             if self._mm2_topics is not None:
-                self._note_latency(await self._mm2_topics.checkpoint(placed))
+                groups = _by_group(placed)
+                moved = await self._mm2_topics.checkpoint(groups, groups, are_mixed=True)
+                self._note_latency(moved)
             if self._settings.sync_group_offsets:
                 placed = await self._commit_shared(placed, are_mixed=True)
             done += placed
@@ -171,8 +173,8 @@ class GroupSync:
     ) -> list[SyncedPosition]:
         """Write exact translations where they are wanted; what became of each."""
         if self._mm2_topics is not None:
-            new = [each for name, found in groups.items() if this.is_new(name) for each in found]
-            self._note_latency(await self._mm2_topics.checkpoint(new))
+            new = {name: found for name, found in groups.items() if this.is_new(name)}
+            self._note_latency(await self._mm2_topics.checkpoint(new, groups))
         if not self._settings.sync_group_offsets:
             return [each for found in groups.values() for each in found]
         states = await self._there.listed()
@@ -219,9 +221,7 @@ class GroupSync:
         Those in mixed partitions are marked first: a link in the opposite direction must not take
         them for the group's own.
         """
-        groups: dict[str, list[SyncedPosition]] = {}
-        for position in positions:
-            groups.setdefault(position.group_id, []).append(position)
+        groups = _by_group(positions)
         states = await list_groups(self._sink)
         there = await committed_offsets(self._sink, [name for name in groups if name in states])
         outcomes: list[SyncedPosition] = []
@@ -330,3 +330,10 @@ class GroupSync:
                 for position in self._positions[:SHOWN_MAX]
             ],
         }
+
+
+def _by_group(positions: Iterable[SyncedPosition]) -> dict[str, list[SyncedPosition]]:
+    groups: dict[str, list[SyncedPosition]] = {}
+    for position in positions:
+        groups.setdefault(position.group_id, []).append(position)
+    return groups

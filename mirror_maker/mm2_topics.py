@@ -11,7 +11,7 @@ link does the same for its pair.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from local_cluster.client.client import KafkaClient
@@ -67,7 +67,11 @@ class Mm2Topics:
             self._syncs = (self._sink, offset_syncs_topic(settings.source_alias))
         self._moved = link.watch()
         self._last_heartbeat_ms: int | None = None
-        self._checkpoints: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._checkpoints: dict[bool, dict[str, dict[TopicPartition, tuple[int, int]]]] = {
+            are_mixed: {} for are_mixed in (False, True)
+        }
+        """The offsets that were written last, of the groups that there are and the partitions
+        that are copied here."""
         self.run = Rounds(
             link.context,
             self.write,
@@ -103,28 +107,40 @@ class Mm2Topics:
                 raise
 
     async def checkpoint(
-        self, positions: Sequence[SyncedPosition]
+        self,
+        groups: Mapping[str, Sequence[SyncedPosition]],
+        present: Collection[str],
+        *,
+        are_mixed: bool = False,
     ) -> list[tuple[str, TopicPartition]]:
         """A checkpoint for each position that moved: of which groups, and where on the target.
 
+        `groups` are those that may have, each with all of its positions (of the kind that
+        `are_mixed` says); `present` are all that there are. Checkpoints of the others stay in the
+        topic: MirrorMaker 2's readers fail on a tombstone (Checkpoint.deserializeRecord).
         Raises KafkaError.
         """
-        moved = []
-        for position in positions:
-            if position.target_offset is None:
-                continue
-            at = (position.group_id, position.target)
-            offsets = (position.source_offset, position.target_offset)
-            if self._checkpoints.get(at) != offsets:
-                moved.append((at, offsets, position.metadata))
-        records = [
-            encode_checkpoint(Checkpoint(group, *target, *offsets, metadata))
-            for (group, target), offsets, metadata in moved
-        ]
+        written = self._checkpoints[are_mixed]
+        for gone in written.keys() - present:
+            del written[gone]
+        there: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        moved: list[tuple[str, TopicPartition]] = []
+        records = []
+        for group_id, positions in groups.items():
+            before, there[group_id] = written.get(group_id, {}), {}
+            for position in positions:
+                if position.target_offset is None:
+                    continue
+                offsets = (position.source_offset, position.target_offset)
+                there[group_id][position.target] = offsets
+                if before.get(position.target) != offsets:
+                    checkpoint = Checkpoint(group_id, *position.target, *offsets, position.metadata)
+                    records.append(encode_checkpoint(checkpoint))
+                    moved.append((group_id, position.target))
         name = checkpoints_topic(self._source_alias)
         await self._sink.append(name, records, self._now_ms())
-        self._checkpoints.update({at: offsets for at, offsets, _ in moved})
-        return [at for at, _, _ in moved]
+        written.update(there)
+        return moved
 
     async def _write_heartbeats(self) -> None:
         now_ms = self._now_ms()

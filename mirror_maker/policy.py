@@ -40,9 +40,10 @@ class TopicFilter:
     """Selects topics by full-match patterns; internal topics are never selected.
 
     `heartbeats` topics are selected beside the patterns where MirrorMaker 2's topics are wanted
-    (its `heartbeats.replication.enabled`). A topic that came from the target in the first place
-    (`<target alias>.<topic>`) is left out, as MirrorMaker 2 does by default: copying it back
-    would make a loop.
+    (its `heartbeats.replication.enabled`). A topic that has come from the target, or through it, is
+    left out: copying it back would make a loop. Where every hop puts its source's alias in front,
+    that is any topic with the target's alias among its parts but the last, as MirrorMaker 2 has it
+    (MirrorSourceConnector.isCycle); where names are others, only one with the alias in front.
     """
 
     def __init__(
@@ -52,9 +53,12 @@ class TopicFilter:
         target_alias: str,
         *,
         heartbeats: bool = False,
+        is_prefixed: bool = True,
     ) -> None:
+        """`is_prefixed`: copies are called `<source alias>.<topic>` by every link."""
         self._names = NameFilter(include, exclude)
         self._heartbeats = heartbeats
+        self._is_prefixed = is_prefixed
         self._target_prefix = target_alias + SEPARATOR
         self.plain_names = frozenset(name for name in self._names.plain_names if self.selects(name))
 
@@ -65,9 +69,17 @@ class TopicFilter:
     def selects(self, topic: str) -> bool:
         return (
             not is_internal_topic(topic)
-            and not topic.startswith(self._target_prefix)
+            and not self._has_been_there(topic)
             and (self._names.selects(topic) or (self._heartbeats and is_heartbeats_topic(topic)))
         )
+
+    def _has_been_there(self, topic: str) -> bool:
+        """Whether its name says that the target has it."""
+        if topic.startswith(self._target_prefix):
+            return True
+        # Heartbeats are prefixed by every link.
+        shows_hops = self._is_prefixed or is_heartbeats_topic(topic)
+        return shows_hops and SEPARATOR + self._target_prefix in topic
 
 
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:

@@ -1,9 +1,9 @@
 """True copy loops, and records that would come to the same topic by two paths.
 
 A link with prefixed names writes topic T of cluster C as C.T and copies no topic that its name
-shows to be the target's own. So A<->B is no loop: each side holds its own topics and one copy of
-the other's. A link with `origin: local` copies nothing that a mirror wrote; so A<->B is no loop
-under identical names either.
+shows to have been at the target. So A<->B is no loop: each side holds its own topics and one copy
+of the other's; nor is a ring. A link with `origin: local` copies nothing that a mirror wrote; so
+A<->B is no loop under identical names either.
 
 Guarantees: what is reported is a real loop, shown with a topic that would go round, found with
 the mirror's own rules of naming and selecting.
@@ -68,8 +68,10 @@ CopyRule = Callable[[str], str | None]
 def copy_rule(link: Link) -> CopyRule:
     """The mirror's own rule for a link."""
     topics = link.topic_filter
-    selected = TopicFilter(topics.include, topics.exclude, link.target)
     names = link.topic_names
+    selected = TopicFilter(
+        topics.include, topics.exclude, link.target, is_prefixed=names.is_prefixed
+    )
     return lambda name: names.target_topic(link.source, name) if selected.selects(name) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -66,11 +67,15 @@ class CheckpointsDouble:
         self.found: dict[tuple[str, TopicPartition], tuple[int, int | None]] = {}
         self.told = 0
 
-    async def checkpoint(self, positions: list[SyncedPosition]) -> list[Any]:
-        self.told += len(positions)
-        for each in positions:
-            if each.target_offset is not None:
-                self.found[each.group_id, each.target] = each.source_offset, each.target_offset
+    async def checkpoint(
+        self, groups: Mapping[str, Sequence[SyncedPosition]], present: Collection[str]
+    ) -> list[Any]:
+        assert set(groups) <= set(present)
+        for group_id, positions in groups.items():
+            self.told += len(positions)
+            for each in positions:
+                if each.target_offset is not None:
+                    self.found[group_id, each.target] = each.source_offset, each.target_offset
         return []
 
 

@@ -15,9 +15,13 @@ from mirror_maker.discovery import (
     new_topic,
     select_topics,
 )
+from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.audit import audit_topic_name
+from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.policy import TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+from mirror_maker.start import mm2_offsets_topic
 
 
 def at_jfk(name: str) -> str:
@@ -51,6 +55,59 @@ def cluster(*topics: TopicMetadata) -> ClusterMetadata:
 )
 def test_default_selection(name: str, selected: bool) -> None:
     assert TopicFilter((".*",), TOPICS_EXCLUDE_DEFAULT, "nyc").selects(name) is selected
+
+
+@pytest.mark.parametrize(
+    ("name", "is_internal", "is_cycle"),
+    # What DefaultReplicationPolicy.isInternalTopic and MirrorSourceConnector.isCycle of Kafka 4.3.0
+    # answer, the latter for the target `nyc`.
+    [
+        ("mm2-offset-syncs.jfk.internal", True, False),
+        ("mm2-offsets.jfk.internal", True, False),
+        ("mm2-configs.jfk.internal", True, False),
+        ("mm2-status.jfk.internal", True, False),
+        ("jfk.checkpoints.internal", True, False),
+        ("nyc.checkpoints.internal", True, True),
+        ("__consumer_offsets", True, False),
+        ("__transaction_state", True, False),
+        ("__share_group_state", True, False),
+        ("__remote_log_metadata", True, False),
+        (".hidden", True, False),
+        ("connect-offsets", False, False),
+        ("_schemas", False, False),
+        ("app-store-changelog", False, False),
+        ("internal", False, False),
+        ("internal.orders", False, False),
+        ("orders-internal", True, False),
+        ("heartbeats", False, False),
+        ("jfk.heartbeats", False, False),
+        ("nyc.heartbeats", False, True),
+        ("jfk.nyc.heartbeats", False, True),
+        ("orders.v1", False, False),
+        ("nyc.orders", False, True),
+        ("jfk.nyc.orders", False, True),
+        ("jfk.sfo.nyc.orders", False, True),
+        ("jfk.orders.nyc", False, False),
+        ("jfk.nycorders", False, False),
+        ("jfk.anyc.orders", False, False),
+    ],
+)
+def test_what_mirror_maker_2_never_copies(name: str, is_internal: bool, is_cycle: bool) -> None:
+    assert is_internal_topic(name) is is_internal
+    everything = TopicFilter((".*",), (), "nyc")
+    assert everything.selects(name) is not (is_internal or is_cycle)
+
+
+def test_nothing_of_our_own_is_copied() -> None:
+    names = [map_topic_name("a-b"), gaps_topic_name("a-b"), audit_topic_name("a-b")]
+    names += [checkpoints_topic("a"), offset_syncs_topic("b"), mm2_offsets_topic("a")]
+    assert all(map(is_internal_topic, names)), names
+
+
+def test_where_names_are_kept_only_the_first_part_tells_that_a_topic_was_there() -> None:
+    kept = TopicFilter((".*",), (), "nyc", heartbeats=True, is_prefixed=False)
+    selected = ("sales.nyc.orders", "nyc.orders", "heartbeats", "jfk.nyc.heartbeats")
+    assert list(map(kept.selects, selected)) == [True, False, True, False]
 
 
 def test_patterns_match_in_full_and_an_empty_list_matches_nothing() -> None:

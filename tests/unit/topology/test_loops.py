@@ -41,6 +41,12 @@ def test_a_ring_that_copies_one_topic_is_no_loop() -> None:
     assert loops(*ring) == []
 
 
+def test_rings_and_meshes_of_everything_are_no_loops() -> None:
+    """As with MirrorMaker 2: no topic comes to a cluster where it has been."""
+    assert loops(link("a", "b"), link("b", "c"), link("c", "a")) == []
+    assert loops(*(link(x, y) for x in "abcd" for y in "abcd" if x != y)) == []
+
+
 def test_identical_names_make_a_loop_of_two_clusters() -> None:
     both = [link("a", "b", "flights"), link("b", "a", "flights")]
     (loop,) = find_copy_loops(both, identical)

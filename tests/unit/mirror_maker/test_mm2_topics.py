@@ -1,0 +1,154 @@
+"""Which of MirrorMaker 2's records are written, and when."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from local_cluster.client.model import (
+    ClusterMetadata,
+    PartitionMetadata,
+    ProducedPartition,
+    TopicMetadata,
+    TopicPartition,
+)
+from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import read_header
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats import Run
+from mirror_maker.formats.mm2 import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
+from mirror_maker.group_sync import SyncedPosition, SyncState
+from mirror_maker.mm2_topics import Mm2Topics
+from mirror_maker.offset_syncs import FlowSyncs
+from mirror_maker.settings import Limits, LinkSettings
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Cluster:
+    """Takes what is written to its one broker."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[bytes, bytes]] = []
+        self.is_down = False
+
+    async def metadata(self, names: list[str]) -> ClusterMetadata:
+        there = PartitionMetadata(0, 1, 0, (1,), (1,), ErrorCode.none)
+        return ClusterMetadata(
+            "c",
+            1,
+            {},
+            {name: TopicMetadata(name, None, ErrorCode.none, False, {0: there}) for name in names},
+        )
+
+    async def produce(self, node_id: int, batches: Any) -> dict[TopicPartition, ProducedPartition]:
+        if self.is_down:
+            raise KafkaError(ErrorCode.network_exception, "down")
+        for batch in batches.values():
+            for record in decode_batch(batch, 0, read_header(batch)):
+                self.written.append((record.key or b"", record.value or b""))
+        return {at: ProducedPartition(ErrorCode.none, 0, -1, 0, None) for at in batches}
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """What was written since the last time."""
+        taken, self.written = self.written, []
+        return [decode_checkpoint(*each) for each in taken]
+
+    def syncs(self) -> list[OffsetSync]:
+        taken, self.written = self.written, []
+        return [decode_offset_sync(*each) for each in taken]
+
+
+class World:
+    """A link, its watched flows, and both clusters."""
+
+    def __init__(self) -> None:
+        self.source, self.sink = Cluster(), Cluster()
+        self.moved: set[TopicPartition] = set()
+        self.flows: dict[TopicPartition, Any] = {}
+        settings = LinkSettings(
+            name="a-b", source_alias="a", source_bootstrap="-", mm2_topics="target"
+        )
+        clock = SimpleNamespace(now_ms=lambda: 1_000)
+        link = SimpleNamespace(
+            context=SimpleNamespace(settings=settings, limits=Limits(), clock=clock),
+            watch=lambda: self.moved,
+            flows=self.flows,
+        )
+        self.topics = Mm2Topics(
+            cast("Any", link), cast("Any", self.source), cast("Any", self.sink), "b"
+        )
+
+    def flow(self, at: TopicPartition) -> FlowSyncs:
+        syncs = FlowSyncs(at)
+        self.flows[at] = SimpleNamespace(replicator=SimpleNamespace(syncs=syncs))
+        return syncs
+
+
+def position(group: str, source: TopicPartition, offset: int) -> SyncedPosition:
+    target = source._replace(topic=f"a.{source.topic}")
+    return SyncedPosition(group, source, target, offset, offset + 100, "", SyncState.SYNCED)
+
+
+async def test_a_checkpoint_is_written_when_a_position_moved() -> None:
+    world = World()
+    both = [position("g", T0, 1), position("g", T1, 2)]
+    await world.topics.checkpoint({"g": both}, ["g"])
+    found = world.sink.checkpoints()
+    assert found == [Checkpoint("g", "a.t", 0, 1, 101, ""), Checkpoint("g", "a.t", 1, 2, 102, "")]
+    await world.topics.checkpoint({"g": [both[0], position("g", T1, 3)]}, ["g"])
+    assert world.sink.checkpoints() == [Checkpoint("g", "a.t", 1, 3, 103, "")]
+    await world.topics.checkpoint({}, ["g"])
+    assert world.sink.checkpoints() == []
+
+
+async def test_checkpoints_of_what_is_gone_are_forgotten() -> None:
+    world = World()
+    both = {name: [position(name, T0, 1), position(name, T1, 2)] for name in "gh"}
+    await world.topics.checkpoint(both, "gh")
+    await world.topics.checkpoint({}, "h")  # g is gone
+    await world.topics.checkpoint({"h": both["h"][:1]}, "h")  # T1 is copied elsewhere
+    world.sink.checkpoints()
+    # Whatever has become of them meanwhile, what holds now is written.
+    await world.topics.checkpoint(both, "gh")
+    found = world.sink.checkpoints()
+    assert [(each.group, each.partition) for each in found] == [("g", 0), ("g", 1), ("h", 1)]
+
+
+async def test_positions_of_mixed_partitions_are_kept_apart() -> None:
+    world = World()
+    exact, mixed = {"g": [position("g", T0, 1)]}, {"g": [position("g", T1, 2)]}
+    for _ in range(2):
+        await world.topics.checkpoint(exact, exact)
+        await world.topics.checkpoint(mixed, mixed, are_mixed=True)
+    assert [each.partition for each in world.sink.checkpoints()] == [0, 1]
+
+
+async def test_a_checkpoint_that_was_not_written_is_written_later() -> None:
+    world = World()
+    groups = {"g": [position("g", T0, 1)]}
+    world.sink.is_down = True
+    with pytest.raises(KafkaError):
+        await world.topics.checkpoint(groups, groups)
+    world.sink.is_down = False
+    await world.topics.checkpoint(groups, groups)
+    assert len(world.sink.checkpoints()) == 1
+
+
+async def test_offset_syncs_are_written_of_flows_that_moved_and_kept_where_that_fails() -> None:
+    world = World()
+    syncs = world.flow(T0)
+    world.flow(T1)
+    syncs.append(Run(0, 100, 10))
+    await world.topics.write_offset_syncs()
+    assert world.sink.syncs() == [], "nobody has said that it moved"
+    world.moved.update({T0, T1, TopicPartition("given away", 0)})
+    world.sink.is_down = True
+    with pytest.raises(KafkaError):
+        await world.topics.write_offset_syncs()
+    world.sink.is_down = False
+    await world.topics.write_offset_syncs()
+    assert world.sink.syncs() == [OffsetSync("t", 0, 0, 100), OffsetSync("t", 0, 9, 109)]
+    assert world.moved == set()
