@@ -274,6 +274,17 @@ class Network:
     late_ms_max: float = 3_000.0
     is_perfect: bool = False
 
+    def harm(
+        self,
+        random: Random,
+        lost: Sequence[float] = (0.0, 0.01, 0.05),
+        late: Sequence[float] = (0.0, 0.02, 0.1),
+    ) -> None:
+        """Choose how large a share of the messages is lost, and how large a one is late."""
+        self.lost_request = random.choice(lost)
+        self.lost_answer = random.choice(lost)
+        self.late_arrival = random.choice(late)
+
     def heal(self) -> None:
         self.lost_request = self.lost_answer = self.late_arrival = 0.0
 

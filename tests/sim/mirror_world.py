@@ -225,21 +225,6 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-class KillAtStep:
-    """Raises Killed at the nth step of the process, and notes how many there were."""
-
-    def __init__(self, step: int | None) -> None:
-        self.at = step
-        self.count = 0
-        self.killed = asyncio.Event()
-
-    def __call__(self) -> None:
-        self.count += 1
-        if self.at is not None and self.count >= self.at:
-            self.killed.set()
-            raise Killed
-
-
 class SimWorker:
     """One worker process: the mirror's own parts on simulated clients."""
 
@@ -420,6 +405,11 @@ class MirrorWorld:
             for record in self.writers[self.partitions.index(at)].expected
             if not any(start <= record.offset < end for start, end in ranges)
         ]
+
+    def check_everything(self) -> None:
+        """All that is to be copied is there, and the map and the audit say so."""
+        self.check_copies()
+        self.check_map(complete=True)
 
     def check_copies(self) -> None:
         """Every record to be copied is on the target exactly once, in order, as it was."""

@@ -18,10 +18,10 @@ from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState, LinkState
 
 from .kafka_double import SimClient, SimPartition
+from .mirror_scenarios import chaos, kill_at_every_step
 from .mirror_world import (
     LIMITS,
     TOPIC,
-    KillAtStep,
     MirrorWorld,
     SimWorker,
     SourceWriter,
@@ -48,93 +48,54 @@ def test_a_worker_copies_everything_once() -> None:
     run_virtually(scenario())
 
 
-async def _killed_at(seed: int, step: int | None) -> int:
-    """A worker that dies at its nth step on the network, and another that takes over."""
-    world = MirrorWorld(seed, partitions=1)
-    world.write(12)
-    kill = KillAtStep(step)
-    first = await world.worker("w", kill)
-    if step is None:
-        await world.settle(first)
-        await first.kill()
-        return kill.count
-    try:
-        async with asyncio.timeout(30):
-            await kill.killed.wait()
-    except TimeoutError:
-        pass  # it was done before its nth step
-    await first.kill()
-    world.check_prefix()
-    world.check_map(complete=False)
-    world.write(4)
-    second = await world.worker("w")
-    await world.settle(second)
-    world.check_copies()
-    world.check_map(complete=True)
-    assert not second.failures()
-    await second.stop()
-    return kill.count
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_at_every_step(seed: int) -> None:
-    """Every entry to and return from the network is a place to die once."""
-    steps = run_virtually(_killed_at(seed, None))
-    assert steps > 50
-    for step in range(1, steps + 1):
-        run_virtually(_killed_at(seed, step))
+    kill_at_every_step(lambda: MirrorWorld(seed, partitions=1), batches=12, batches_later=4)
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_chaos(seed: int) -> None:
     """Lost requests, lost and late answers, lost fetch sessions and brokers without room for one,
     moved leaders, kills, and two workers at once."""
-    run_virtually(_chaos(seed))
+
+    async def scenario() -> None:
+        world = MirrorWorld(seed)
+        world.source.fetch_session_slots = (1_000, 1, 0)[seed % 3]
+        await chaos(
+            world,
+            Random(seed),
+            batches=30,
+            batches_per_turn_max=20,
+            turns=(3, 8),
+            disturb=_disturb_and_lose_sessions if seed % 2 else _disturb,
+        )
+
+    run_virtually(scenario())
 
 
-async def _chaos(seed: int) -> None:
-    world = MirrorWorld(seed)
-    random = Random(seed)
-    network = world.network
-    network.lost_request = random.choice((0.0, 0.01, 0.05))
-    network.lost_answer = random.choice((0.0, 0.01, 0.05))
-    network.late_arrival = random.choice((0.0, 0.02, 0.1))
-    world.source.fetch_session_slots = (1_000, 1, 0)[seed % 3]
-    world.write(30)
-    workers: list[SimWorker] = [await world.worker("w0")]
-    for turn in range(random.randint(3, 8)):
-        await asyncio.sleep(random.uniform(0.0, 0.4))
-        world.write(random.randint(0, 20))
-        world.check_prefix()
-        if seed % 2:
-            world.source.lose_fetch_sessions()
-        match random.choice(("kill", "kill", "overlap", "lease", "leader", "stop")):
-            case "kill":
-                await workers.pop().kill()
-            case "stop":
-                await workers.pop().stop()
-            case "overlap":
-                workers.append(await world.worker(f"w{turn}-overlap"))
-            case "lease":
-                workers[-1].lease.valid = False
-                await asyncio.sleep(random.uniform(0.0, 0.2))
-                workers[-1].lease.valid = True
-            case "leader":
-                for cluster, topic in ((world.source, TOPIC), (world.target, f"a.{TOPIC}")):
-                    if topic in cluster.topics:
-                        cluster.move_leader(random.choice(world.partitions)._replace(topic=topic))
-        if not workers:
-            workers.append(await world.worker(f"w{turn + 1}"))
-        world.check_map(complete=False)
-    network.heal()
-    while len(workers) > 1:
-        await workers.pop(random.randrange(len(workers))).kill()
-    await world.settle(workers[0])
-    await asyncio.sleep(5)  # whatever is still on its way arrives
-    world.check_copies()
-    world.check_map(complete=True)
-    assert not workers[0].failures()
-    await workers[0].stop()
+async def _disturb_and_lose_sessions(
+    world: MirrorWorld, random: Random, workers: list[SimWorker], name: str
+) -> None:
+    world.source.lose_fetch_sessions()
+    await _disturb(world, random, workers, name)
+
+
+async def _disturb(world: MirrorWorld, random: Random, workers: list[SimWorker], name: str) -> None:
+    match random.choice(("kill", "kill", "overlap", "lease", "leader", "stop")):
+        case "kill":
+            await workers.pop().kill()
+        case "stop":
+            await workers.pop().stop()
+        case "overlap":
+            workers.append(await world.worker(name))
+        case "lease":
+            workers[-1].lease.valid = False
+            await asyncio.sleep(random.uniform(0.0, 0.2))
+            workers[-1].lease.valid = True
+        case "leader":
+            for cluster, topic in ((world.source, TOPIC), (world.target, f"a.{TOPIC}")):
+                if topic in cluster.topics:
+                    cluster.move_leader(random.choice(world.partitions)._replace(topic=topic))
 
 
 def _run_until_settled(prepare: Callable[[MirrorWorld], None]) -> MirrorWorld:

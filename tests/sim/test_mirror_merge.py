@@ -111,9 +111,7 @@ def test_several_links_write_into_one_topic(seed: int) -> None:
 async def _scenario(seed: int) -> None:
     world = Merge(seed)
     random = Random(seed)
-    world.network.lost_request = random.choice((0.0, 0.02))
-    world.network.lost_answer = random.choice((0.0, 0.02))
-    world.network.late_arrival = random.choice((0.0, 0.05))
+    world.network.harm(random, lost=(0.0, 0.02), late=(0.0, 0.05))
     world.produce(10)
     workers = [source.worker("w") for source in world.sources]
     retired: list[SimWorker] = []

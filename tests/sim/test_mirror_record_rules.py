@@ -13,6 +13,7 @@ import pytest
 
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import NewRecord, Record
+from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.passthrough import CopyPath
 from mirror_maker.record_rules import (
@@ -25,7 +26,8 @@ from mirror_maker.record_rules import (
 )
 
 from .kafka_double import SimClient
-from .mirror_world import KillAtStep, MirrorWorld, SimWorker, SourceWriter
+from .mirror_scenarios import chaos, kill_at_every_step
+from .mirror_world import MirrorWorld, SimWorker, SourceWriter
 from .virtual_time import run_virtually
 
 RULES: dict[str, Any] = {
@@ -97,94 +99,45 @@ class RulesWorld(MirrorWorld):
             if copied is not None:
                 yield copied
 
-    def check(self) -> None:
+    def check_everything(self) -> None:
         """All of it, and no gap is told of for what is left out."""
-        self.check_copies()
-        self.check_map(complete=True)
+        super().check_everything()
         for at in self.partitions:
             assert not self.gaps(at)
             every = self.writers[self.partitions.index(at)].expected
             assert 0 < len(self.expected(at)) < len(every)
 
 
-async def _killed_at(seed: int, step: int | None) -> int:
-    """A worker that dies at its nth step on the network, and another that takes over."""
-    world = RulesWorld(seed)
-    world.write(25)
-    kill = KillAtStep(step)
-    first = await world.worker("w", kill)
-    if step is None:
-        await world.settle(first)
-        world.check()
-        batches = first.flows[0].totals().batches
-        assert batches[CopyPath.RULES] == sum(batches.values()) > 8
-        await first.kill()
-        return kill.count
-    try:
-        async with asyncio.timeout(30):
-            await kill.killed.wait()
-    except TimeoutError:
-        pass  # it was done before its nth step
-    await first.kill()
-    world.check_prefix()
-    world.check_map(complete=False)
-    world.write(10)
-    second = await world.worker("w")
-    await world.settle(second)
-    world.check()
-    assert not second.failures()
-    await second.stop()
-    return kill.count
+def _check_rules_were_applied(worker: SimWorker) -> None:
+    batches = worker.flows[0].totals().batches
+    assert batches[CopyPath.RULES] == sum(batches.values()) > 8
 
 
 @pytest.mark.parametrize("seed", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_killed_at_every_step_with_a_filter_and_transforms(seed: int) -> None:
-    steps = run_virtually(_killed_at(seed, None))
-    assert steps > 50
-    for step in range(1, steps + 1):
-        run_virtually(_killed_at(seed, step))
+    kill_at_every_step(
+        lambda: RulesWorld(seed),
+        batches=25,
+        batches_later=10,
+        check_undisturbed=_check_rules_were_applied,
+    )
 
 
 @pytest.mark.parametrize("seed", range(8), ids=lambda seed: f"seed-{seed}")
 def test_chaos_with_a_filter_and_transforms(seed: int) -> None:
     """Lost and late messages, kills, two workers at once, a target of small batches."""
-    run_virtually(_chaos(seed))
 
+    def refuse_large(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
+        is_large = at.topic.startswith("a.") and header.records_count > 2
+        return ErrorCode.message_too_large if is_large else None
 
-async def _chaos(seed: int) -> None:
-    world = RulesWorld(seed, partitions=2)
-    random = Random(seed)
-    network = world.network
-    network.lost_request = random.choice((0.0, 0.01, 0.05))
-    network.lost_answer = random.choice((0.0, 0.01, 0.05))
-    network.late_arrival = random.choice((0.0, 0.02, 0.1))
-    if random.random() < 0.5:
-        world.target.refuse = lambda at, header: (
-            ErrorCode.message_too_large
-            if at.topic.startswith("a.") and header.records_count > 2
-            else None
-        )
-    world.write(60)
-    workers: list[SimWorker] = [await world.worker("w0")]
-    for turn in range(random.randint(3, 6)):
-        await asyncio.sleep(random.uniform(0.0, 0.4))
-        world.write(random.randint(0, 40))
-        world.check_prefix()
-        if random.random() < 0.5:
-            await workers.pop().kill()
-        else:
-            workers.append(await world.worker(f"w{turn}-overlap"))
-        if not workers:
-            workers.append(await world.worker(f"w{turn + 1}"))
-        world.check_map(complete=False)
-    network.heal()
-    while len(workers) > 1:
-        await workers.pop(random.randrange(len(workers))).kill()
-    await world.settle(workers[0])
-    await asyncio.sleep(5)  # whatever is still on its way arrives
-    world.check()
-    assert not workers[0].failures()
-    await workers[0].stop()
+    async def scenario() -> None:
+        world = RulesWorld(seed, partitions=2)
+        if seed % 2:
+            world.target.refuse = refuse_large
+        await chaos(world, Random(seed), batches=60, batches_per_turn_max=40)
+
+    run_virtually(scenario())
 
 
 def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +164,7 @@ def test_the_source_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> 
         await first.kill()
         second = await world.worker("w")  # it pairs what is not mapped yet, too
         await world.settle(second)
-        world.check()
+        world.check_everything()
         await second.stop()
 
     run_virtually(scenario())

@@ -12,7 +12,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from mirror_maker.batch_spans import BatchSpans
 from mirror_maker.formats.naming import remote_topic
 
-from .mirror_world import LINK, TOPIC, KillAtStep, MirrorWorld, VirtualClock
+from .mirror_scenarios import KillAtStep
+from .mirror_world import LINK, TOPIC, MirrorWorld, VirtualClock
 from .virtual_time import run_virtually
 
 

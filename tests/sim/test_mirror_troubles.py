@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from random import Random
 
 import pytest
@@ -16,7 +15,8 @@ from mirror_maker import troubles
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.trouble import Policies, Trouble
 
-from .mirror_world import KillAtStep, MirrorWorld, SourceWriter
+from .mirror_scenarios import chaos, kill_at_every_step
+from .mirror_world import MirrorWorld, SourceWriter
 from .virtual_time import run_virtually
 
 
@@ -360,38 +360,27 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
     run_virtually(scenario())
 
 
-async def _skipping_and_killed_at(seed: int, step: int | None) -> int:
-    world = MirrorWorld(seed, partitions=1)
-    _refuse_bad_records(world, ErrorCode.invalid_timestamp)
-    world.write(5)
-    kill = KillAtStep(step)
-    first = await world.worker("w", kill)
-    if step is None:
-        await world.settle(first)
-        await first.kill()
-        return kill.count
-    with suppress(TimeoutError):
-        async with asyncio.timeout(30):
-            await kill.killed.wait()
-    await first.kill()
-    world.check_prefix()
-    world.check_map(complete=False)
-    world.write(2)
-    second = await world.worker("w")
-    await world.settle(second)
-    _check_skipped(world, Trouble.TIMESTAMP)
-    world.check_copies()
-    world.check_map(complete=True)
-    await second.stop()
-    return kill.count
+class SkippingWorld(MirrorWorld):
+    """Its target refuses some records, and its link skips them."""
+
+    def __init__(self, seed: int, partitions: int, code: ErrorCode, reason: Trouble) -> None:
+        super().__init__(seed, partitions)
+        _refuse_bad_records(self, code)
+        self._reason = reason
+
+    def check_everything(self) -> None:
+        _check_skipped(self, self._reason)
+        super().check_everything()
 
 
 def test_killed_at_every_step_while_skipping() -> None:
     """One entry per gap, and nothing lost, doubled or out of order around it."""
-    steps = run_virtually(_skipping_and_killed_at(4, None))
-    assert steps > 100
-    for step in range(1, steps + 1):
-        run_virtually(_skipping_and_killed_at(4, step))
+    kill_at_every_step(
+        lambda: SkippingWorld(4, 1, ErrorCode.invalid_timestamp, Trouble.TIMESTAMP),
+        batches=5,
+        batches_later=2,
+        steps_min=100,
+    )
 
 
 @pytest.mark.parametrize("seed", range(20), ids=lambda seed: f"seed-{seed}")
@@ -399,30 +388,7 @@ def test_chaos_while_skipping(seed: int) -> None:
     """Lost and late requests, kills, and two workers that meet the same gaps at once."""
 
     async def scenario() -> None:
-        world = MirrorWorld(seed)
-        random = Random(seed)
-        _refuse_bad_records(world, ErrorCode.message_too_large)
-        network = world.network
-        network.lost_request, network.lost_answer = random.choice(((0.0, 0.0), (0.02, 0.02)))
-        network.late_arrival = random.choice((0.0, 0.05))
-        world.write(20)
-        workers = [await world.worker("w0")]
-        for turn in range(random.randint(2, 5)):
-            await asyncio.sleep(random.uniform(0.0, 0.6))
-            world.write(random.randint(0, 10))
-            world.check_prefix()
-            if random.random() < 0.5:
-                await workers.pop().kill()
-            workers.append(await world.worker(f"w{turn + 1}"))
-            world.check_map(complete=False)
-        network.heal()
-        while len(workers) > 1:
-            await workers.pop(random.randrange(len(workers))).kill()
-        await world.settle(workers[0])
-        await asyncio.sleep(5)
-        _check_skipped(world, Trouble.TOO_LARGE)
-        world.check_copies()
-        world.check_map(complete=True)
-        await workers[0].stop()
+        world = SkippingWorld(seed, 2, ErrorCode.message_too_large, Trouble.TOO_LARGE)
+        await chaos(world, Random(seed), batches=20, batches_per_turn_max=10)
 
     run_virtually(scenario())

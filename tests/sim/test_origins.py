@@ -112,10 +112,7 @@ def test_nothing_comes_back_whatever_happens(seed: int) -> None:
 async def _scenario(seed: int) -> None:
     world = BothWays(seed)
     random = Random(seed)
-    network = world.network
-    network.lost_request = random.choice((0.0, 0.02))
-    network.lost_answer = random.choice((0.0, 0.02))
-    network.late_arrival = random.choice((0.0, 0.05))
+    world.network.harm(random, lost=(0.0, 0.02), late=(0.0, 0.05))
     world.produce(10)
     workers = [direction.worker("w") for direction in world.directions]
     retired: list[SimWorker] = []
@@ -131,7 +128,7 @@ async def _scenario(seed: int) -> None:
             case "overlap":
                 retired.append(workers[which])
                 workers[which] = world.directions[which].worker(f"w{turn}")
-    network.heal()
+    world.network.heal()
     for worker in retired:
         await worker.kill()
     await world.settle(workers)
