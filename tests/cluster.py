@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from local_cluster.client.client import KafkaClient
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
 from tests.quiet_ports import quiet_port
 from topology.kafka_configs import broker_config
@@ -175,3 +176,19 @@ async def running_broker(
         if broker.process is not None and broker.process.poll() is None:
             broker.process.kill()
             await broker._wait()
+
+
+@contextlib.asynccontextmanager
+async def running_clusters(
+    zookeeper: str, directory: Path, *names: str, config: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[dict[str, str], dict[str, KafkaClient]]]:
+    """A cluster of one broker for each name: (bootstrap addresses, a client of each)."""
+    bootstraps, clients = {}, {}
+    async with contextlib.AsyncExitStack() as stack:
+        for name in names:
+            broker = await stack.enter_async_context(
+                running_broker(zookeeper, directory / name, cluster=name, config=config)
+            )
+            bootstraps[name] = broker.bootstrap
+            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
+        yield bootstraps, clients

@@ -17,7 +17,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
-from tests.cluster import running_broker
+from tests.cluster import running_clusters
 from tests.mirror_process import MirrorProcess, read_records
 from tests.producing import produce_to
 from tests.real.test_mirror_kill import create
@@ -91,20 +91,9 @@ async def running_both_ways(
     zookeeper: str, tmp_path: Path, limits: Limits | None = None, **link_settings: Any
 ) -> AsyncIterator[BothWays]:
     """Two clusters with a worker for each direction; the topic is made in the east."""
-    async with contextlib.AsyncExitStack() as stack:
-        bootstraps = {}
-        clients = {}
-        for name in ("east", "west"):
-            broker = await stack.enter_async_context(
-                running_broker(
-                    zookeeper,
-                    tmp_path / name,
-                    cluster=name,
-                    config={"group.initial.rebalance.delay.ms": "0"},
-                )
-            )
-            bootstraps[name] = broker.bootstrap
-            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
+    quick = {"group.initial.rebalance.delay.ms": "0"}
+    async with running_clusters(zookeeper, tmp_path, "east", "west", config=quick) as running:
+        bootstraps, clients = running
         # Only one side has the topic; the other link has nothing to read until it is copied.
         await create(clients["east"], "orders", 1)
         workers = {}

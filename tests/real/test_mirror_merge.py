@@ -17,7 +17,7 @@ from mirror_maker.settings import LinkSettings, MirrorSettings
 from spark_global.links import MirrorLink
 from spark_global.tables import RECORDS_TABLE
 from spark_global.views import Aggregate, load_table
-from tests.cluster import running_broker
+from tests.cluster import running_clusters
 from tests.mirror_process import MirrorProcess, read_map, read_records
 from tests.producing import produce_to
 from tests.real.test_mirror_kill import create
@@ -48,15 +48,10 @@ async def produce(
 async def test_two_datacenters_in_one_topic(
     zookeeper: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        clients: dict[str, KafkaClient] = {}
-        bootstraps: dict[str, str] = {}
-        for name in ("east", "west", "all"):
-            broker = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / name, cluster=name)
-            )
-            bootstraps[name] = broker.bootstrap
-            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
+    async with (
+        running_clusters(zookeeper, tmp_path, "east", "west", "all") as (bootstraps, clients),
+        contextlib.AsyncExitStack() as stack,
+    ):
         born: dict[str, dict[TopicPartition, int]] = {"east": {}, "west": {}}
         for name, partitions in PARTITIONS.items():
             await create(clients[name], "orders", partitions)

@@ -14,7 +14,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import LinkSettings, MirrorSettings
-from tests.cluster import running_broker
+from tests.cluster import running_clusters
 from tests.mirror_process import MirrorProcess, read_records
 from tests.producing import produce_to
 
@@ -32,15 +32,10 @@ GROUP = "app"
 async def test_a_group_of_two_datacenters_goes_on_in_the_merged_topic(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        clients: dict[str, KafkaClient] = {}
-        bootstraps: dict[str, str] = {}
-        for name in ("east", "west", "all"):
-            broker = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / name, cluster=name)
-            )
-            bootstraps[name] = broker.bootstrap
-            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
+    async with (
+        running_clusters(zookeeper, tmp_path, "east", "west", "all") as (bootstraps, clients),
+        contextlib.AsyncExitStack() as stack,
+    ):
         for name in ("east", "west"):
             await create(clients[name], "orders", 1)
         # Two workers have one of the two partitions each.

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from tests.cluster import running_broker
+from tests.cluster import running_clusters
 from tests.mirror_process import read_records
 from tests.producing import produce_to
 from tests.real.test_mirror_kill import create
@@ -27,14 +26,9 @@ RUN = "from topology.cli import main; main()"
 
 
 async def test_a_file_of_mirror_maker_2_is_run(zookeeper: str, tmp_path: Path) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        clients, lines = {}, ["clusters = east, west", "replication.factor = 1"]
-        for name in ("east", "west"):
-            broker = await stack.enter_async_context(
-                running_broker(zookeeper, tmp_path / name, cluster=name)
-            )
-            clients[name] = await stack.enter_async_context(KafkaClient(broker.bootstrap))
-            lines.append(f"{name}.bootstrap.servers = {broker.bootstrap}")
+    async with running_clusters(zookeeper, tmp_path, "east", "west") as (bootstraps, clients):
+        lines = ["clusters = east, west", "replication.factor = 1"]
+        lines += [f"{name}.bootstrap.servers = {at}" for name, at in bootstraps.items()]
         lines += ["east->west.enabled = true", "east->west.topics = orders", "linger.ms = 5"]
         file = tmp_path / "mm2.properties"
         file.write_text("\n".join(lines))
