@@ -6,34 +6,32 @@ With a flusher a replica counts as far as it has fsynced, without one as far as 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from abc import ABC, abstractmethod
+from typing import Final, Protocol
 
 from local_cluster.log.partition_log import PartitionLog
 
 from .partition_waits import PartitionWaits
 
-if TYPE_CHECKING:
-    from .partition import Partition
-
 
 class Flusher(Protocol):
-    """Who makes appended records durable and calls `Partition.flushed` afterwards."""
+    """Who makes appended records durable and calls `PartitionFlushes.flushed` afterwards."""
 
-    def request(self, partition: Partition) -> None: ...
+    def request(self, partition: PartitionFlushes) -> None: ...
 
 
 class _Held:
     """A flusher that flushes nothing: another one does in a moment."""
 
-    def request(self, partition: Partition) -> None:
+    def request(self, partition: PartitionFlushes) -> None:
         return
 
 
 _HELD: Final = _Held()
 
 
-class PartitionFlushes(PartitionWaits):
-    """The part of a partition that has to do with its disk."""
+class PartitionFlushes(PartitionWaits, ABC):
+    """The part of a partition that has to do with its disk: what a flusher knows of it."""
 
     def __init__(self, log: PartitionLog, flusher: Flusher | None, *, high_watermark: int) -> None:
         super().__init__(min(max(high_watermark, log.log_start_offset), log.log_end_offset))
@@ -41,13 +39,9 @@ class PartitionFlushes(PartitionWaits):
         self._flusher = flusher
         self._held_flusher: Flusher | None = None
 
+    @abstractmethod
     def _advance(self) -> None:
-        """More may be committed."""
-        raise NotImplementedError
-
-    @property
-    def _whole(self) -> Partition:
-        return cast("Partition", self)
+        """More may be committed: raise the high watermark where it is."""
 
     def durable(self) -> asyncio.Future[None] | None:
         """A future for "all that was appended is on the disk"; None where it is, or need not be.
@@ -58,13 +52,13 @@ class PartitionFlushes(PartitionWaits):
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._awaiting_disk.append(future)
-        self._flusher.request(self._whole)
+        self._flusher.request(self)
         return future
 
     def request_flush(self) -> None:
         """Have made durable what is not, where the log is flushed at all."""
         if self._flusher is not None and self.log.flushed_end_offset < self.log.log_end_offset:
-            self._flusher.request(self._whole)
+            self._flusher.request(self)
 
     def flushed(self) -> None:
         """The log's flushed end offset has moved."""

@@ -22,7 +22,7 @@ from typing import Final
 from local_cluster.log.file_system import FileSystem
 from local_cluster.log.partition_log import FlushTicket, PartitionLog
 from local_cluster.log.sync_choice import SyncChoice
-from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
 
 THREADS_MAX: Final = 4
@@ -34,7 +34,7 @@ RETRY_SECONDS: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
-Round = Sequence[tuple[Partition, PartitionLog, FlushTicket]]
+Round = Sequence[tuple[PartitionFlushes, PartitionLog, FlushTicket]]
 
 
 class GroupCommit:
@@ -43,7 +43,7 @@ class GroupCommit:
     def __init__(self, log_dir: str, on_fatal: Callable[[BaseException], None]) -> None:
         self._log_dir = log_dir
         self._on_fatal = on_fatal
-        self._dirty: dict[Partition, None] = {}
+        self._dirty: dict[PartitionFlushes, None] = {}
         self._is_busy = False
         self._failed = False
         self._is_stopped = False
@@ -69,7 +69,7 @@ class GroupCommit:
             self._file_system.close()
             self._file_system = None
 
-    def request(self, partition: Partition) -> None:
+    def request(self, partition: PartitionFlushes) -> None:
         """Make what this partition has appended so far durable soon."""
         if self._failed:
             partition.fail_parked(ErrorCode.kafka_storage_error)

@@ -32,6 +32,7 @@ from local_cluster.log.partition_log import LogSlice, PartitionLog
 from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
@@ -86,11 +87,11 @@ class SimFlusher:
         self._broker = broker
         self._life = broker.life
         self._random = random
-        self._dirty: dict[Partition, None] = {}
+        self._dirty: dict[PartitionFlushes, None] = {}
         self._is_busy = False
         self.is_slow = False
 
-    def request(self, partition: Partition) -> None:
+    def request(self, partition: PartitionFlushes) -> None:
         self._dirty[partition] = None
         if not self._is_busy:
             self._is_busy = True
@@ -122,7 +123,7 @@ class SimFlusher:
             seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
             asyncio.get_running_loop().call_later(seconds, self._end, tickets)
 
-    def _end(self, tickets: list[tuple[Partition, PartitionLog, Any]]) -> None:
+    def _end(self, tickets: list[tuple[PartitionFlushes, PartitionLog, Any]]) -> None:
         if self._is_over:
             return
         for _, log, ticket in tickets:

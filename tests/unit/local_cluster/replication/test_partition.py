@@ -10,6 +10,7 @@ import pytest
 
 from local_cluster.controller.model import PartitionState
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
@@ -35,9 +36,9 @@ class FakeLog:
 
 class FakeFlusher:
     def __init__(self) -> None:
-        self.requested: list[Partition] = []
+        self.requested: list[PartitionFlushes] = []
 
-    def request(self, partition: Partition) -> None:
+    def request(self, partition: PartitionFlushes) -> None:
         self.requested.append(partition)
 
 

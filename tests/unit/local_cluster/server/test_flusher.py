@@ -13,7 +13,7 @@ import pytest
 
 from local_cluster.log.file_system import FileSystem
 from local_cluster.log.tickets import FlushTicket, LogDirectoryError
-from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.server import flusher
 from local_cluster.server.flusher import GroupCommit
 from local_cluster.wire.errors import ErrorCode
@@ -104,7 +104,7 @@ class Setup:
 
     def append(self, partition: DirtyPartition, count: int = 1) -> None:
         partition.end_offset += count
-        self.commit.request(cast(Partition, partition))
+        self.commit.request(cast(PartitionFlushes, partition))
 
 
 @pytest.fixture

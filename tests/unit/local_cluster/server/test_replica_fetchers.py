@@ -19,6 +19,7 @@ from local_cluster.log.disk import DiskState
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import Deletion
 from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server import replica_fetchers
 from local_cluster.server.replica_fetchers import ReplicaFetchers
@@ -273,9 +274,9 @@ class Flusher:
 
     def __init__(self) -> None:
         self.is_stuck = False
-        self.waiting: list[Partition] = []
+        self.waiting: list[PartitionFlushes] = []
 
-    def request(self, partition: Partition) -> None:
+    def request(self, partition: PartitionFlushes) -> None:
         if self.is_stuck:
             self.waiting.append(partition)
             return
@@ -318,7 +319,7 @@ async def test_a_flush_that_fails_holds_up_no_other_partition(
     sick = follower.partitions[SICK]
     asked_to_flush = 0
 
-    def fail_it(partition: Partition) -> None:
+    def fail_it(partition: PartitionFlushes) -> None:
         nonlocal asked_to_flush
         asked_to_flush += 1
         if is_over:
