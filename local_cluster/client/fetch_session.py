@@ -12,6 +12,10 @@ was made, from exactly there. Where it does not (it has no room for a session, h
 an answer was lost), the next request names everything again.
 
 One request at a time, see `fetch_in_session`. Source: FetchSessionHandler.java.
+
+Brokers among themselves have replication/follower_session.py, which has only the arithmetic of
+epochs (wire/fetch.py) in common: it is told with every request what is wanted, always by topic id,
+and keeps neither that nor high watermarks.
 """
 
 from __future__ import annotations

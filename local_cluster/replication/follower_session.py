@@ -5,6 +5,10 @@ fetched from somewhere else than was said last, and what is to be forgotten. The
 what it has news of. After any trouble, and when this broker registered anew, all is named again:
 the leader counts a replica only in the run of the broker that it heard it from (KIP-903), so
 what is at rest would else never be in sync again.
+
+It has only the arithmetic of epochs (wire/fetch.py) in common with client/fetch_session.py: here
+the caller says with every request what is wanted, by topic id, and there the session itself
+remembers that, speaks by name or by id, and keeps high watermarks.
 """
 
 from __future__ import annotations
