@@ -21,7 +21,7 @@ from local_cluster.log.tickets import Deletion
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.throttle import ReplicationThrottle
-from local_cluster.server import replica_fetchers
+from local_cluster.server import leader_fetches
 from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire import fetch as codec
@@ -196,7 +196,7 @@ def said(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_fetchers, "SETTLE_MS_MAX", 20)
+    monkeypatch.setattr(leader_fetches, "SETTLE_MS_MAX", 20)
 
 
 async def test_a_full_disk_stops_its_own_partition_and_is_said_once(
