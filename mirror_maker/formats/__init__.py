@@ -1,28 +1,27 @@
 """Published formats of the mirror: what it writes into topics for others to read.
 
-The offset-map topic of a link, its records (`records`), the map of one partition (`offset_map`)
-and the replay of a whole topic into maps (`map_topic`); the journal of gaps (`gaps`). Nothing here
-does I/O, and nothing here imports the rest of the mirror, so that any reader can take this package
-alone.
+The offset-map topic of a link, its records (`records`, `record_values`), the map of one partition
+(`offset_map`) and the replay of a whole topic into maps (`map_topic`); the journal of gaps
+(`gaps`). Nothing here does I/O, and nothing here imports the rest of the mirror, so that any reader
+can take this package alone.
 """
 
 from __future__ import annotations
 
+from .fields import MapFormatError
 from .gaps import Gap, GapJournal, decode_gap, encode_gap, gaps_topic_name
 from .map_topic import MapTopic, extend_map
 from .naming import TopicNames
 from .offset_map import OffsetMap, Run, Translation, TranslationState
+from .record_values import decode_record, encode_record
 from .records import (
     FORMAT_VERSION,
     Block,
     FlowKey,
-    MapFormatError,
     Opening,
     Registration,
     Terms,
     decode_key,
-    decode_record,
-    encode_record,
     is_map_topic,
     map_topic_name,
 )

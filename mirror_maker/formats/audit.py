@@ -37,7 +37,8 @@ from crc32c import crc32c
 
 from local_cluster.records import header as h
 
-from .records import FlowKey, MapFormatError
+from .fields import MapFormatError
+from .records import FlowKey
 
 AUDIT_VERSION: Final = 1
 BUCKET_MS: Final = 600_000

@@ -28,7 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .records import FlowKey, MapFormatError
+from .fields import MapFormatError
+from .records import FlowKey
 
 GAPS_VERSION: Final = 1
 

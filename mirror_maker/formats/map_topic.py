@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from .controls import Controls
+from .fields import MapFormatError
 from .marks import LedCopy, MirroredCommit
 from .offset_map import OffsetMap, Run
+from .record_values import decode_record
 from .records import (
     Block,
     FlowKey,
-    MapFormatError,
     Opening,
     Registration,
     Terms,
     commit_key,
     decode_key,
-    decode_record,
     led_copy_key,
 )
 

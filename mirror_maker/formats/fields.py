@@ -1,0 +1,104 @@
+"""The fields that records of the mirror's own topics are made of, to and from bytes.
+
+Numbers are big-endian; a varint is unsigned LEB128, of at most 63 bits; a string is a varint of its
+UTF-8 bytes followed by them; a uuid is 16 bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Final
+
+VARINT_BYTES_MAX: Final = 10
+
+INT16: Final = struct.Struct(">h")
+INT32: Final = struct.Struct(">i")
+INT64: Final = struct.Struct(">q")
+
+
+class MapFormatError(ValueError):
+    """The bytes are no record of this format, or of a newer version than this reader."""
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    assert value >= 0, value
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def put_string(out: bytearray, value: str) -> None:
+    encoded = value.encode()
+    put_varint(out, len(encoded))
+    out += encoded
+
+
+class Cursor:
+    """Reads fields off the front of some bytes; MapFormatError where they end too soon."""
+
+    __slots__ = ("_bytes", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._bytes = data
+        self._position = 0
+
+    def take(self, count: int) -> bytes:
+        start, end = self._position, self._position + count
+        if end > len(self._bytes):
+            raise MapFormatError(f"{count} bytes at {start}, but only {len(self._bytes)} in all")
+        self._position = end
+        return self._bytes[start:end]
+
+    def version(self, known: int) -> None:
+        found = self.byte()
+        if found != known:
+            raise MapFormatError(f"format version {found}, this reader knows {known}")
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def int16(self) -> int:
+        value: int = INT16.unpack(self.take(2))[0]
+        return value
+
+    def int32(self) -> int:
+        value: int = INT32.unpack(self.take(4))[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = INT64.unpack(self.take(8))[0]
+        return value
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.UUID(bytes=self.take(16))
+
+    def varint(self) -> int:
+        value = 0
+        for index in range(VARINT_BYTES_MAX):
+            byte = self.byte()
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                if value > 0x7FFF_FFFF_FFFF_FFFF:
+                    raise MapFormatError("varint beyond 63 bits")
+                return value
+        raise MapFormatError(f"varint longer than {VARINT_BYTES_MAX} bytes")
+
+    def string(self) -> str:
+        try:
+            return self.take(self.varint()).decode()
+        except UnicodeDecodeError as error:
+            raise MapFormatError("string is not UTF-8") from error
+
+    def flag_at_end(self) -> bool:
+        """Whether a last byte 1 follows."""
+        if self._position == len(self._bytes):
+            return False
+        if self.byte() != 1:
+            raise MapFormatError("a flag that is not 1")
+        return True
+
+    def finish(self) -> None:
+        if self._position != len(self._bytes):
+            raise MapFormatError(f"{len(self._bytes) - self._position} bytes too many")
