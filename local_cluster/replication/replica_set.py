@@ -23,7 +23,6 @@ from local_cluster.clock import Clock
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import (
     NO_LEADER,
-    BrokerEndpoints,
     PartitionState,
     ReplicaReport,
     TopicState,
@@ -34,6 +33,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .live_peers import LivePeers
 from .partition import Partition
 from .partition_flushes import Flusher
 from .strays import find_strays
@@ -81,15 +81,14 @@ class ReplicaSet:
         self._broker_id = broker_id
         self.throttle = throttle
         self._fetching = fetching
-        self._isr_may_change = isr_may_change
-        self._lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
+        self.lag_ms_max = int(broker_config.get("replica.lag.time.max.ms", LAG_MS_MAX))
+        """replica.lag.time.max.ms."""
+        self._peers = LivePeers(broker_id, self.lag_ms_max, cache, clock, isr_may_change)
         self._broker_config = broker_config
         self._directories = directories
         self._cache = cache
         self._flusher_of = flusher_of
         self._clock = clock
-        self._epochs_of: Mapping[int, BrokerEndpoints] = {}
-        self._epochs: Mapping[int, int] = {}
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._listeners: list[LeadershipListener] = []
         self._unserved = Unserved()
@@ -143,29 +142,6 @@ class ReplicaSet:
         """Whether a replica here cannot be served, because of its disk."""
         return self._unserved.reason((topic, partition)) is not None
 
-    # -- the other brokers, as partitions see them ------------------------------------------
-
-    @property
-    def broker_id(self) -> int:
-        return self._broker_id
-
-    @property
-    def lag_ms_max(self) -> int:
-        return self._lag_ms_max
-
-    def monotonic_ms(self) -> int:
-        return self._clock.monotonic_ms()
-
-    def broker_epochs(self) -> Mapping[int, int]:
-        """Of the live brokers."""
-        if self._epochs_of is not self._cache.brokers:
-            self._epochs_of = self._cache.brokers
-            self._epochs = {each.id: each.broker_epoch for each in self._epochs_of.values()}
-        return self._epochs
-
-    def isr_may_change(self, partition: Partition) -> None:
-        self._isr_may_change(partition)
-
     # -- following the metadata -------------------------------------------------------------
 
     def apply(self, changes: Changes) -> None:
@@ -184,7 +160,7 @@ class ReplicaSet:
             # died and holds no commit back any more.
             for partition in self:
                 if partition.in_sync is not None:
-                    self._isr_may_change(partition)
+                    self._peers.isr_may_change(partition)
                     break
 
     def set_strays_aside(self) -> None:
@@ -316,7 +292,7 @@ class ReplicaSet:
                 flusher=self._flusher_of(home),
                 now_ms=self._clock.now_ms,
                 high_watermark=self._directories.high_watermark(topic.name, state.partition),
-                peers=self,
+                peers=self._peers,
             )
             partitions[state.partition] = found
         return found
