@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from local_cluster.clock import Clock
 from local_cluster.controller import isr_messages, membership, znodes
 from local_cluster.controller.active_controller import ActiveController
+from local_cluster.controller.auto_creation import AutoCreation
 from local_cluster.controller.cluster_member import ClusterMember
 from local_cluster.controller.cluster_state import Reassignment
 from local_cluster.controller.config_writer import (
@@ -27,17 +28,16 @@ from local_cluster.controller.config_writer import (
 )
 from local_cluster.controller.coordination import Coordination, CoordinationUnavailable, Create
 from local_cluster.controller.delta_json import decode_reply, encode_hand_over
-from local_cluster.controller.inter_broker import ControllerLine, create_topic_at
+from local_cluster.controller.inter_broker import ControllerLine
 from local_cluster.controller.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import NO_CONTROLLER, PartitionState, ReplicaReport
+from local_cluster.controller.model import PartitionState, ReplicaReport
 from local_cluster.controller.reassignments import ReassignmentRequest
+from local_cluster.controller.request_work import RequestWork
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicCreation,
     TopicSpec,
-    auto_topic_spec,
-    topic_name_problem,
 )
 from local_cluster.controller.zk_shell import KazooCoordination
 from local_cluster.network import OpenLine, open_line
@@ -50,11 +50,8 @@ log = logging.getLogger(__name__)
 
 PUBLISH_WAIT_MS_MAX: Final = 1_000
 """How long an answer waits until the other brokers know of what was created."""
-AUTO_CREATE_TIMEOUT_MS: Final = 5_000
 CONTROLLER_CALL_MS_MAX: Final = 10_000
 HAND_OVER_RETRY_MS: Final = 200
-
-Result = TypeVar("Result")
 
 
 class ControlPlane:
@@ -100,8 +97,10 @@ class ControlPlane:
             report=report,
         )
         self._controller_line = ControllerLine(cache, settings.inter_broker_listener, open_line)
-        self._work: set[asyncio.Task[Any]] = set()
-        self._auto_creations: dict[str, asyncio.Task[KafkaError | None]] = {}
+        self._work = RequestWork()
+        self._auto_creation = AutoCreation(
+            settings, cache, self._member, self._work, self._create_topic
+        )
 
     @property
     def is_controller(self) -> bool:
@@ -121,9 +120,7 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """Leave the cluster: the registration and the controller's znode go at once."""
-        for task in tuple(self._work):
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._work.cancel()
         self._controller_line.close()
         await self._member.stop()
 
@@ -149,7 +146,7 @@ class ControlPlane:
         Raises KafkaError for all of them: not_controller, request_timed_out.
         """
         controller = self._require_controller()
-        created = await self._finish(
+        created = await self._work.finish(
             controller.create_topics(specs, validate_only=validate_only), timeout_ms
         )
         if not validate_only:
@@ -166,7 +163,7 @@ class ControlPlane:
         """
         controller = self._require_controller()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        results = await self._finish(controller.delete_topics(names), timeout_ms)
+        results = await self._work.finish(controller.delete_topics(names), timeout_ms)
         waited = {name for name, error in results.items() if error is None}
         left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
         gone = await self._member.wait_until(
@@ -191,7 +188,7 @@ class ControlPlane:
     ) -> dict[str, KafkaError | None]:
         """Add partitions. Raises KafkaError for all of them."""
         controller = self._require_controller()
-        results = await self._finish(
+        results = await self._work.finish(
             controller.create_partitions(specs, validate_only=validate_only), timeout_ms
         )
         if not validate_only:
@@ -206,7 +203,7 @@ class ControlPlane:
         Raises KafkaError: what `plan` raises, unknown_topic_or_partition, request_timed_out.
         """
         write = write_topic_configs(self._coordination, name, plan, validate_only=validate_only)
-        wanted = await self._finish_write(write, timeout_ms)
+        wanted = await self._work.finish_write(write, timeout_ms)
 
         def applied() -> bool:
             topic = self._cache.topics.get(name)
@@ -229,7 +226,7 @@ class ControlPlane:
         Raises KafkaError: what `plan` raises, request_timed_out.
         """
         write = write_broker_configs(self._coordination, entity, plan, validate_only=validate_only)
-        wanted = await self._finish_write(write, timeout_ms)
+        wanted = await self._work.finish_write(write, timeout_ms)
         if not validate_only:
             await self._member.wait_until(
                 lambda: self._cache.broker_configs.get(entity, {}) == wanted, PUBLISH_WAIT_MS_MAX
@@ -240,15 +237,11 @@ class ControlPlane:
 
         None when this broker knows the topic. Asked twice, it is created once.
         """
-        problem = topic_name_problem(name)
-        if problem is not None:
-            return KafkaError(ErrorCode.invalid_topic_exception, problem)
-        creation = self._auto_creations.get(name)
-        if creation is None:
-            creation = self._own(self._auto_create(name))
-            self._auto_creations[name] = creation
-            creation.add_done_callback(lambda _: self._auto_creations.pop(name))
-        return await asyncio.shield(creation)
+        return await self._auto_creation.create(name)
+
+    async def _create_topic(self, spec: TopicSpec, timeout_ms: int) -> KafkaError | None:
+        (created,) = await self.create_topics([spec], timeout_ms=timeout_ms)
+        return created.error
 
     async def relieve(self, broker_id: int, broker_epoch: int) -> None:
         """As the controller: let others lead what a broker that shuts down leads.
@@ -256,7 +249,7 @@ class ControlPlane:
         Raises KafkaError: not_controller, stale_broker_epoch, request_timed_out.
         """
         controller = self._require_controller()
-        await self._finish(controller.relieve(broker_id, broker_epoch), CONTROLLER_CALL_MS_MAX)
+        await self._work.finish(controller.relieve(broker_id, broker_epoch), CONTROLLER_CALL_MS_MAX)
         await self._published(controller)
 
     async def hand_over(self, timeout_ms: int) -> bool:
@@ -315,7 +308,7 @@ class ControlPlane:
     ) -> dict[tuple[str, int], KafkaError | None]:
         """Begin or cancel moves of replicas; one result per request. Raises KafkaError."""
         controller = self._require_controller()
-        results = await self._finish(
+        results = await self._work.finish(
             controller.alter_reassignments(requests, may_change_factor=may_change_factor),
             timeout_ms,
         )
@@ -335,7 +328,7 @@ class ControlPlane:
     ) -> dict[tuple[str, int], KafkaError | None]:
         """Elections that somebody asks for; one result per partition. Raises KafkaError."""
         controller = self._require_controller()
-        results = await self._finish(controller.elect_leaders(partitions, unclean), timeout_ms)
+        results = await self._work.finish(controller.elect_leaders(partitions, unclean), timeout_ms)
         await self._published(controller)
         return results
 
@@ -344,7 +337,7 @@ class ControlPlane:
     ) -> list[IsrResult]:
         """Write the ISR that a leader proposes, as the controller. Raises KafkaError."""
         controller = self._require_controller()
-        return await self._finish(
+        return await self._work.finish(
             controller.alter_partitions(broker_id, broker_epoch, proposals), CONTROLLER_CALL_MS_MAX
         )
 
@@ -393,62 +386,6 @@ class ControlPlane:
         """Give the other brokers a moment to hear of it before the client does."""
         if self._member.publisher is not None:
             await self._member.publisher.wait_acknowledged(controller.sequence, PUBLISH_WAIT_MS_MAX)
-
-    async def _finish(self, work: Coroutine[Any, Any, Result], timeout_ms: int) -> Result:
-        """Wait for the work; it goes on when the caller's time or connection ends."""
-        task = self._own(work)
-        try:
-            async with asyncio.timeout(max(timeout_ms, 1) / 1000):
-                return await asyncio.shield(task)
-        except TimeoutError:
-            raise KafkaError(ErrorCode.request_timed_out, "the request goes on") from None
-
-    async def _finish_write(self, write: Coroutine[Any, Any, Result], timeout_ms: int) -> Result:
-        """Wait for a write to ZooKeeper. Raises KafkaError."""
-        try:
-            return await self._finish(write, timeout_ms)
-        except CoordinationUnavailable as error:
-            raise KafkaError(
-                ErrorCode.request_timed_out, f"ZooKeeper did not answer: {error}"
-            ) from error
-
-    def _own(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work_done)
-        return task
-
-    def _work_done(self, task: asyncio.Task[Any]) -> None:
-        self._work.discard(task)
-        error = None if task.cancelled() else task.exception()
-        # Those two are for whoever asked, if that one still waits.
-        if error is not None and not isinstance(error, KafkaError | CoordinationUnavailable):
-            log.error("work for a request failed", exc_info=error)
-
-    async def _auto_create(self, name: str) -> KafkaError | None:
-        spec = auto_topic_spec(name, self._settings)
-        try:
-            error = await self._create_anywhere(spec)
-        except KafkaError as refusal:
-            error = refusal
-        if error is not None and error.code != ErrorCode.topic_already_exists:
-            return error
-        if await self._member.wait_until(
-            lambda: name in self._cache.topics, AUTO_CREATE_TIMEOUT_MS
-        ):
-            return None
-        return KafkaError(ErrorCode.leader_not_available, f"topic '{name}' is being created")
-
-    async def _create_anywhere(self, spec: TopicSpec) -> KafkaError | None:
-        if self._member.controller is not None:
-            (created,) = await self.create_topics([spec], timeout_ms=AUTO_CREATE_TIMEOUT_MS)
-            return created.error
-        controller = self._cache.brokers.get(self._cache.controller_id)
-        if self._cache.controller_id == NO_CONTROLLER or controller is None:
-            return KafkaError(ErrorCode.leader_not_available, "no controller is known")
-        return await create_topic_at(
-            controller, self._settings.inter_broker_listener, spec, AUTO_CREATE_TIMEOUT_MS
-        )
 
     def _new_topic_id(self) -> uuid.UUID:
         """A random id whose text starts with no dash: it would look like a tool's option."""

@@ -1,0 +1,81 @@
+"""Topics that clients use and nobody has made: created once, through whichever broker controls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from local_cluster.controller.cluster_member import ClusterMember
+from local_cluster.controller.inter_broker import create_topic_at
+from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.model import NO_CONTROLLER
+from local_cluster.controller.request_work import RequestWork
+from local_cluster.controller.topic_requests import (
+    TopicSpec,
+    auto_topic_spec,
+    topic_name_problem,
+)
+from local_cluster.settings import BrokerSettings
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+AUTO_CREATE_TIMEOUT_MS: Final = 5_000
+
+
+class AutoCreation:
+    """Of one broker."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        cache: MetadataCache,
+        member: ClusterMember,
+        work: RequestWork,
+        create_here: Callable[[TopicSpec, int], Awaitable[KafkaError | None]],
+    ) -> None:
+        """`create_here` creates a topic as the controller, within some milliseconds."""
+        self._settings = settings
+        self._cache = cache
+        self._member = member
+        self._work = work
+        self._create_here = create_here
+        self._creations: dict[str, asyncio.Task[KafkaError | None]] = {}
+
+    async def create(self, name: str) -> KafkaError | None:
+        """Create a topic that a client used.
+
+        None when this broker knows the topic. Asked twice, it is created once.
+        """
+        problem = topic_name_problem(name)
+        if problem is not None:
+            return KafkaError(ErrorCode.invalid_topic_exception, problem)
+        creation = self._creations.get(name)
+        if creation is None:
+            creation = self._work.own(self._create(name))
+            self._creations[name] = creation
+            creation.add_done_callback(lambda _: self._creations.pop(name))
+        return await asyncio.shield(creation)
+
+    async def _create(self, name: str) -> KafkaError | None:
+        spec = auto_topic_spec(name, self._settings)
+        try:
+            error = await self._create_anywhere(spec)
+        except KafkaError as refusal:
+            error = refusal
+        if error is not None and error.code != ErrorCode.topic_already_exists:
+            return error
+        if await self._member.wait_until(
+            lambda: name in self._cache.topics, AUTO_CREATE_TIMEOUT_MS
+        ):
+            return None
+        return KafkaError(ErrorCode.leader_not_available, f"topic '{name}' is being created")
+
+    async def _create_anywhere(self, spec: TopicSpec) -> KafkaError | None:
+        if self._member.controller is not None:
+            return await self._create_here(spec, AUTO_CREATE_TIMEOUT_MS)
+        controller = self._cache.brokers.get(self._cache.controller_id)
+        if self._cache.controller_id == NO_CONTROLLER or controller is None:
+            return KafkaError(ErrorCode.leader_not_available, "no controller is known")
+        return await create_topic_at(
+            controller, self._settings.inter_broker_listener, spec, AUTO_CREATE_TIMEOUT_MS
+        )
