@@ -10,6 +10,9 @@ Rules (Kafka's TransactionCoordinator and TransactionMetadata):
 - InitProducerId raises the epoch; a transaction still ongoing is aborted first, under an epoch
   that fences its producer, and the caller told CONCURRENT_TRANSACTIONS until that is over
 - a decision is never changed: an EndTxn that repeats it is told so, one that contradicts it refused
+- what is granted is written first, also where nothing changes (a repetition): who leads no more and
+  does not know it yet commits nothing, so it cannot take the end of one transaction for that of the
+  one before, which in version 1 look alike (Kafka answers from memory)
 - a transaction older than its timeout is aborted, and its producer fenced
 - in transactions of version 2 (KIP-890) every end raises the epoch, so that the EndTxn of one
   transaction can be told from that of the next (ending.py)
@@ -190,9 +193,10 @@ class TransactionShard:
         self._added_by[request.transactional_id] = (
             max(youngest, request.connection_id) if is_ongoing else request.connection_id
         )
-        if is_ongoing and request.partitions <= known.partitions:
-            return Outcome(answer=ErrorCode.none)
-        outcome = self._store(known.add(request.partitions, request.client_version, now_ms))
+        changed = known
+        if not (is_ongoing and request.partitions <= known.partitions):
+            changed = known.add(request.partitions, request.client_version, now_ms)
+        outcome = self._store(changed)
         outcome.answer = ErrorCode.none
         return outcome
 
@@ -218,7 +222,9 @@ class TransactionShard:
         if verdict is Verdict.REPETITION:
             if known.producer_epoch == PRODUCER_EPOCH_MAX:
                 return _refused(ErrorCode.producer_fenced)
-            return Outcome(answer=_current(known))
+            outcome = self._store(known)
+            outcome.answer = _current(known)
+            return outcome
         if isinstance(verdict, ErrorCode):
             return _refused(verdict)
         next_producer_id = NO_PRODUCER_ID

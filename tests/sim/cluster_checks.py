@@ -195,8 +195,10 @@ class ClusterChecks:
         if lost is not None and lost.id in state.isr:
             # What its page cache held counts until the controller takes it out: Kafka's promise.
             holders.add(lost.id)
-        # A leader goes by the replicas and the config that it knows of.
-        replicas = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
+        # A leader goes by the replicas and the config that it knows of. A replica that was moved
+        # off may have heard of it first, and deleted what the leader still counts.
+        known = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
+        replicas = min(known, len(state.replicas))
         least = min(replicas, partition.log.config.min_insync_replicas)
         if len(holders) < least:
             raise Anomaly(f"{at}: committed with brokers {sorted(holders)} alone")

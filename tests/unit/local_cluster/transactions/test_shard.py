@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from local_cluster.coordinator_runtime.outcome import Now
@@ -99,6 +101,20 @@ def test_a_transaction_from_beginning_to_end() -> None:
     assert scene.end(commit=True) is ErrorCode.none, "a repetition"
     assert scene.end(commit=False) is ErrorCode.invalid_txn_state
     assert scene.add() is ErrorCode.none
+
+
+def test_nothing_is_granted_without_a_record() -> None:
+    """Who leads no more may not know of the next transaction; its records are not committed."""
+    scene = Scene()
+    scene.init()
+    for ask in (scene.add, scene.add, partial(scene.end, commit=True)):
+        written = len(scene.log)
+        assert ask() is ErrorCode.none
+        assert len(scene.log) == written + 1
+    scene.mark()
+    written = len(scene.log)
+    assert scene.end(commit=True) is ErrorCode.none, "a repetition"
+    assert len(scene.log) == written + 1
 
 
 def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
