@@ -66,6 +66,9 @@ class Client:
     wants_commit: bool = False
     is_fenced: bool = False
     """Whether it may be refused: another producer, or the broker, raised the epoch."""
+    is_misled: bool = False
+    """In version 1, after a reload, a late end decided its transaction: what stays possible there
+    (local_cluster/transactions/README.md, Late requests)."""
 
     @property
     def owner(self) -> Owner:
@@ -232,6 +235,8 @@ class TransactionMachine(RuleBasedStateMachine):
             assert sent.request.is_commit == is_commit
             if sent.request.client_version >= 2 or opened.is_guarded:
                 assert sent.owner == opened.owner or opened.is_stray, "ended by another's end"
+            elif sent.owner != opened.owner:
+                self.clients[opened.owner[0]].is_misled = True
         else:
             assert not is_commit
             if sent is None:
@@ -307,7 +312,8 @@ class TransactionMachine(RuleBasedStateMachine):
         if error is ErrorCode.concurrent_transactions:
             return
         if error is not ErrorCode.none:
-            assert client.is_fenced, f"{sent.request} was refused: {error.name}"
+            is_expected = client.is_fenced or client.is_misled
+            assert is_expected, f"{sent.request} was refused: {error.name}"
             client.phase = "dead"
             return
         if isinstance(answer, ProducerAnswer) and (
@@ -316,11 +322,11 @@ class TransactionMachine(RuleBasedStateMachine):
             assert answer.producer_epoch < PRODUCER_EPOCH_MAX
             client.producer_id, client.epoch = answer.producer_id, answer.producer_epoch
         if isinstance(sent.request, InitRequest):
-            client.phase, client.is_fenced = "idle", False
+            client.phase, client.is_fenced, client.is_misled = "idle", False, False
         elif isinstance(sent.request, AddRequest):
             client.phase = "open"
         else:
-            assert self.outcomes[sent.owner] == sent.request.is_commit
+            assert client.is_misled or self.outcomes[sent.owner] == sent.request.is_commit
             client.phase = "idle"
 
     @precondition(lambda self: self.alive())
