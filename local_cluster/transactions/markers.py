@@ -80,12 +80,15 @@ async def write_markers(
             )
         except KafkaError as error:
             errors[topic, partition] = error.code
-    for key, committed in waiting.items():
-        try:
-            await committed
+    # All at once: who is cancelled over the first leaves no other whose failure nobody hears.
+    committed = await asyncio.gather(*waiting.values(), return_exceptions=True)
+    for key, failure in zip(waiting, committed, strict=True):
+        if failure is None:
             errors[key] = ErrorCode.none
-        except KafkaError as error:
-            errors[key] = error.code
+        elif isinstance(failure, KafkaError):
+            errors[key] = failure.code
+        else:
+            raise failure
     return errors
 
 
