@@ -398,7 +398,8 @@ class ActiveController:
         gone: frozenset[str] = frozenset()
         if znodes.TOPICS in paths:
             names = frozenset(await self._reader.topic_names())
-            gone = self._known_topics - names
+            # Made here, and removed by somebody before this look: only the state knows it.
+            gone = (self._known_topics | self.state.topics.keys()) - names
             again |= names - self._known_topics
             self._known_topics = names
         again = {name for name in again if "/" not in name and name in self._known_topics}

@@ -601,6 +601,18 @@ class TestDeletion:
         assert Changes(removed=("a",)) in member.changes
         assert not any(changes.deleted for changes in member.changes)
 
+    async def test_znodes_that_vanish_before_they_were_seen_are_missed(
+        self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late: list[str] = []
+        with monkeypatch.context() as watches:
+            watches.setattr(server, "fire", late.extend)
+            await member.create("a")
+            server.remove(znodes.topic_path("a"))
+        server.fire(late)
+        await eventually(lambda: "a" not in member.cache.topics)
+        await member.create("a")
+
     async def test_a_topic_that_vanished_is_doubted_for_the_rest_of_the_term(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
