@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -14,6 +14,19 @@ class Edge(NamedTuple):
     head: int
     label: str
     key: str
+
+
+def edges_of_components(edges: Sequence[Edge]) -> list[list[Edge]]:
+    """For each strongly connected component of two nodes or more, the edges inside of it."""
+    component_of: dict[int, int] = {}
+    for number, component in enumerate(components(edges)):
+        component_of.update(dict.fromkeys(component, number))
+    inside: dict[int, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        number = component_of.get(edge.tail, -1)
+        if number >= 0 and component_of.get(edge.head) == number:
+            inside[number].append(edge)
+    return [inside[number] for number in sorted(inside)]
 
 
 def components(edges: Iterable[Edge]) -> list[set[int]]:

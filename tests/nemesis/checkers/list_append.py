@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Final
 
 from .findings import Findings
-from .graph import Edge, components, cycle
+from .graph import Edge, cycle, edges_of_components
 
 
 class End(Enum):
@@ -164,21 +164,16 @@ def _edges(
 
 def _check_cycles(edges: Sequence[Edge], findings: Findings) -> None:
     """One cycle of each kind for every component that has one."""
-    writes_read = [edge for edge in edges if edge.label == WR]
-    for component in components(writes_read):
-        inside = [e for e in writes_read if e.tail in component and e.head in component]
+    for inside in edges_of_components([edge for edge in edges if edge.label == WR]):
         found = cycle(inside, lambda edge: True)
         assert found is not None, "a component has a cycle"
         findings.add("G1c", _told(found))
-    for component in components([edge for edge in edges if edge.label == WW]):
-        del component
+    for _ in edges_of_components([edge for edge in edges if edge.label == WW]):
         findings.allow("G0")
-    for component in components([edge for edge in edges if edge.label != RW]):
-        inside = [e for e in edges if e.label != RW and e.tail in component and e.head in component]
+    for inside in edges_of_components([edge for edge in edges if edge.label != RW]):
         if cycle(inside, lambda edge: edge.label == WR) is not None:
             findings.allow("G1c with ww")
-    for component in components(edges):
-        inside = [e for e in edges if e.tail in component and e.head in component]
+    for inside in edges_of_components(edges):
         if any(_is_single(edge, inside) for edge in inside if edge.label == RW):
             findings.allow("G-single")
 

@@ -82,9 +82,11 @@ class JavaProducer(Workload):
         return check_set([*acknowledged, *unknown], found)
 
     async def _follow(self) -> None:
-        while True:
-            self.progress = self._process.text().count('"producer_send_success"')
-            await asyncio.sleep(0.25)
+        with self._process.output.open("rb") as output:
+            while True:
+                # A mark that a read cuts in two is not counted: progress only has to grow.
+                self.progress += output.read().count(b'"producer_send_success"')
+                await asyncio.sleep(0.25)
 
     def _events(self) -> list[dict[str, Any]]:
         lines = self._process.text().splitlines(keepends=True)

@@ -31,6 +31,9 @@ PAUSE_SECONDS: Final = 0.02
 DAY_MS: Final = 86_400_000
 TIMESTAMPS_ASKED: Final = 40
 FETCH_BYTES_MAX: Final = 4 << 20
+SEEK_SHARE: Final = 0.02
+SEEK_BACK_RECORDS_MAX: Final = 2_000
+"""What may have changed are tails; all of the log is read again in the end."""
 
 
 class ListOffsets(Workload):
@@ -140,8 +143,8 @@ class ListOffsets(Workload):
                         if seen.setdefault(record.offset, value) != value:
                             self._contradictions.add("changed", f"{at}/{record.offset}: {value}")
                     position = max(position, header.next_offset)
-                if self.random.random() < 0.02:
-                    position = self.random.randint(0, position)
+                if self.random.random() < SEEK_SHARE:
+                    position -= self.random.randint(0, min(position, SEEK_BACK_RECORDS_MAX))
 
     async def _read(
         self, client: KafkaClient, leader: int, at: TopicPartition, end: int
