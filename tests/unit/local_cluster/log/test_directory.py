@@ -240,21 +240,31 @@ def run_at(path: Path, clock: HandClock) -> LogDirectory:
     return directory
 
 
-def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
-    clock = HandClock()
-    directory = run_at(tmp_path, clock)
+def run_that_sets_aside(path: Path, clock: HandClock) -> LogDirectory:
+    """A run whose only log, of one record, is set aside at its beginning."""
+    directory = run_at(path, clock)
     append(made(directory), batch(1))
     directory.set_aside("t", 0)
+    return directory
+
+
+def is_kept_at(at_ms: int, directory: LogDirectory, clock: HandClock) -> bool:
+    """Whether the log that was set aside is there at that time of the run, if it is kept 100 ms."""
+    clock.at_ms = at_ms
+    directory.drop_old_strays(100)
+    return directory.has_stray("t", 0, TOPIC_ID)
+
+
+def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_that_sets_aside(tmp_path, clock)
     assert directory.get("t", 0) is None
     assert directory.has_stray("t", 0, TOPIC_ID)
     assert directory.partitions_count == 0
-    clock.at_ms = 99
-    directory.drop_old_strays(100)
+    assert is_kept_at(99, directory, clock)
     directory.collect_garbage().run()
     assert (tmp_path / STRAY).is_dir()
-    clock.at_ms = 100
-    directory.drop_old_strays(100)
-    assert not directory.has_stray("t", 0, TOPIC_ID)
+    assert not is_kept_at(100, directory, clock)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [
         f"t-0.{TOPIC_ID.hex}-delete"
     ]
@@ -265,9 +275,7 @@ def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
 
 def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> None:
     clock = HandClock()
-    directory = run_at(tmp_path, clock)
-    append(made(directory), batch(1))
-    directory.set_aside("t", 0)
+    directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 30
     directory.prepare_stray_notes().run()
     clock.at_ms = 35
@@ -277,27 +285,19 @@ def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> Non
     clock.wall_ms += 10**9
     again = run_at(tmp_path, clock)
     assert again.partitions_count == 0
-    clock.at_ms = 40
-    again.drop_old_strays(100)
-    assert again.has_stray("t", 0, TOPIC_ID)
+    assert is_kept_at(40, again, clock)
     again.close()
 
     clock.wall_ms -= 10**10
     last = run_at(tmp_path, clock)
-    clock.at_ms = 29
-    last.drop_old_strays(100)
-    assert last.has_stray("t", 0, TOPIC_ID)
-    clock.at_ms = 30
-    last.drop_old_strays(100)
-    assert not last.has_stray("t", 0, TOPIC_ID)
+    assert is_kept_at(29, last, clock)
+    assert not is_kept_at(30, last, clock)
     last.close()
 
 
 def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -> None:
     clock = HandClock()
-    directory = run_at(tmp_path, clock)
-    append(made(directory), batch(1))
-    directory.set_aside("t", 0)
+    directory = run_that_sets_aside(tmp_path, clock)
     clock.at_ms = 90
     late = directory.prepare_stray_notes()
     late.run()
@@ -310,27 +310,19 @@ def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -
     directory.set_aside("t", 0)
     directory.close(clean=False)
     again = run_at(tmp_path, clock)
-    clock.at_ms = 99
-    again.drop_old_strays(100)
-    assert again.has_stray("t", 0, TOPIC_ID)
+    assert is_kept_at(99, again, clock)
     again.close()
 
 
 @pytest.mark.parametrize("note", [b"", b"-5", b"9" * 16, b"soon", b"\xb2"])
 def test_a_note_that_cannot_be_right_is_no_reason_to_delete(tmp_path: Path, note: bytes) -> None:
     clock = HandClock()
-    directory = run_at(tmp_path, clock)
-    append(made(directory), batch(1))
-    directory.set_aside("t", 0)
+    directory = run_that_sets_aside(tmp_path, clock)
     directory.close(clean=False)
     (tmp_path / STRAY / KEPT_MS).write_bytes(note)
     again = run_at(tmp_path, clock)
-    clock.at_ms = 99
-    again.drop_old_strays(100)
-    assert again.has_stray("t", 0, TOPIC_ID)
-    clock.at_ms = 100
-    again.drop_old_strays(100)
-    assert not again.has_stray("t", 0, TOPIC_ID)
+    assert is_kept_at(99, again, clock)
+    assert not is_kept_at(100, again, clock)
     again.close()
 
 
