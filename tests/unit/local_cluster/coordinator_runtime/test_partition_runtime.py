@@ -60,6 +60,15 @@ def commit(runtime: Runtime, offset: int, group: str = "g") -> asyncio.Future[An
     return runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
 
 
+async def replica_that_holds(offset: int) -> FakeReplica:
+    """A replica to which a runtime that is closed committed the offset."""
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    await commit(runtime, offset)
+    runtime.close()
+    return replica
+
+
 def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
     return runtime.ask(lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]))
 
@@ -239,10 +248,7 @@ async def test_a_log_that_cannot_be_read_is_not_served_as_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
-    replica = FakeReplica()
-    first = await loaded_runtime(replica)
-    await commit(first, 3)
-    first.close()
+    replica = await replica_that_holds(3)
     broken = bytearray(replica.batches[0])
     broken[-1] ^= 1
     replica.batches[0] = bytes(broken)
@@ -265,10 +271,7 @@ async def test_a_load_that_meets_a_defect_ends_refused_and_not_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
-    replica = FakeReplica()
-    first = await loaded_runtime(replica)
-    await commit(first, 3)
-    first.close()
+    replica = await replica_that_holds(3)
     runtime = PartitionRuntime("offsets-0", replica, lambda: DefectiveShard(LIMITS), SystemClock())
     runtime.start()
     async with asyncio.timeout(5):
@@ -279,10 +282,7 @@ async def test_a_load_that_meets_a_defect_ends_refused_and_not_without_end(
 
 
 async def test_loading_is_tried_again() -> None:
-    replica = FakeReplica()
-    first = await loaded_runtime(replica)
-    await commit(first, 3)
-    first.close()
+    replica = await replica_that_holds(3)
     whole = replica.batches[0]
     replica.batches[0] = whole[:-1] + b"\1"
     runtime = new_runtime(replica)
@@ -454,10 +454,7 @@ def forget(shard: GroupShard, _: Now) -> Outcome:
 
 
 async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_request() -> None:
-    replica = FakeReplica()
-    first = await loaded_runtime(replica)
-    await commit(first, 3)
-    first.close()
+    replica = await replica_that_holds(3)
     runtime = new_runtime(replica)
     runtime.start()
     runtime.insist(forget)
