@@ -8,7 +8,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from mirror_maker.settings import Limits, LinkSettings, MirrorSettings, dump_set
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
+UNTIL_SECONDS_MAX = 240.0
+"""For Apache Kafka on a loaded machine; nothing that is waited for takes so long."""
 
 
 @dataclass
@@ -97,6 +99,18 @@ class MirrorProcess:
         links = (await self.status())["links"]
         found: dict[str, Any] = next(x for x in links if name in (None, x["name"]))
         return found
+
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until the condition holds; else say what the first link and the log say."""
+        try:
+            async with asyncio.timeout(UNTIL_SECONDS_MAX):
+                while not await condition():
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            link: object = "no answer"
+            with contextlib.suppress(ClientError):
+                link = await self.link()
+            raise AssertionError(f"{link}\n{self.log_text()[-4000:]}") from None
 
     async def until_state(self, state: str, seconds_max: float = 30.0) -> dict[str, Any]:
         """Wait until the first link is in a state; its status then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -27,7 +27,6 @@ from topology.state import StateDir
 
 pytestmark = pytest.mark.real
 
-WAIT_SECONDS_MAX = 120.0
 T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 RATE = 20_000
 """Bytes per second."""
@@ -72,15 +71,6 @@ async def create(client: KafkaClient, *names: str) -> None:
         assert (await client.create_topics([new]))[name] is None
 
 
-async def until(condition: Callable[[], Awaitable[bool]], worker: MirrorProcess) -> None:
-    try:
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while not await condition():
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"{await worker.link()}\n{worker.log_text()[-4000:]}") from None
-
-
 async def check_equal(source: KafkaClient, target: KafkaClient, at: TopicPartition) -> None:
     """Both logs and the map, record by record."""
     originals = await read_records(source, at)
@@ -119,21 +109,21 @@ async def test_a_topic_is_paused_and_resumed_over_a_kill(brokers: Brokers, tmp_p
                 return states == {"t": "HELD", "u": "RUNNING"}
 
             for at in (T0, U0):
-                await until(partial(is_copied, at), worker)
+                await worker.until(partial(is_copied, at))
             paused = await asyncio.to_thread(command.run, "mirror", "pause", *TOPIC)
             assert paused["paused"] == [{"topic": "t", "partition": None}]
-            await until(is_held, worker)
+            await worker.until(is_held)
             await write()
-            await until(lambda: is_copied(U0), worker)
+            await worker.until(lambda: is_copied(U0))
             await worker.kill()
             await write()
             await worker.start()
-            await until(lambda: is_copied(U0), worker)
-            await until(is_held, worker)
+            await worker.until(lambda: is_copied(U0))
+            await worker.until(is_held)
             assert len(await read_records(target, copy_of(T0))) == 1, "nobody resumed it"
             resumed = await asyncio.to_thread(command.run, "mirror", "resume", *TOPIC)
             assert resumed["paused"] == []
-            await until(lambda: is_copied(T0), worker)
+            await worker.until(lambda: is_copied(T0))
             assert await worker.stop() == 0
         for at in (T0, U0):
             await check_equal(source, target, at)
@@ -166,7 +156,7 @@ async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
                 await produce_to(source, T0, encode_batch([record]))
             for _ in range(2):
                 before = await copied()
-                await until(partial(has_more_than, before), worker)
+                await worker.until(partial(has_more_than, before))
                 assert await copied() < BATCHES, "it would take minutes"
                 await worker.kill()
                 await worker.start()
@@ -175,7 +165,7 @@ async def test_a_rate_holds_over_a_kill_and_is_lifted_while_the_link_runs(
             arguments = ("mirror", "throttle", "--link", "a-b", "--target", "0")
             told = await asyncio.to_thread(command.run, *arguments)
             assert told["target_bytes_per_second"] == 0
-            await until(lambda: has_more_than(BATCHES - 1), worker)
+            await worker.until(lambda: has_more_than(BATCHES - 1))
             assert await worker.stop() == 0
         await check_equal(source, target, T0)
 
@@ -233,7 +223,7 @@ async def test_a_filter_with_transforms_is_exactly_once_over_kills(
             feeding = group.create_task(feed())
             for _ in range(3):
                 before = len(await read_records(target, copy_of(T0)))
-                await until(partial(has_more_than, before), worker)
+                await worker.until(partial(has_more_than, before))
                 await worker.kill()
                 await worker.start()
             stopped.set()
@@ -241,7 +231,7 @@ async def test_a_filter_with_transforms_is_exactly_once_over_kills(
             originals = await read_records(source, T0)
             expected = [(r, c) for r in originals if (c := by_the_rules(r)) is not None]
             assert 0 < len(expected) < len(originals)
-            await until(lambda: has_more_than(len(expected) - 1), worker)
+            await worker.until(lambda: has_more_than(len(expected) - 1))
             assert await worker.stop() == 0
         copies = await read_records(target, copy_of(T0))
         assert [r[1:] for r in copies] == [each[1:] for _, each in expected]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,9 @@ from .test_mirror_links import create, until_copied, write
 
 pytestmark = pytest.mark.real
 
-WAIT_SECONDS_MAX = 120.0
-
 
 async def is_there(client: KafkaClient, topic: str) -> bool:
     return not (await client.metadata([topic])).topics[topic].error
-
-
-async def until(condition: Callable[[], Awaitable[bool]], log_text: Callable[[], str]) -> None:
-    try:
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while not await condition():
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(log_text()[-4000:]) from None
 
 
 async def test_a_deleted_topic_is_deleted_after_a_while(zookeeper: str, tmp_path: Path) -> None:
@@ -70,14 +58,14 @@ async def test_a_deleted_topic_is_deleted_after_a_while(zookeeper: str, tmp_path
             async def is_done() -> bool:
                 return not await is_there(target, "a.gone")
 
-            await until(is_done, worker.log_text)
+            await worker.until(is_done)
             status: dict[str, Any] = {}
 
             async def is_kept() -> bool:
                 status.update((await worker.link())["deletions"])
                 return [each["fate"] for each in status["gone"]] == ["kept"]
 
-            await until(is_kept, worker.log_text)
+            await worker.until(is_kept)
             assert (status["deleted"], status["gone"][0]["copy"]) == (1, "a.own")
             daemon = Daemon(
                 key="mirror-b",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,11 @@ from mirror_maker.formats.mm2 import (
 )
 from mirror_maker.settings import Limits
 from tests.mirror_peers import Peers, pair, running_peers
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.mirror_process import check_map, mirror, read_map, read_records
 from tests.producing import produce_to
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 
-WAIT_SECONDS_MAX = 180.0
 T0 = TopicPartition("t", 0)
 COPY = TopicPartition("a.t", 0)
 CODECS = (0, 1, 2, 3, 4)
@@ -51,15 +50,6 @@ async def peers(
 ) -> AsyncIterator[Peers]:
     async with running_peers(request.param, zookeeper, tmp_path) as found:
         yield found
-
-
-async def until(condition: Callable[[], Awaitable[bool]], worker: MirrorProcess) -> None:
-    try:
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while not await condition():
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"{await worker.link()}\n{worker.log_text()[-4000:]}") from None
 
 
 async def write(client: KafkaClient, first: int, end: int, codec: int = 0) -> None:
@@ -115,12 +105,12 @@ async def test_a_link_does_all_that_it_does(
             async def has_copies(count: int) -> bool:
                 return len(await read_records(target, COPY)) >= count
 
-            await until(lambda: has_copies(BEFORE), worker)
+            await worker.until(lambda: has_copies(BEFORE))
             await worker.kill()
             await write(source, BEFORE, BEFORE + 50)
             await asyncio.to_thread(write_transactions, source_peer.bootstrap)
             await worker.start()
-            await until(lambda: has_copies(BEFORE + 51), worker)
+            await worker.until(lambda: has_copies(BEFORE + 51))
             copies = await read_records(target, COPY)
             originals = [r for r in await read_records(source, T0) if r.value != b"aborted"]
             assert [r[1:] for r in copies] == [r[1:] for r in originals]
@@ -132,7 +122,7 @@ async def test_a_link_does_all_that_it_does(
                 source, "app", {T0: CommittedOffset(at_source, -1, "m")}
             )
             assert committed == {T0: ErrorCode.none}
-            await until(lambda: _is(position(target, "app", COPY), copies[-1].offset), worker)
+            await worker.until(lambda: _is(position(target, "app", COPY), copies[-1].offset))
 
             checkpoints = TopicPartition(checkpoints_topic("a"), 0)
 
@@ -140,7 +130,7 @@ async def test_a_link_does_all_that_it_does(
                 found = [decode(r) for r in await read_records(target, checkpoints)]
                 return ("app", at_source, copies[-1].offset) in found
 
-            await until(has_checkpoint, worker)
+            await worker.until(has_checkpoint)
             syncs = await read_records(target, TopicPartition(offset_syncs_topic("a"), 0))
             found = [decode_offset_sync(r.key or b"", r.value or b"") for r in syncs]
             pairs = {r.offset: copy.offset for r, copy in zip(originals, copies, strict=True)}
@@ -155,15 +145,15 @@ async def test_a_link_does_all_that_it_does(
                 configs = (await target.describe_topic_configs(["a.t"]))["a.t"]
                 return configs["retention.ms"] == ("864000000", False)
 
-            await until(has_config, worker)
+            await worker.until(has_config)
 
             # What comes later is found, and grows.
             assert (await source.create_topics([NewTopic(name="later", partitions=1)]))[
                 "later"
             ] is None
-            await until(lambda: _has_partitions(target, "a.later", 1), worker)
+            await worker.until(lambda: _has_partitions(target, "a.later", 1))
             assert (await source.create_partitions({"later": 2}))["later"] is None
-            await until(lambda: _has_partitions(target, "a.later", 2), worker)
+            await worker.until(lambda: _has_partitions(target, "a.later", 2))
 
             has_ids = [
                 (await client.metadata([name])).topics[name].topic_id is not None

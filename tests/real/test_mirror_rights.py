@@ -6,10 +6,8 @@ One cluster is both sides; copies lie beside their sources.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -36,7 +34,6 @@ from tests.secure_kafka import running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
-WAIT_SECONDS_MAX = 240.0
 TOPICS = ("t", "u")
 T0 = TopicPartition("t", 0)
 READ_T = Acl(
@@ -67,16 +64,6 @@ class Writing:
         return len(await read_records(self._admin, TopicPartition(f"a.{topic}", 0))) == len(
             originals
         )
-
-
-async def until(condition: Callable[[], Awaitable[bool]], worker: MirrorProcess) -> None:
-    try:
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while not await condition():
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        link = await worker.link()
-        raise AssertionError(f"{link}\n{worker.log_text()[-4000:]}") from None
 
 
 async def test_a_right_that_is_lost_in_mid_copy_stops_one_topic_and_loses_nothing(
@@ -111,7 +98,7 @@ async def test_a_right_that_is_lost_in_mid_copy_stops_one_topic_and_loses_nothin
         ) as worker:
             writing = Writing(admin)
             await writing.more()
-            await until(lambda: writing.is_copied("t"), worker)
+            await worker.until(lambda: writing.is_copied("t"))
 
             async def is_healed() -> bool:
                 return await writing.is_copied("t") and not (await worker.link())["rights_missing"]
@@ -120,12 +107,12 @@ async def test_a_right_that_is_lost_in_mid_copy_stops_one_topic_and_loses_nothin
             sentence = f"User:{READER} may not (READ|DESCRIBE) topic t at a"
             await stands_still_alone(worker, writing, "at the source", sentence)
             assert await create_acls(admin, [READ_T]) == {READ_T: None}
-            await until(is_healed, worker)
+            await worker.until(is_healed)
             assert await create_acls(admin, [NO_WRITE]) == {NO_WRITE: None}
             sentence = rf"User:{WRITER} may not WRITE topic a\.t at b"
             await stands_still_alone(worker, writing, "at the target", sentence)
             assert await delete_acls(admin, [NO_WRITE]) == {NO_WRITE: None}
-            await until(is_healed, worker)
+            await worker.until(is_healed)
             assert await worker.stop() == 0
         originals, copies = [await read_records(admin, at) for at in (T0, T0._replace(topic="a.t"))]
         assert [r[1:] for r in copies] == [r[1:] for r in originals]
@@ -150,8 +137,8 @@ async def stands_still_alone(
             and any(re.fullmatch(sentence, each) for each in link["rights_missing"])
         )
 
-    await until(is_told, worker)
+    await worker.until(is_told)
     assert re.search(sentence, worker.log_text())
     await writing.more()  # the last one may have been copied before the right was gone
-    await until(lambda: writing.is_copied("u"), worker)
+    await worker.until(lambda: writing.is_copied("u"))
     assert not await writing.is_copied("t")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -31,8 +30,6 @@ from topology.mirror_sync import sync_links
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 
-WAIT_SECONDS_MAX = 240.0
-
 
 def acl(
     name: str,
@@ -42,15 +39,6 @@ def acl(
     pattern: PatternType = PatternType.LITERAL,
 ) -> Acl:
     return Acl(ResourceType.TOPIC, name, pattern, f"User:{user}", "*", operation, permission)
-
-
-async def until(condition: Callable[[], Awaitable[bool]], log_text: Callable[[], str]) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while not await condition():
-                await asyncio.sleep(0.2)
-            return
-    raise AssertionError(log_text()[-4000:])
 
 
 async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Path) -> None:
@@ -97,18 +85,18 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
             found, is_default = configs["retention.ms"]
             return is_default if value is None else (found == value and not is_default)
 
-        await until(has_acls, worker.log_text)
-        await until(lambda: has_retention("-1"), worker.log_text)
+        await worker.until(has_acls)
+        await worker.until(lambda: has_retention("-1"))
         # Something changes, and something goes.
         changed = await alter_topic_configs(admin, {"t": {"retention.ms": "86400000"}})
         assert changed == {"t": None}
         gone = acl("t", "alice", Operation.READ)
         assert (await delete_acls(admin, [gone]))[gone] is None
         expected.remove(acl("a.t", "alice", Operation.READ))
-        await until(lambda: has_retention("86400000"), worker.log_text)
-        await until(has_acls, worker.log_text)
+        await worker.until(lambda: has_retention("86400000"))
+        await worker.until(has_acls)
         assert await alter_topic_configs(admin, {"t": {"retention.ms": None}}) == {"t": None}
-        await until(lambda: has_retention(None), worker.log_text)
+        await worker.until(lambda: has_retention(None))
         assert local in await describe_acls(admin)
         settings = worker.settings.links[0]
         assert await plan_configs(admin, admin, settings, ["t"]) == ([], {})
@@ -132,5 +120,5 @@ async def test_configs_and_acls_follow_and_nothing_else_is_touched(tmp_path: Pat
             (change,) = await asyncio.to_thread(sync_links, deployment, None, dry_run=dry_run)
             assert (change["state"], change["resource"]) == (state, "a.t")
         expected.add(acl("a.t", "alice", Operation.READ))
-        await until(has_acls, worker.log_text)
+        await worker.until(has_acls)
         assert await asyncio.to_thread(sync_links, deployment, "a-b", dry_run=True) == []
