@@ -11,8 +11,8 @@ from local_cluster.controller import znodes
 from local_cluster.controller.isr_requests import IsrProposal
 from local_cluster.controller.reassignments import ReassignmentRequest
 
+from .control_plane_member import Member, dead_broker, eventually
 from .fake_zookeeper import FakeZooKeeper
-from .test_control_plane import Member, dead_broker, eventually
 
 REASSIGN, ELECT = znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION
 MALFORMED = (
@@ -30,11 +30,6 @@ MALFORMED = (
 def asked(*partitions: tuple[str, int, list[int]]) -> bytes:
     entries = [{"topic": t, "partition": p, "replicas": ids} for t, p, ids in partitions]
     return json.dumps({"version": 1, "partitions": entries}).encode()
-
-
-@pytest.fixture
-def server() -> FakeZooKeeper:
-    return FakeZooKeeper()
 
 
 @pytest.fixture

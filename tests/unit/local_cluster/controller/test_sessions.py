@@ -12,8 +12,8 @@ from local_cluster.controller.isr_requests import IsrProposal
 from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .control_plane_member import Member, dead_broker, eventually
 from .fake_zookeeper import FakeZooKeeper
-from .test_control_plane import Member, dead_broker, eventually
 
 
 class TestSuspended:

@@ -33,9 +33,9 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
+from tests.unit.local_cluster.controller.control_plane_member import Member
 from tests.unit.local_cluster.controller.fake_zookeeper import FakeZooKeeper
 from tests.unit.local_cluster.controller.samples import partition, topic, topic_id
-from tests.unit.local_cluster.controller.test_control_plane import Member
 
 NOT_ASKED = -(2**31)
 

@@ -1,0 +1,23 @@
+"""A ZooKeeper in memory and one broker, which therefore controls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from .control_plane_member import Member
+from .fake_zookeeper import FakeZooKeeper
+
+
+@pytest.fixture
+def server() -> FakeZooKeeper:
+    return FakeZooKeeper()
+
+
+@pytest.fixture
+async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
+    member = Member(server)
+    await member.plane.start()
+    yield member
+    await member.plane.stop()

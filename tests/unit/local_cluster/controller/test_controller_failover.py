@@ -1,0 +1,131 @@
+"""Who controls, and under which epoch, when a controller goes or loses its session."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.controller import active_controller, znodes
+from local_cluster.controller.coordination import (
+    CheckVersion,
+)
+from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+from .control_plane_member import Member, dead_broker, eventually, fail_at_states
+from .fake_zookeeper import FakeZooKeeper
+
+
+class TestFailover:
+    async def test_the_next_broker_controls_under_a_higher_epoch(
+        self, server: FakeZooKeeper
+    ) -> None:
+        first, second = Member(server, 1), Member(server, 2)
+        await first.plane.start()
+        await first.create("a")
+        await second.plane.start()
+        await first.plane.stop()
+        await eventually(lambda: second.plane.is_controller and "a" in second.cache.topics)
+        assert second.cache.controller_epoch == 2
+        assert second.cache.topics["a"].topic_id == first.cache.topics["a"].topic_id
+        await eventually(lambda: second.leader("a") == (-1, 1))
+        await second.plane.stop()
+
+    async def test_a_lost_session_resigns_and_registers_anew(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        await member.create("a")
+        former = member.cache.broker_epoch
+        member.coordination.lose_session()
+        assert not member.plane.is_controller
+        await eventually(lambda: member.plane.is_controller and member.leader("a") == (1, 1))
+        assert member.cache.broker_epoch > former
+        assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"2"
+
+    async def test_a_deposed_controller_writes_nothing(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        server.write(znodes.CONTROLLER_EPOCH, b"9")  # somebody else was elected meanwhile
+        with pytest.raises(KafkaError) as refused:
+            await member.create("a")
+        assert refused.value.code is ErrorCode.not_controller
+        assert server.child_names(znodes.TOPICS) == ()
+
+    async def test_every_write_of_the_controller_is_fenced(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        server.commits.clear()
+        await member.create("a", 3)
+        await member.plane.create_partitions([PartitionsSpec(topic="a", count=4)])
+        await member.plane.delete_topics(["a"])
+        fence = CheckVersion(znodes.CONTROLLER_EPOCH, 1)
+        assert len(server.commits) >= 5
+        assert all(ops[0] == fence for ops in server.commits)
+
+    async def test_an_election_whose_answer_was_lost_is_noticed(
+        self, server: FakeZooKeeper
+    ) -> None:
+        first, member = Member(server, 1), Member(server, 2)
+        await first.plane.start()
+        await member.plane.start()
+        member.coordination.lose_answer_of = lambda ops: ops[0].path == znodes.CONTROLLER
+        await first.plane.stop()
+        await eventually(lambda: member.plane.is_controller)
+        assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"2", "elected once, not twice"
+        await member.create("a")
+        await member.plane.stop()
+
+    async def test_a_term_that_failed_to_begin_is_begun_again(self, server: FakeZooKeeper) -> None:
+        first, second = Member(server, 1), Member(server, 2)
+        await first.plane.start()
+        await first.create("a")
+        await second.plane.start()
+        failures = fail_at_states(second)
+        await first.plane.stop()
+        await eventually(lambda: second.plane.is_controller)
+        assert failures, "the term failed once"
+        await second.create("b")
+        assert second.leader("b") == (2, 0)
+        await second.plane.stop()
+
+    async def test_an_error_that_nobody_foresaw_does_not_end_the_term(
+        self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(active_controller, "DEFECT_DELAY_MS", 1)
+        failures = fail_at_states(member)
+        server.write("/brokers/topics/a", b'{"version":1,"partitions":{"0":[1]}}')
+        await eventually(lambda: "a" in member.cache.topics and member.leader("a") == (1, 0))
+        assert failures
+        assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"1", "the same term goes on"
+
+    async def test_brokers_that_answer_again_are_not_forgotten_with_zookeeper_away(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        for broker_id in (2, 3):
+            dead_broker(server, broker_id)
+        await eventually(lambda: member.cache.brokers.keys() == {1, 2, 3})
+        await member.plane.create_topics([TopicSpec(name="a", assignments={0: (2, 1)})])
+        controller = member.plane._member.controller
+        assert controller is not None
+        epochs = {each.id: each.broker_epoch for each in member.cache.brokers.values()}
+        controller.broker_answers(3, epochs[3], False)
+        await eventually(lambda: controller.state.leaving == {3})
+        member.coordination.cut_off = True
+        controller.broker_answers(2, epochs[2], False)
+        controller.broker_answers(3, epochs[3], True)
+        await eventually(lambda: 2 in controller.state.leaving)
+        member.coordination.cut_off = False
+        await eventually(lambda: member.leader("a") == (1, 1))
+        await eventually(lambda: controller.state.leaving == {2})
+
+    async def test_a_broker_restarted_alone_leads_under_a_new_epoch(
+        self, server: FakeZooKeeper
+    ) -> None:
+        first = Member(server)
+        await first.plane.start()
+        await first.create("a")
+        assert first.leader("a") == (1, 0)
+        await first.plane.stop()
+        again = Member(server)
+        await again.plane.start()
+        assert again.leader("a") == (1, 1)
+        await again.plane.stop()
