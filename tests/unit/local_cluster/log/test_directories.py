@@ -16,8 +16,8 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.log.tickets import DirectoryNotOursError, LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.log.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
-from tests.unit.local_cluster.log.test_directory import StandingClock
 
 OTHER_ID = UUID(int=7)
 

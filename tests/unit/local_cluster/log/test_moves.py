@@ -14,6 +14,7 @@ from local_cluster.log.files import OsFiles
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import FlushTicket, LogDirectoryError
 from local_cluster.records.header import iter_headers
+from tests.unit.local_cluster.log.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     TOPIC_ID,
@@ -23,7 +24,6 @@ from tests.unit.local_cluster.log.samples import (
     offsets_of,
     read_all,
 )
-from tests.unit.local_cluster.log.test_directory import StandingClock
 
 RECORDS = 7
 FUTURE = f"t-0.{TOPIC_ID.hex}-future"

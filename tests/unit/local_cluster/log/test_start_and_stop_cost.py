@@ -8,8 +8,8 @@ from pathlib import Path
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from tests.unit.local_cluster.log.faulty_files import FaultyFile, FaultyFiles
+from tests.unit.local_cluster.log.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
-from tests.unit.local_cluster.log.test_directory import StandingClock
 
 PARTITIONS = 30
 SEGMENTS = 4

@@ -28,8 +28,8 @@ from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.replicas import eventually
+from tests.unit.local_cluster.log.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, flush
-from tests.unit.local_cluster.log.test_directory import StandingClock
 
 TOPIC_ID = uuid.UUID(int=1)
 OTHER_ID = uuid.UUID(int=2)

@@ -21,8 +21,8 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.wire.errors import KafkaError
+from tests.unit.local_cluster.log.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, offsets_of
-from tests.unit.local_cluster.log.test_directory import StandingClock
 
 OLD, NEW, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))
 STRAY = f"t-0.{OLD.hex}-stray"

@@ -1,0 +1,142 @@
+"""Logs that nobody assigns to the broker: set aside, kept for a time, brought back or deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.directory import LogDirectory
+from local_cluster.log.files import OsFiles
+from local_cluster.log.stray_logs import KEPT_MS
+from tests.unit.local_cluster.log.log_directories import made, opened
+from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    batch,
+    offsets_of,
+)
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self.wall_ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+STRAY = f"t-0.{TOPIC_ID.hex}-stray"
+
+
+def run_at(path: Path, clock: HandClock) -> LogDirectory:
+    """A run of a broker: its machine was started again, and so was its monotonic clock."""
+    clock.at_ms = 0
+    directory = LogDirectory(path, OsFiles(), broker_id=1, clock=clock)
+    directory.open(cluster_id="c")
+    return directory
+
+
+def run_that_sets_aside(path: Path, clock: HandClock) -> LogDirectory:
+    """A run whose only log, of one record, is set aside at its beginning."""
+    directory = run_at(path, clock)
+    append(made(directory), batch(1))
+    directory.set_aside("t", 0)
+    return directory
+
+
+def is_kept_at(at_ms: int, directory: LogDirectory, clock: HandClock) -> bool:
+    """Whether the log that was set aside is there at that time of the run, if it is kept 100 ms."""
+    clock.at_ms = at_ms
+    directory.drop_old_strays(100)
+    return directory.has_stray("t", 0, TOPIC_ID)
+
+
+def test_what_was_set_aside_is_deleted_after_its_time(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_that_sets_aside(tmp_path, clock)
+    assert directory.get("t", 0) is None
+    assert directory.has_stray("t", 0, TOPIC_ID)
+    assert directory.partitions_count == 0
+    assert is_kept_at(99, directory, clock)
+    directory.collect_garbage().run()
+    assert (tmp_path / STRAY).is_dir()
+    assert not is_kept_at(100, directory, clock)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [
+        f"t-0.{TOPIC_ID.hex}-delete"
+    ]
+    directory.collect_garbage().run()
+    assert not any(path.is_dir() for path in tmp_path.iterdir())
+    directory.close()
+
+
+def test_a_start_goes_on_counting_for_how_long_it_is_kept(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_that_sets_aside(tmp_path, clock)
+    clock.at_ms = 30
+    directory.prepare_stray_notes().run()
+    clock.at_ms = 35
+    directory.close(clean=False)
+
+    # Neither the time in which nothing ran nor a wall clock that jumps is time that it was kept.
+    clock.wall_ms += 10**9
+    again = run_at(tmp_path, clock)
+    assert again.partitions_count == 0
+    assert is_kept_at(40, again, clock)
+    again.close()
+
+    clock.wall_ms -= 10**10
+    last = run_at(tmp_path, clock)
+    assert is_kept_at(29, last, clock)
+    assert not is_kept_at(30, last, clock)
+    last.close()
+
+
+def test_what_came_back_and_is_set_aside_again_is_counted_anew(tmp_path: Path) -> None:
+    clock = HandClock()
+    directory = run_that_sets_aside(tmp_path, clock)
+    clock.at_ms = 90
+    late = directory.prepare_stray_notes()
+    late.run()
+    assert offsets_of(made(directory)) == [0]
+    assert not (tmp_path / "t-0" / KEPT_MS).exists()
+    late.run()  # nothing is made in place of what came back
+    assert not (tmp_path / STRAY).exists()
+    # It may have come back while a worker wrote.
+    (tmp_path / "t-0" / KEPT_MS).write_bytes(b"90")
+    directory.set_aside("t", 0)
+    directory.close(clean=False)
+    again = run_at(tmp_path, clock)
+    assert is_kept_at(99, again, clock)
+    again.close()
+
+
+@pytest.mark.parametrize("note", [b"", b"-5", b"9" * 16, b"soon", b"\xb2"])
+def test_a_note_that_cannot_be_right_is_no_reason_to_delete(tmp_path: Path, note: bytes) -> None:
+    clock = HandClock()
+    directory = run_that_sets_aside(tmp_path, clock)
+    directory.close(clean=False)
+    (tmp_path / STRAY / KEPT_MS).write_bytes(note)
+    again = run_at(tmp_path, clock)
+    assert is_kept_at(99, again, clock)
+    assert not is_kept_at(100, again, clock)
+    again.close()
+
+
+def test_strays_of_long_names_stay_apart(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    name = "t" * 249
+    for partition in (0, 12):
+        append(directory.get_or_create(name, TOPIC_ID, partition, LogConfig()), batch(1))
+        directory.set_aside(name, partition)
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    for partition in (0, 12):
+        log = directory.get_or_create(name, TOPIC_ID, partition, LogConfig())
+        assert (log.partition, log.log_end_offset) == (partition, 1)
+    directory.close()
