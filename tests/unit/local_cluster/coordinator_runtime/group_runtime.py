@@ -1,0 +1,76 @@
+"""The runtime of one partition of groups, whose answers are easy to read, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from local_cluster.clock import SystemClock
+from local_cluster.coordinator_runtime.partition_runtime import (
+    PartitionRuntime,
+    RuntimeState,
+)
+from local_cluster.groups.requests import (
+    CommitRequest,
+    FetchedOffset,
+    GroupLimits,
+    JoinAnswer,
+    JoinRequest,
+    OffsetToCommit,
+)
+from local_cluster.groups.shard import GroupShard
+from tests.unit.local_cluster.groups.doubles import FakeReplica
+
+Runtime = PartitionRuntime[GroupShard]
+LIMITS = GroupLimits(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1)
+
+
+def new_runtime(replica: FakeReplica, limits: GroupLimits = LIMITS) -> Runtime:
+    return PartitionRuntime("offsets-0", replica, lambda: GroupShard(limits), SystemClock())
+
+
+async def loaded_runtime(replica: FakeReplica, limits: GroupLimits = LIMITS) -> Runtime:
+    runtime = new_runtime(replica, limits)
+    runtime.start()
+    await until_loaded(runtime)
+    return runtime
+
+
+async def until_loaded(runtime: Runtime) -> None:
+    while runtime.state is RuntimeState.LOADING:
+        await asyncio.sleep(0.001)
+
+
+def commit(runtime: Runtime, offset: int, group: str = "g") -> asyncio.Future[Any]:
+    to_commit = OffsetToCommit("t", 0, offset, 0, None)
+    request = CommitRequest(group, "", None, -1, (to_commit,))
+    return runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+
+
+async def replica_that_holds(offset: int) -> FakeReplica:
+    """A replica to which a runtime that is closed committed the offset."""
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    await commit(runtime, offset)
+    runtime.close()
+    return replica
+
+
+def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
+    return runtime.ask(lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]))
+
+
+def offset_of(fetched: tuple[FetchedOffset, ...]) -> int:
+    return fetched[0].committed.offset
+
+
+def join(runtime: Runtime, **changes: Any) -> asyncio.Future[JoinAnswer]:
+    request = JoinRequest(
+        "g", "", "instance", "c", "/h", 30_000, 30_000, "consumer", (("range", b""),), "uuid"
+    )._replace(**changes)
+    return runtime.ask(lambda shard, ticket, now: shard.join(ticket, request, now))
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -1,0 +1,102 @@
+"""What is insisted on is done while loading, again until it is committed, and not without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+import pytest
+
+from local_cluster.coordinator_runtime import partition_runtime
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.coordinator_runtime.partition_runtime import (
+    RuntimeState,
+)
+from local_cluster.groups.shard import GroupShard
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
+    commit,
+    fetch,
+    loaded_runtime,
+    new_runtime,
+    offset_of,
+    replica_that_holds,
+    until_loaded,
+)
+from tests.unit.local_cluster.groups.doubles import FakeReplica
+
+
+def forget(shard: GroupShard, _: Now) -> Outcome:
+    return shard.delete_topics(frozenset({"t"}))
+
+
+async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_request() -> None:
+    replica = await replica_that_holds(3)
+    runtime = new_runtime(replica)
+    runtime.start()
+    runtime.insist(forget)
+    await until_loaded(runtime)
+    assert offset_of(await fetch(runtime)) == -1
+    await commit(runtime, 4)
+    runtime.close()
+    again = await loaded_runtime(replica)
+    assert offset_of(await fetch(again)) == 4
+    again.close()
+
+
+async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_runtime, "reload_wait_seconds", lambda failures: 0.0)
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    await commit(runtime, 3)
+    replica.append_error = OSError(28, "disk full")
+    runtime.insist(forget)
+    assert runtime.state is RuntimeState.LOADING
+    for _ in range(3):
+        reads = replica.reads
+        while replica.reads == reads:
+            await asyncio.sleep(0.001)
+    replica.append_error = None
+    await until_loaded(runtime)
+    assert offset_of(await fetch(runtime)) == -1
+    # Then no more: what comes later stays.
+    await commit(runtime, 4)
+    replica.append_error = OSError(28, "disk full")
+    with pytest.raises(KafkaError):
+        await commit(runtime, 5)
+    replica.append_error = None
+    await until_loaded(runtime)
+    assert offset_of(await fetch(runtime)) == 4
+    runtime.close()
+
+
+async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_runtime, "INSISTED_STEPS_MAX", 2)
+    monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
+    done: list[int] = []
+
+    def note(number: int, _: GroupShard, __: Now) -> Outcome:
+        done.append(number)
+        return Outcome()
+
+    runtime = new_runtime(FakeReplica())
+    runtime.start()
+    for number in range(4):
+        runtime.insist(functools.partial(note, number))
+    await until_loaded(runtime)
+    assert done == [2, 3]
+
+    def breaks(shard: GroupShard, now: Now) -> Outcome:
+        raise LookupError("a bug")
+
+    with pytest.raises(LookupError):
+        runtime.insist(breaks)
+    await until_loaded(runtime)
+    assert await commit(runtime, 1) == (ErrorCode.none,)
+    runtime.close()
+    runtime.insist(functools.partial(note, 9))
+    assert done == [2, 3]
