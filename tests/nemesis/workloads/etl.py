@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -15,6 +16,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.nemesis.checkers.copies import check_copy, check_positions
 from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.ownership import Partition, check_ownership, owned
 from tests.nemesis.checkers.set_full import check_set
 from tests.nemesis.workloads.numbered import NumberedProducer
 from tests.nemesis.workloads.reading import read_all
@@ -44,6 +46,8 @@ TRANSACTION_RECORDS_MAX: Final = 25
 ABORT_SHARE: Final = 0.1
 LEAVE_SHARE: Final = 0.02
 SETTLE_SECONDS_MAX: Final = 180.0
+STABLE: Final = "Stable"
+"""The state of a group whose members know what they own, by its name in DescribeGroups."""
 
 
 class Etl(Workload):
@@ -69,6 +73,8 @@ class Etl(Workload):
         for worker in (self._source, *self._members):
             worker.start()
         self._positions: dict[tuple[str, int], list[int]] = {}
+        self._owners: dict[str, list[dict[str, list[Partition]]]] = {}
+        """By group, every answer that was of a stable one: member -> its partitions."""
         self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
@@ -91,6 +97,8 @@ class Etl(Workload):
                 findings.merge(check_copy(topic, original, copy))
         for (group, partition), positions in self._positions.items():
             findings.merge(check_positions(f"{group}/{partition}", positions))
+        for group, answers in self._owners.items():
+            findings.merge(check_ownership(group, answers))
         return findings
 
     async def _until_copied(self) -> None:
@@ -109,29 +117,39 @@ class Etl(Workload):
                 await asyncio.sleep(1.0)
 
     async def _watch(self) -> None:
-        """What is committed for each group, again and again."""
+        """What is committed for each group, and who owns what, again and again."""
         while True:
             for level in range(1, len(STRATEGIES) + 1):
-                await self._look(f"etl-group-{level}", f"etl-{level - 1}")
+                group = f"etl-group-{level}"
+                with contextlib.suppress(KafkaError):
+                    async with KafkaClient(
+                        self.cluster.bootstrap, request_timeout_ms=5_000
+                    ) as client:
+                        await self._look_at_positions(client, group, f"etl-{level - 1}")
+                        await self._look_at_owners(client, group)
             await asyncio.sleep(0.5)
 
-    async def _look(self, group: str, topic: str) -> None:
+    async def _look_at_positions(self, client: KafkaClient, group: str, topic: str) -> None:
         fields = {
             "group_id": group,
             "topics": [{"name": topic, "partition_indexes": tuple(range(PARTITIONS))}],
             "require_stable": True,
         }
-        try:
-            async with KafkaClient(self.cluster.bootstrap, request_timeout_ms=5_000) as client:
-                answer = await client.call_coordinator(
-                    group, ApiKey.OFFSET_FETCH, fields, version_max=7
-                )
-        except KafkaError:
-            return
+        answer = await client.call_coordinator(group, ApiKey.OFFSET_FETCH, fields, version_max=7)
         for entry in answer.topics[0].partitions:
             if entry.error_code is ErrorCode.none:
                 at = group, int(entry.partition_index)
                 self._positions.setdefault(at, []).append(int(entry.committed_offset))
+
+    async def _look_at_owners(self, client: KafkaClient, group: str) -> None:
+        """As its coordinator has it; a group that is not stable has no owners yet."""
+        fields = {"groups": [group], "include_authorized_operations": False}
+        answer = await client.call_coordinator(group, ApiKey.DESCRIBE_GROUPS, fields, version_max=5)
+        (described,) = answer.groups
+        if described.error_code is ErrorCode.none and described.group_state == STABLE:
+            self._owners.setdefault(group, []).append(
+                {each.member_id: owned(each.member_assignment) for each in described.members}
+            )
 
     def copied(self, count: int) -> None:
         self.progress += count

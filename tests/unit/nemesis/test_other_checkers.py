@@ -1,4 +1,4 @@
-"""Checkers of copies, compaction, offsets by time and epoch, and churn notice what is planted."""
+"""Other checkers: each notices what is planted into its history."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.nemesis.checkers.list_offsets import (
     check_repeatable,
     check_timestamps,
 )
+from tests.nemesis.checkers.ownership import check_ownership, owned
 from tests.nemesis.checkers.set_full import Outcome
 
 ACKNOWLEDGED, UNKNOWN, REFUSED = Outcome.ACKNOWLEDGED, Outcome.UNKNOWN, Outcome.REFUSED
@@ -39,6 +40,19 @@ def test_copies(kind: str | None, copy: Mapping[int, Sequence[str]]) -> None:
 def test_positions() -> None:
     assert not check_positions("g", [-1, 3, 3, 7]).anomalies
     assert set(check_positions("g", [3, 7, 0]).anomalies) == {"went-back"}
+
+
+def test_owners() -> None:
+    """Bytes as ConsumerProtocolAssignment version 1 has them, with data of the assignor."""
+    first = b"\0\1" + b"\0\0\0\2" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\2"
+    first += b"\0\1u" + b"\0\0\0\1" + b"\0\0\0\0" + b"\0\0\0\1x"
+    assert owned(first) == [("t", 0), ("t", 2), ("u", 0)]
+    assert owned(b"") == []
+    stable = {"a": owned(first), "b": [("t", 1)], "late": []}
+    later = {"b": [("t", 0), ("t", 1), ("t", 2)]}
+    assert not check_ownership("g", [stable, later]).anomalies
+    for twice in ({**stable, "b": [("t", 2)]}, {"a": [("t", 1), ("t", 1)]}):
+        assert check_ownership("g", [later, twice]).anomalies == {"owned-twice": 1}
 
 
 UPDATES = [
