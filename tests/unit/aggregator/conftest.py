@@ -1,0 +1,30 @@
+"""The aggregator's HTTP side, before and after it knows topics and maps."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from aggregator.metrics import AggregatorMetrics
+from aggregator.web.app import make_app
+from tests.unit.aggregator.http_world import World
+
+
+@pytest.fixture
+async def starting() -> AsyncIterator[World]:
+    """Nothing is known yet."""
+    world = World()
+    metrics = AggregatorMetrics(world.aggregate)
+    async with TestClient(TestServer(make_app(world.aggregate, metrics))) as client:
+        world.client = client
+        yield world
+    metrics.close()
+
+
+@pytest.fixture
+async def world(starting: World) -> World:
+    """Topics are known; jfk's map is read, ewr's is empty, lga has not started."""
+    await starting.load()
+    return starting

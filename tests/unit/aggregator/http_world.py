@@ -1,0 +1,66 @@
+"""An aggregator's HTTP side over clusters in memory, asked through a real aiohttp server."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from aiohttp.test_utils import TestClient
+
+from aggregator.aggregate import Aggregate
+from aggregator.link_map import LinkMap
+from aggregator.topic_watcher import TopicWatcher
+from local_cluster.records.batch import Record
+from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block, settings_of
+
+FLIGHTS_ID = uuid.UUID(int=4)
+
+
+class World:
+    """An aggregator's HTTP side, with everything behind it in memory."""
+
+    def __init__(self) -> None:
+        self.cluster, self.source = FakeCluster(), FakeCluster()
+        self.cluster.topics = {
+            "jfk.flights": FakeTopic(partitions=2, topic_id=FLIGHTS_ID),
+            "ewr.flights": FakeTopic(partitions=3),
+            "reports": FakeTopic(),
+        }
+        self.now = 50.0
+        self.opened: list[str] = []
+        self.aggregate = Aggregate(
+            settings_of("jfk", "ewr", "lga"),
+            open_source=self._open_source,
+            open_aggregate=lambda: self.cluster,
+            monotonic=lambda: self.now,
+        )
+        self.client: TestClient[Any, Any]
+
+    def _open_source(self, link: Any) -> FakeCluster:
+        self.opened.append(link.name)
+        return self.source
+
+    async def load(self) -> None:
+        await TopicWatcher(self.cluster, self.aggregate).step()
+        link_map = LinkMap()
+        for key, value in opening_and_block(
+            "flights", 0, "jfk.flights", FLIGHTS_ID, [(0, 100, 50)]
+        ):
+            link_map.apply(Record(0, 0, key, value))
+        maps = self.aggregate.maps
+        maps.set_loading("jfk-nyc", link_map)
+        maps.note_read("jfk-nyc", 2, 2, 49.0)
+        maps.set_loading("ewr-nyc", LinkMap())
+        maps.note_read("ewr-nyc", 0, 0, 50.0)
+        maps.set_missing("lga-nyc")
+
+    async def get(self, path: str, status: int = 200) -> Any:
+        async with self.client.get(path) as response:
+            document = await response.json()
+            assert response.status == status, document
+            return document
+
+    async def translate(self, status: int = 200, **query: object) -> Any:
+        given = {"link": "jfk-nyc", "topic": "flights", "partition": 0, "offset": 23} | query
+        text = "&".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        return await self.get(f"/api/v1/translate?{text}", status)
