@@ -11,14 +11,9 @@ from typing import Any
 from local_cluster.clock import SystemClock
 from local_cluster.controller import znodes
 from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.coordination import (
-    Create,
-    ZkOp,
-)
+from local_cluster.controller.coordination import Create, ZkOp
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import (
-    ALL_WELL,
-)
+from local_cluster.controller.model import ALL_WELL
 from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.settings import BrokerSettings, Listener
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
-    Create,
-)
-from local_cluster.controller.model import (
-    ALL_WELL,
-    NO_LEADER,
-    ReplicaReport,
-)
+from local_cluster.controller.coordination import Create
+from local_cluster.controller.model import ALL_WELL, NO_LEADER, ReplicaReport
 from local_cluster.wire.errors import ErrorCode
 
 from .control_plane_member import Member, eventually

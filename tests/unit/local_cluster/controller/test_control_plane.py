@@ -8,11 +8,7 @@ import pytest
 
 from local_cluster.controller import znodes
 from local_cluster.controller.delta_json import decode_reply, encode_delta
-from local_cluster.controller.model import (
-    ClusterImage,
-    ReplicaReport,
-    difference,
-)
+from local_cluster.controller.model import ClusterImage, ReplicaReport, difference
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from local_cluster.controller import active_controller, znodes
-from local_cluster.controller.coordination import (
-    CheckVersion,
-)
+from local_cluster.controller.coordination import CheckVersion
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

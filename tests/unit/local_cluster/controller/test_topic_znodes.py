@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
-    SetPayload,
-    ZkOp,
-)
+from local_cluster.controller.coordination import SetPayload, ZkOp
 from local_cluster.controller.metadata_cache import Changes
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError

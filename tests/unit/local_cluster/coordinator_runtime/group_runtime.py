@@ -6,10 +6,7 @@ import asyncio
 from typing import Any
 
 from local_cluster.clock import SystemClock
-from local_cluster.coordinator_runtime.partition_runtime import (
-    PartitionRuntime,
-    RuntimeState,
-)
+from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.requests import (
     CommitRequest,
     FetchedOffset,

@@ -6,13 +6,8 @@ import pytest
 
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.coordinator_runtime.partition_runtime import (
-    reload_wait_seconds,
-)
-from local_cluster.groups.requests import (
-    CommitRequest,
-    OffsetToCommit,
-)
+from local_cluster.coordinator_runtime.partition_runtime import reload_wait_seconds
+from local_cluster.groups.requests import CommitRequest, OffsetToCommit
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (

@@ -8,10 +8,7 @@ import pytest
 
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import partition_runtime
-from local_cluster.coordinator_runtime.partition_runtime import (
-    PartitionRuntime,
-    RuntimeState,
-)
+from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (

@@ -9,10 +9,7 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.log.partition_log import PartitionLog
-from tests.unit.local_cluster.log.samples import (
-    NOW_MS,
-    TOPIC_ID,
-)
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID
 
 
 class StandingClock:

@@ -16,13 +16,7 @@ from local_cluster.log.partition_directory import parse_log_name
 from local_cluster.log.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.log_directories import StandingClock, made, opened
-from tests.unit.local_cluster.log.samples import (
-    TOPIC_ID,
-    FailingFiles,
-    append,
-    batch,
-    flush,
-)
+from tests.unit.local_cluster.log.samples import TOPIC_ID, FailingFiles, append, batch, flush
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:

@@ -11,13 +11,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.log_directories import StandingClock, made, opened
-from tests.unit.local_cluster.log.samples import (
-    TOPIC_ID,
-    append,
-    batch,
-    flush,
-    offsets_of,
-)
+from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 
 def test_nothing_is_deleted_for_lack_of_metadata(tmp_path: Path) -> None:

@@ -11,14 +11,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.log.partition_log import PartitionLog
 from tests.unit.local_cluster.log.log_directories import StandingClock, made, opened
-from tests.unit.local_cluster.log.samples import (
-    NOW_MS,
-    TOPIC_ID,
-    append,
-    batch,
-    flush,
-    offsets_of,
-)
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, flush, offsets_of
 
 
 def test_a_clean_stop_is_trusted_once(tmp_path: Path) -> None:

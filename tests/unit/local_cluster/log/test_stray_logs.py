@@ -11,13 +11,7 @@ from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
 from local_cluster.log.stray_logs import KEPT_MS
 from tests.unit.local_cluster.log.log_directories import made, opened
-from tests.unit.local_cluster.log.samples import (
-    NOW_MS,
-    TOPIC_ID,
-    append,
-    batch,
-    offsets_of,
-)
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, offsets_of
 
 
 class HandClock:
