@@ -12,11 +12,11 @@ unreadable reassignment there, and no tool can ask for another one until somebod
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_state import ClusterState, Event, TopicPartition
+from local_cluster.controller.cluster_state import TopicPartition
 from local_cluster.controller.coordination import (
     CommitConflict,
     Coordination,
@@ -24,21 +24,11 @@ from local_cluster.controller.coordination import (
     SetPayload,
 )
 from local_cluster.controller.reassignments import ReassignmentRequest, target_of
+from local_cluster.controller.state_keeper import StateKeeper
 from local_cluster.controller.term import Term
 from local_cluster.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
-
-
-class Owner(Protocol):
-    """The controller, as far as these znodes are concerned."""
-
-    @property
-    def state(self) -> ClusterState: ...
-
-    async def apply(self, event: Event) -> None: ...
-
-    def touch(self, path: str | None) -> None: ...
 
 
 class Mover(Protocol):
@@ -52,18 +42,27 @@ class Mover(Protocol):
 class AdminZnodes:
     """For one term."""
 
-    def __init__(self, coordination: Coordination, term: Term, owner: Owner, mover: Mover) -> None:
+    def __init__(
+        self,
+        coordination: Coordination,
+        term: Term,
+        keeper: StateKeeper,
+        mover: Mover,
+        touch: Callable[[str], None],
+    ) -> None:
+        """`touch` has a path looked at again."""
         self._coordination = coordination
         self._term = term
-        self._owner = owner
+        self._keeper = keeper
         self._mover = mover
+        self._touch = touch
         self._begun: dict[TopicPartition, tuple[int, ...]] = {}
         """Targets of the entries that this term has taken up."""
 
     def moves_changed(self, topic: str) -> None:
         """Moves of a topic were finished, or others asked for: entries may be done."""
         if any(key[0] == topic for key in self._begun):
-            self._owner.touch(znodes.REASSIGN_PARTITIONS)
+            self._touch(znodes.REASSIGN_PARTITIONS)
 
     async def see_preferred_election(self) -> None:
         """Hold the election that is asked for. Raises Fenced or CoordinationUnavailable."""
@@ -76,7 +75,7 @@ class AdminZnodes:
         except ValueError as error:
             log.error("%s is unreadable: %s", path, error)
             wanted = set()
-        await self._owner.apply(fsm.ElectionsWanted(tuple(sorted(wanted))))
+        await self._keeper.apply(fsm.ElectionsWanted(tuple(sorted(wanted))))
         await self._commit(Delete(path, znode.version))
 
     async def see_reassignments(self) -> None:
@@ -117,7 +116,7 @@ class AdminZnodes:
                 log.warning("%s-%d is not moved as a tool asked: %s", name, index, error)
 
     def _is_moving(self, key: TopicPartition, target: tuple[int, ...]) -> bool:
-        state = self._owner.state
+        state = self._keeper.state
         moving = state.reassigning.get(key)
         topic = state.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
@@ -130,4 +129,4 @@ class AdminZnodes:
             await self._term.commit(self._coordination, (op,))
         except CommitConflict:
             # A tool was faster: its word is looked at again.
-            self._owner.touch(op.path)
+            self._touch(op.path)

@@ -22,6 +22,7 @@ from typing import Final
 from local_cluster.clock import Clock
 from local_cluster.controller import membership, znodes
 from local_cluster.controller.active_controller import ActiveController
+from local_cluster.controller.cluster_news import EVERYTHING
 from local_cluster.controller.controller_watch import ControllerWatch
 from local_cluster.controller.coordination import (
     Coordination,
@@ -166,7 +167,7 @@ class ClusterMember:
         if path is None or path == znodes.CONTROLLER:
             self._look_again.set()
         if self._active is not None and path != znodes.CONTROLLER:
-            self._active.touch(path)
+            self._active.news.touch(path)
 
     def _session_changed(self, state: SessionState) -> None:
         log.info("ZooKeeper session: %s", state.value)
@@ -177,7 +178,7 @@ class ClusterMember:
         if state is SessionState.CONNECTED:
             self._look_again.set()
             if self._active is not None:
-                self._active.touch(None)
+                self._active.news.touch(EVERYTHING)
 
     async def _follow(self) -> None:
         while True:
@@ -296,14 +297,14 @@ class ClusterMember:
             return
         deleted = frozenset(image.deletions.values()) - report.undeleted
         if deleted:
-            self._active.replicas_deleted(broker_id, tuple(deleted))
-        self._active.replicas_reported(
+            self._active.news.replicas_deleted(broker_id, tuple(deleted))
+        self._active.news.replicas_reported(
             broker_id, image.brokers[broker_id].broker_epoch, report.offline
         )
 
     def _answering(self, broker: BrokerEndpoints, answers: bool) -> None:
         if self._active is not None:
-            self._active.broker_answers(broker.id, broker.broker_epoch, answers)
+            self._active.news.broker_answers(broker.id, broker.broker_epoch, answers)
 
     def _tell(self, changes: Changes) -> None:
         if changes:

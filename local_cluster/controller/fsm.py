@@ -26,7 +26,7 @@ registered anew leads only under a new epoch; a topic is erased only after every
 replica said so.
 
 Not here: who is elected (elections.py), ISR changes that leaders ask for (isr_requests.py),
-ZooKeeper (active_controller.py), telling the brokers (publisher.py), placement.
+ZooKeeper (state_keeper.py), telling the brokers (publisher.py), placement.
 """
 
 from __future__ import annotations

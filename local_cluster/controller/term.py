@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from local_cluster.controller import znodes
 from local_cluster.controller.coordination import (
@@ -16,6 +17,9 @@ from local_cluster.controller.coordination import (
     Coordination,
     ZkOp,
 )
+
+CONFLICTS_MAX: Final = 5
+"""How often one write is tried anew after somebody else was faster."""
 
 
 class Fenced(Exception):

@@ -9,13 +9,10 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
 
 from local_cluster.controller import fsm, znodes
 from local_cluster.controller.cluster_reader import gather_bounded, seen_topic
 from local_cluster.controller.cluster_state import (
-    ClusterState,
-    Event,
     SeenTopic,
     TopicPartition,
 )
@@ -33,7 +30,9 @@ from local_cluster.controller.reassignments import (
     ReassignmentRequest,
     plan_reassignment,
 )
-from local_cluster.controller.term import Term
+from local_cluster.controller.replica_writer import ReplicaWriter
+from local_cluster.controller.state_keeper import StateKeeper
+from local_cluster.controller.term import CONFLICTS_MAX, Term
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicCreation,
@@ -45,18 +44,6 @@ from local_cluster.controller.topic_requests import (
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-CONFLICTS_MAX: Final = 5
-"""How often one write is tried anew after somebody else was faster."""
-
-
-class StateOwner(Protocol):
-    """The controller, as far as topics are concerned."""
-
-    @property
-    def state(self) -> ClusterState: ...
-
-    async def apply(self, event: Event) -> None: ...
-
 
 class TopicAdmin:
     """All methods raise Fenced or CoordinationUnavailable where nothing is known for sure."""
@@ -66,20 +53,22 @@ class TopicAdmin:
         coordination: Coordination,
         settings: BrokerSettings,
         term: Term,
-        controller: StateOwner,
+        keeper: StateKeeper,
+        replicas: ReplicaWriter,
         new_uuid: Callable[[], uuid.UUID],
     ) -> None:
         self._coordination = coordination
         self._settings = settings
         self._term = term
-        self._controller = controller
+        self._keeper = keeper
+        self._replicas = replicas
         self._new_uuid = new_uuid
 
     async def create_topics(
         self, specs: Sequence[TopicSpec], validate_only: bool
     ) -> list[TopicCreation]:
         results: list[TopicCreation | TopicPlan] = []
-        planned = self._controller.state
+        planned = self._keeper.state
         for spec in specs:
             try:
                 plan = plan_topic(spec, planned, self._settings, self._new_uuid())
@@ -95,8 +84,8 @@ class TopicAdmin:
             made = await gather_bounded(plans, self._create_topic)
             errors = {plan.name: error for plan, error in made}
             created = {plan.name: _seen(plan) for plan in plans if errors[plan.name] is None}
-            await self._controller.apply(fsm.TopicsSeen(created))
-        topics = {**planned.topics, **self._controller.state.topics}
+            await self._keeper.apply(fsm.TopicsSeen(created))
+        topics = {**planned.topics, **self._keeper.state.topics}
         return [
             result
             if isinstance(result, TopicCreation)
@@ -131,7 +120,7 @@ class TopicAdmin:
         return KafkaError(ErrorCode.request_timed_out, f"{config_path} changes too fast")
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        state = self._controller.state
+        state = self._keeper.state
         errors: dict[str, KafkaError | None] = {}
         marked = []
         for name in names:
@@ -147,7 +136,7 @@ class TopicAdmin:
             except CommitConflict as conflict:
                 if conflict.conflict is not Conflict.NODE_EXISTS:
                     raise CoordinationUnavailable(str(conflict)) from conflict
-        await self._controller.apply(fsm.DeletionsMarked(frozenset(marked)))
+        await self._keeper.apply(fsm.DeletionsMarked(frozenset(marked)))
         return errors
 
     async def _add_partitions(
@@ -169,8 +158,8 @@ class TopicAdmin:
                 )
             except CommitConflict:
                 continue
-            topic = self._controller.state.topics[name]
-            await self._controller.apply(fsm.TopicsSeen({name: seen_topic(grown, topic.configs)}))
+            topic = self._keeper.state.topics[name]
+            await self._keeper.apply(fsm.TopicsSeen({name: seen_topic(grown, topic.configs)}))
             return None
         return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
 
@@ -184,7 +173,7 @@ class TopicAdmin:
             key = (request.topic, request.partition)
             try:
                 plan = plan_reassignment(
-                    self._controller.state, request, may_change_factor=may_change_factor
+                    self._keeper.state, request, may_change_factor=may_change_factor
                 )
             except KafkaError as error:
                 results[key] = error
@@ -192,44 +181,12 @@ class TopicAdmin:
                 results[key] = None
                 planned.setdefault(request.topic, {})[request.partition] = plan
         for name, plans in planned.items():
-            seen = await self.write_replicas(name, plans)
+            seen = await self._replicas.write(name, plans, self._keeper.state)
             if isinstance(seen, KafkaError):
                 results |= dict.fromkeys(((name, index) for index in plans), seen)
             else:
-                await self._controller.apply(fsm.TopicsSeen({name: seen}))
+                await self._keeper.apply(fsm.TopicsSeen({name: seen}))
         return results
-
-    async def write_replicas(
-        self, name: str, plans: Mapping[int, PlannedReplicas]
-    ) -> SeenTopic | KafkaError:
-        """Write the replicas of some partitions into the topic's znode; the topic as it then is."""
-        path = znodes.topic_path(name)
-        for _ in range(CONFLICTS_MAX):
-            znode = await self._coordination.read(path)
-            topic = self._controller.state.topics.get(name)
-            if znode is None or topic is None:
-                return KafkaError(ErrorCode.unknown_topic_or_partition)
-            stored = znodes.decode_topic(znode.payload)
-            moving = {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
-            kept = stored.replicas.keys() - plans.keys()
-            changed = znodes.TopicAssignment(
-                topic.topic_id,
-                {**stored.replicas, **{index: plan.replicas for index, plan in plans.items()}},
-                {i: r for i, r in stored.adding.items() if i in kept}
-                | {i: r.adding for i, r in moving.items() if r.adding},
-                {i: r for i, r in stored.removing.items() if i in kept}
-                | {i: r.removing for i, r in moving.items() if r.removing},
-            )
-            if changed != stored:
-                try:
-                    await self._term.commit(
-                        self._coordination,
-                        (SetPayload(path, znodes.encode_topic(changed), znode.version),),
-                    )
-                except CommitConflict:
-                    continue
-            return seen_topic(changed, topic.configs)
-        return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
 
     async def create_partitions(
         self, specs: Sequence[PartitionsSpec], validate_only: bool
@@ -237,7 +194,7 @@ class TopicAdmin:
         errors: dict[str, KafkaError | None] = {}
         for spec in specs:
             try:
-                added = plan_partitions(spec, self._controller.state)
+                added = plan_partitions(spec, self._keeper.state)
             except KafkaError as error:
                 errors[spec.topic] = error
                 continue

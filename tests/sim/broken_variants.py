@@ -17,6 +17,7 @@ from local_cluster.controller import (
     fsm,
     isr_messages,
     isr_requests,
+    isr_writer,
     reassignments,
 )
 from local_cluster.controller.coordination import ANY_VERSION, SetPayload
@@ -127,7 +128,7 @@ def believe_any_proposal() -> Broken:
         isr_requests.decide_isr: decide,
         isr_requests.check_proposer: lambda state, broker_id, broker_epoch: None,
     }
-    for module in (isr_requests, active_controller):
+    for module in (isr_requests, isr_writer, active_controller):
         for name, value in list(vars(module).items()):
             if callable(value) and value in replaced:
                 stack.enter_context(mock.patch.object(module, name, replaced[value]))

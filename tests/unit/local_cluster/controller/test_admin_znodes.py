@@ -42,7 +42,7 @@ async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
     await eventually(lambda: 2 in member.cache.brokers)
     controller = member.plane._member.controller
     assert controller is not None
-    controller.replicas_reported(2, member.cache.brokers[2].broker_epoch, frozenset())
+    controller.news.replicas_reported(2, member.cache.brokers[2].broker_epoch, frozenset())
     yield member
     await member.plane.stop()
 

@@ -105,11 +105,11 @@ class TestFailover:
         controller = member.plane._member.controller
         assert controller is not None
         epochs = {each.id: each.broker_epoch for each in member.cache.brokers.values()}
-        controller.broker_answers(3, epochs[3], False)
+        controller.news.broker_answers(3, epochs[3], False)
         await eventually(lambda: controller.state.leaving == {3})
         member.coordination.cut_off = True
-        controller.broker_answers(2, epochs[2], False)
-        controller.broker_answers(3, epochs[3], True)
+        controller.news.broker_answers(2, epochs[2], False)
+        controller.news.broker_answers(3, epochs[3], True)
         await eventually(lambda: 2 in controller.state.leaving)
         member.coordination.cut_off = False
         await eventually(lambda: member.leader("a") == (1, 1))

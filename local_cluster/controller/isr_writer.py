@@ -1,0 +1,59 @@
+"""Writes the in-sync replicas that leaders propose, as far as they are right (isr_requests.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from local_cluster.controller import fsm
+from local_cluster.controller.cluster_state import WriteState
+from local_cluster.controller.isr_requests import (
+    IsrProposal,
+    IsrResult,
+    check_proposer,
+    decide_isr,
+)
+from local_cluster.controller.state_keeper import StateKeeper
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+
+async def alter_partitions(
+    keeper: StateKeeper, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+) -> list[IsrResult]:
+    """One result per proposal, in order.
+
+    Raises KafkaError(stale_broker_epoch) for all of them, Fenced or CoordinationUnavailable.
+    """
+    state = keeper.state
+    check_proposer(state, broker_id, broker_epoch)
+    names = {topic.topic_id: name for name, topic in state.topics.items()}
+    errors: dict[IsrProposal, ErrorCode] = {}
+    writes: dict[IsrProposal, WriteState] = {}
+    for proposal in proposals:
+        name = names.get(proposal.topic_id)
+        known = None if name is None else state.topics[name].partitions.get(proposal.partition)
+        if name is None or known is None:
+            errors[proposal] = ErrorCode.unknown_topic_id
+            continue
+        if (name, proposal.partition) in state.outlived:
+            errors[proposal] = ErrorCode.fenced_leader_epoch
+            continue
+        try:
+            decided = decide_isr(state, known, broker_id, proposal)
+        except KafkaError as error:
+            errors[proposal] = error.code
+        else:
+            writes[proposal] = WriteState(name, decided)
+    written, overtaken = await keeper.write(list(writes.values()))
+    if written:
+        await keeper.apply(fsm.StatesWritten(written))
+    if overtaken:
+        await keeper.apply(await keeper.read_states(overtaken))
+    results = []
+    for proposal in proposals:
+        write = writes.get(proposal)
+        done = None if write is None else written.get((write.topic, proposal.partition))
+        code = errors.get(proposal, ErrorCode.none)
+        if write is not None and done is None:
+            code = ErrorCode.invalid_update_version
+        results.append(IsrResult(proposal, done, code))
+    return results
