@@ -58,6 +58,8 @@ CORES = (
     "local_cluster/controller/delta_json.py",
     "local_cluster/controller/topic_requests.py",
     "local_cluster/controller/elections.py",
+    "local_cluster/controller/broker_runs.py",
+    "local_cluster/controller/topic_deletions.py",
     "local_cluster/controller/isr_requests.py",
     "local_cluster/controller/reassignments.py",
     "local_cluster/controller/placement.py",

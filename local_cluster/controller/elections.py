@@ -15,10 +15,10 @@ unclean     only where the topic allows it, and nobody of the ISR lives: any liv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from local_cluster.controller.cluster_state import ClusterState, TopicPartition
-from local_cluster.controller.model import NO_LEADER, UNWRITTEN, PartitionState
+from local_cluster.controller.cluster_state import ClusterState, TopicPartition, WriteState
+from local_cluster.controller.model import NO_LEADER, UNWRITTEN, PartitionState, TopicState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
@@ -75,6 +75,53 @@ def decide_preferred(
     if state.zk_version == UNWRITTEN or state.leader == preferred or not able:
         return None
     return state._replace(leader=preferred, leader_epoch=state.leader_epoch + 1)
+
+
+def elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[WriteState, ...]:
+    """Writes for those of the partitions that need a new leader or ISR."""
+    writes = []
+    for name, index in partitions:
+        topic = state.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None:
+            continue
+        decided = decide_leader(
+            partition,
+            state.able((name, index)),
+            (partition.leader,) if (name, index) in state.outlived else (),
+            leaving=state.leaving,
+            forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
+            unheard=state.unheard,
+            unclean=_allows_unclean(state, topic),
+        )
+        if decided is not None:
+            writes.append(WriteState(name, decided))
+    return tuple(writes)
+
+
+def _allows_unclean(state: ClusterState, topic: TopicState) -> bool:
+    value = topic.configs.get(UNCLEAN_CONFIG)
+    return state.unclean_default if value is None else value.lower() == "true"
+
+
+def elect_wanted(
+    state: ClusterState, partitions: Iterable[TopicPartition], unclean: bool
+) -> tuple[WriteState, ...]:
+    """Writes for partitions that somebody asked an election for."""
+    writes = []
+    for name, index in partitions:
+        topic = state.topics.get(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if partition is None:
+            continue
+        live = state.able((name, index))
+        if unclean:
+            decided = decide_leader(partition, live, leaving=state.leaving, unclean=True)
+        else:
+            decided = decide_preferred(partition, live, state.leaving)
+        if decided is not None:
+            writes.append(WriteState(name, decided))
+    return tuple(writes)
 
 
 def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) -> KafkaError | None:

@@ -25,16 +25,25 @@ in the ISR it was elected from, unless the topic allows an unclean election; a b
 registered anew leads only under a new epoch; a topic is erased only after every broker that held a
 replica said so.
 
-Not here: who is elected (elections.py), ISR changes that leaders ask for (isr_requests.py),
-ZooKeeper (state_keeper.py), telling the brokers (publisher.py), placement.
+Not here: who is elected (elections.py), what brokers that come and go change (broker_runs.py), how
+a topic goes (topic_deletions.py), ISR changes that leaders ask for (isr_requests.py), ZooKeeper
+(state_keeper.py), telling the brokers (publisher.py), placement.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from local_cluster.controller.broker_runs import (
+    bounced_of,
+    forgetful_of,
+    led_by,
+    relieve,
+    see_brokers,
+    still_offline,
+    take_report,
+)
 from local_cluster.controller.cluster_state import (
     BrokerAnswering,
     BrokerConfigsSeen,
@@ -62,17 +71,16 @@ from local_cluster.controller.cluster_state import (
     TopicsSeen,
     WriteState,
 )
-from local_cluster.controller.elections import UNCLEAN_CONFIG, decide_leader, decide_preferred
+from local_cluster.controller.elections import elect, elect_wanted
 from local_cluster.controller.model import (
     NO_EPOCH,
     NO_LEADER,
     UNWRITTEN,
-    BrokerEndpoints,
-    OfflineReplicas,
     PartitionState,
     TopicState,
 )
 from local_cluster.controller.reassignments import find_done
+from local_cluster.controller.topic_deletions import count_down, mark_deleted, of_topics
 
 __all__ = [
     "BrokerAnswering",
@@ -123,7 +131,7 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case Loaded():
             return _load(state, event)
         case BrokersSeen(brokers):
-            return _see_brokers(state, brokers)
+            return see_brokers(state, brokers)
         case TopicsSeen(topics):
             return _see_topics(state, topics)
         case ConfigsSeen(name, configs):
@@ -142,17 +150,17 @@ def _decide(state: ClusterState, event: Event) -> Step:
             )
         case StatesRead(states):
             adopted = _adopt(state, states)
-            return Step(adopted, _elect(adopted, states))
+            return Step(adopted, elect(adopted, states))
         case BrokerLeaving() | BrokerAnswering():
-            return _relieve(state, event)
+            return relieve(state, event)
         case ReplicasReported():
-            return _report(state, event)
+            return take_report(state, event)
         case ElectionsWanted(partitions, unclean):
-            return Step(state, _elect_wanted(state, partitions, unclean))
+            return Step(state, elect_wanted(state, partitions, unclean))
         case DeletionsMarked(names):
-            return _mark(state, names)
+            return mark_deleted(state, names)
         case ReplicasDeleted(broker_id, topic_ids):
-            return _count_down(state, broker_id, topic_ids)
+            return count_down(state, broker_id, topic_ids)
         case TopicErased(name):
             deletions = {key: value for key, value in state.deletions.items() if key != name}
             return Step(replace(state, deletions=deletions))
@@ -164,7 +172,7 @@ def _see_configs(state: ClusterState, name: str, configs: Mapping[str, str]) -> 
         return Step(state)
     changed = replace(topic, configs=dict(configs))
     after = replace(state, topics={**state.topics, name: changed})
-    return Step(after, _elect(after, [(name, index) for index in topic.partitions]))
+    return Step(after, elect(after, [(name, index) for index in topic.partitions]))
 
 
 def _see_broker_configs(state: ClusterState, entity: str, configs: Mapping[str, str]) -> Step:
@@ -188,125 +196,24 @@ def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
 
 
 def _load(state: ClusterState, event: Loaded) -> Step:
-    bounced = _bounced(state.brokers, event.brokers)
+    bounced = bounced_of(state.brokers, event.brokers)
     loaded = replace(
         state,
         brokers=event.brokers,
         topics=event.topics,
         # Who has deleted its replicas is asked again: a delete record may be told twice.
         deletions={},
-        outlived=event.outlived | _led_by(event.topics, bounced) | state.outlived,
-        forgetful=_forgetful(state, event.topics, bounced) | event.forgetful | state.forgetful,
+        outlived=event.outlived | led_by(event.topics, bounced) | state.outlived,
+        forgetful=forgetful_of(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
-        offline=_still_offline(state, event.brokers.keys() - bounced),
+        offline=still_offline(state, event.brokers.keys() - bounced),
         unheard=event.unheard | ((state.unheard | bounced) & event.brokers.keys()),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
     )
-    marked = _mark(loaded, event.marked)
+    marked = mark_deleted(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
-    return Step(marked.state, (*marked.effects, *_elect(marked.state, everything)))
-
-
-def _see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) -> Step:
-    bounced = _bounced(state.brokers, brokers)
-    came = bounced | (brokers.keys() - state.brokers.keys())
-    touched = bounced | (state.brokers.keys() ^ brokers.keys())
-    seen = replace(
-        state,
-        brokers=dict(brokers),
-        outlived=state.outlived | _led_by(state.topics, bounced),
-        forgetful=state.forgetful | _forgetful(state, state.topics, came),
-        leaving=state.leaving & brokers.keys() - bounced,
-        offline=_still_offline(state, brokers.keys() - bounced),
-        unheard=(state.unheard | came) & brokers.keys(),
-    )
-    if not touched:
-        return Step(seen)
-    return Step(seen, _elect(seen, _of_brokers(seen, touched)))
-
-
-def _relieve(state: ClusterState, event: BrokerLeaving | BrokerAnswering) -> Step:
-    broker = state.brokers.get(event.broker_id)
-    if broker is None:
-        return Step(state)
-    if isinstance(event, BrokerAnswering):
-        if broker.broker_epoch != event.broker_epoch:
-            return Step(state)  # of a run that is over
-        if event.answers:
-            return Step(replace(state, leaving=state.leaving - {event.broker_id}))
-    left = replace(state, leaving=state.leaving | {event.broker_id})
-    return Step(left, _elect(left, _of_brokers(left, {event.broker_id})))
-
-
-def _report(state: ClusterState, event: ReplicasReported) -> Step:
-    broker = state.brokers.get(event.broker_id)
-    if broker is None or broker.broker_epoch != event.broker_epoch:
-        return Step(state)  # said by a run that is over
-    before = state.offline.get(event.broker_id, frozenset())
-    offline = {**state.offline, event.broker_id: event.offline}
-    if not event.offline:
-        del offline[event.broker_id]
-    after = replace(state, offline=offline, unheard=state.unheard - {event.broker_id})
-    touched = before ^ event.offline
-    if event.broker_id in state.unheard:
-        touched |= set(_of_brokers(state, {event.broker_id}))
-    return Step(after, _elect(after, sorted(touched)))
-
-
-def _still_offline(state: ClusterState, same_runs: Collection[int]) -> OfflineReplicas:
-    """Without brokers that went, or were started again: they say anew what they cannot serve."""
-    return {each: keys for each, keys in state.offline.items() if each in same_runs}
-
-
-def _of_brokers(state: ClusterState, brokers: Collection[int]) -> list[TopicPartition]:
-    """Partitions that one of the brokers leads or holds."""
-    ids = frozenset(brokers)
-    return [
-        (topic.name, partition.partition)
-        for topic in state.topics.values()
-        for partition in topic.partitions.values()
-        if partition.leader in ids or not ids.isdisjoint(partition.replicas)
-    ]
-
-
-def _forgetful(
-    state: ClusterState, topics: Mapping[str, TopicState], brokers: Collection[int]
-) -> frozenset[tuple[TopicPartition, int]]:
-    """Where brokers that were started again are in sync, if they may have lost a tail by it."""
-    if state.keeps_tails or not brokers:
-        return frozenset()
-    return frozenset(
-        ((topic.name, partition.partition), broker_id)
-        for topic in topics.values()
-        for partition in topic.partitions.values()
-        for broker_id in partition.isr
-        if broker_id in brokers
-    )
-
-
-def _bounced(
-    before: Mapping[int, BrokerEndpoints], after: Mapping[int, BrokerEndpoints]
-) -> frozenset[int]:
-    """Brokers that are registered in both, but not by the same registration."""
-    return frozenset(
-        broker_id
-        for broker_id in before.keys() & after.keys()
-        if before[broker_id].broker_epoch != after[broker_id].broker_epoch
-    )
-
-
-def _led_by(
-    topics: Mapping[str, TopicState], brokers: Collection[int]
-) -> frozenset[TopicPartition]:
-    if not brokers:
-        return frozenset()
-    return frozenset(
-        (topic.name, partition.partition)
-        for topic in topics.values()
-        for partition in topic.partitions.values()
-        if partition.leader in brokers
-    )
+    return Step(marked.state, (*marked.effects, *elect(marked.state, everything)))
 
 
 def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> Step:
@@ -331,10 +238,10 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
         state,
         topics=topics,
         deletions=deletions,
-        outlived=_of(topics, state.outlived),
+        outlived=of_topics(topics, state.outlived),
         reassigning=reassigning,
     )
-    return Step(after_state, (*effects, *_elect(after_state, touched)))
+    return Step(after_state, (*effects, *elect(after_state, touched)))
 
 
 def _merge(name: str, before: TopicState | None, seen: SeenTopic) -> TopicState:
@@ -364,97 +271,3 @@ def _adopt(state: ClusterState, states: Mapping[TopicPartition, PartitionState])
     for name, partitions in by_topic.items():
         topics[name] = replace(topics[name], partitions=partitions)
     return replace(state, topics=topics)
-
-
-def _elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[WriteState, ...]:
-    """Writes for those of the partitions that need a new leader or ISR."""
-    writes = []
-    for name, index in partitions:
-        topic = state.topics.get(name)
-        partition = None if topic is None else topic.partitions.get(index)
-        if topic is None or partition is None:
-            continue
-        decided = decide_leader(
-            partition,
-            state.able((name, index)),
-            (partition.leader,) if (name, index) in state.outlived else (),
-            leaving=state.leaving,
-            forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
-            unheard=state.unheard,
-            unclean=_allows_unclean(state, topic),
-        )
-        if decided is not None:
-            writes.append(WriteState(name, decided))
-    return tuple(writes)
-
-
-def _allows_unclean(state: ClusterState, topic: TopicState) -> bool:
-    value = topic.configs.get(UNCLEAN_CONFIG)
-    return state.unclean_default if value is None else value.lower() == "true"
-
-
-def _elect_wanted(
-    state: ClusterState, partitions: Iterable[TopicPartition], unclean: bool
-) -> tuple[WriteState, ...]:
-    """Writes for partitions that somebody asked an election for."""
-    writes = []
-    for name, index in partitions:
-        topic = state.topics.get(name)
-        partition = None if topic is None else topic.partitions.get(index)
-        if partition is None:
-            continue
-        live = state.able((name, index))
-        if unclean:
-            decided = decide_leader(partition, live, leaving=state.leaving, unclean=True)
-        else:
-            decided = decide_preferred(partition, live, state.leaving)
-        if decided is not None:
-            writes.append(WriteState(name, decided))
-    return tuple(writes)
-
-
-def _mark(state: ClusterState, names: Collection[str]) -> Step:
-    topics = dict(state.topics)
-    deletions = dict(state.deletions)
-    effects: list[Effect] = []
-    for name in sorted(names):
-        if name in deletions:
-            continue
-        topic = topics.pop(name, None)
-        if topic is None:
-            effects.append(ClearMark(name))
-            continue
-        holders = frozenset(r for p in topic.partitions.values() for r in p.replicas)
-        deletions[name] = Deletion(topic, holders)
-        if not holders:
-            effects.append(EraseTopic(name))
-    after = replace(
-        state,
-        topics=topics,
-        deletions=deletions,
-        outlived=_of(topics, state.outlived),
-        forgetful=frozenset(each for each in state.forgetful if each[0][0] in topics),
-        reassigning={key: each for key, each in state.reassigning.items() if key[0] in topics},
-    )
-    return Step(after, tuple(effects))
-
-
-def _of(
-    topics: Mapping[str, TopicState], partitions: frozenset[TopicPartition]
-) -> frozenset[TopicPartition]:
-    """Those of the partitions whose topic is still there."""
-    return frozenset(key for key in partitions if key[0] in topics)
-
-
-def _count_down(state: ClusterState, broker_id: int, topic_ids: Collection[uuid.UUID]) -> Step:
-    deletions = dict(state.deletions)
-    effects: list[Effect] = []
-    for name, deletion in state.deletions.items():
-        if deletion.topic.topic_id in topic_ids and broker_id in deletion.waiting:
-            waiting = deletion.waiting - {broker_id}
-            deletions[name] = Deletion(deletion.topic, waiting)
-            if not waiting:
-                effects.append(EraseTopic(name))
-    if deletions == state.deletions:
-        return Step(state)
-    return Step(replace(state, deletions=deletions), tuple(effects))

@@ -14,7 +14,7 @@ from unittest import mock
 
 from local_cluster.controller import (
     active_controller,
-    fsm,
+    elections,
     isr_messages,
     isr_requests,
     isr_writer,
@@ -206,12 +206,12 @@ def keep_the_leader_epoch() -> Broken:
             return decided
         return decided._replace(leader_epoch=state.leader_epoch)
 
-    return mock.patch.object(fsm, "decide_leader", decide)
+    return mock.patch.object(elections, "decide_leader", decide)
 
 
 def elect_whoever_lives() -> Broken:
     """Unclean elections where nobody asked for them."""
-    return mock.patch.object(fsm, "_allows_unclean", lambda state, topic: True)
+    return mock.patch.object(elections, "_allows_unclean", lambda state, topic: True)
 
 
 def empty_the_isr() -> Broken:
@@ -223,7 +223,7 @@ def empty_the_isr() -> Broken:
             return decided
         return decided._replace(isr=tuple(r for r in decided.isr if r in live))
 
-    return mock.patch.object(fsm, "decide_leader", decide)
+    return mock.patch.object(elections, "decide_leader", decide)
 
 
 def finish_a_move_at_once() -> Broken:
