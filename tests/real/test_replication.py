@@ -20,7 +20,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import records_size_bytes
 from tests.cluster import BrokerProcess
-from tests.real.test_control_plane import end_session
+from tests.real.control_plane_member import end_session
 from tests.replicas import (
     all_in_sync,
     bootstrap,
