@@ -13,7 +13,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 
 from .doubles import FakeBroker
-from .test_handlers import commit, joined, sync
+from .group_requests import commit, joined, sync
 
 
 def subscription(*topics: str, version: int = 3) -> bytes:

@@ -1,0 +1,108 @@
+"""OffsetCommit and OffsetFetch over the wire format, at every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode
+from tests.unit.local_cluster.groups.doubles import FakeBroker
+from tests.unit.local_cluster.groups.group_requests import (
+    commit,
+    fetch,
+    fetched,
+    joined,
+    name_of,
+    sync,
+    versions,
+)
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+async def test_offset_commit(broker: FakeBroker, version: int) -> None:
+    response = await commit(
+        broker, version, ("flights", 0, 10), ("nowhere", 0, 1), ("flights", 2, 2**40)
+    )
+    codes = {
+        (name_of(broker, topic), entry.partition_index): entry.error_code
+        for topic in response.topics
+        for entry in topic.partitions
+    }
+    assert codes == {
+        ("flights", 0): ErrorCode.none,
+        ("flights", 2): ErrorCode.none,
+        ("nowhere", 0): ErrorCode.unknown_topic_id
+        if version >= 10
+        else ErrorCode.unknown_topic_or_partition,
+    }
+    response = await fetch(broker, 5, None)
+    assert fetched(5, response) == {
+        ("flights", 0): (10, "at 10"),
+        ("flights", 2): (2**40, f"at {2**40}"),
+    }
+    epochs = {p.committed_leader_epoch for topic in response.topics for p in topic.partitions}
+    assert epochs == {5 if version >= 6 else -1}
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
+async def test_offset_fetch(broker: FakeBroker, version: int) -> None:
+    await commit(broker, 8, ("flights", 1, 7))
+    response = await fetch(broker, version, {"flights": [0, 1], "nowhere": [3]})
+    assert fetched(version, response, broker) == {
+        ("flights", 0): (-1, ""),
+        ("flights", 1): (7, "at 7"),
+        ("nowhere", 3): (-1, ""),
+    }
+    if version >= 2:
+        response = await fetch(broker, version, None)
+        assert fetched(version, response, broker) == {("flights", 1): (7, "at 7")}
+    assert fetched(
+        version, await fetch(broker, version, {"flights": [0]}, group="new"), broker
+    ) == {("flights", 0): (-1, "")}
+
+
+async def test_offset_fetch_of_several_groups(broker: FakeBroker) -> None:
+    await commit(broker, 8, ("flights", 1, 7))
+    await commit(broker, 8, ("flights", 1, 8), group_id="others")
+    names = ["boards", "others", "nobody"]
+    groups = [{"group_id": name, "topics": None} for name in names]
+    response = await broker.send(ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=False)
+    assert [group.group_id for group in response.groups] == names
+    offsets = [
+        [p.committed_offset for topic in group.topics for p in topic.partitions]
+        for group in response.groups
+    ]
+    assert offsets == [[7], [8], []]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
+async def test_offset_fetch_elsewhere(version: int) -> None:
+    broker = FakeBroker()
+    response = await fetch(broker, version, {"flights": [0, 1]})
+    if version >= 8:
+        assert response.groups[0].error_code is ErrorCode.not_coordinator
+    elif version >= 2:
+        assert response.error_code is ErrorCode.not_coordinator
+    else:
+        codes = [p.error_code for topic in response.topics for p in topic.partitions]
+        assert codes == [ErrorCode.not_coordinator] * 2
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
+async def test_a_member_of_no_group_cannot_commit(broker: FakeBroker, version: int) -> None:
+    own = {"member_id": "m", "generation_id_or_member_epoch": 3}
+    response = await commit(broker, version, ("flights", 0, 1), **own)
+    wanted = ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation
+    assert response.topics[0].partitions[0].error_code is wanted
+
+
+async def test_a_commit_of_an_old_generation_is_refused(broker: FakeBroker) -> None:
+    member = await joined(broker)
+    await sync(broker, 5, member)
+    own = {"member_id": member.member_id, "generation_id_or_member_epoch": 1}
+    stale = own | {"generation_id_or_member_epoch": 0}
+    for fields, error in ((own, ErrorCode.none), (stale, ErrorCode.illegal_generation)):
+        response = await commit(broker, 8, ("flights", 0, 1), **fields)
+        assert response.topics[0].partitions[0].error_code is error
+    simple = await commit(broker, 8, ("flights", 0, 2))
+    assert simple.topics[0].partitions[0].error_code is ErrorCode.unknown_member_id
