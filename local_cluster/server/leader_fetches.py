@@ -11,7 +11,8 @@ said when it begins to fail, and when it no longer does (replication/retries.py)
 disk takes long: it is waited for aside (disk_waits.py). A broker that cannot be reached is tried
 again after replica.fetch.backoff.ms. When partitions are added, or come back from their disk,
 while an answer is waited for, the connection is dropped: their leader may not commit before they
-fetch.
+fetch. After an error that nobody foresaw the connection is dropped too, and everything is asked
+for anew after a time that doubles.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""
 BACKOFF_MS_MAX: Final = 1_000
 """Of a partition that fails again and again."""
+DEFECT_DELAY_MS_MIN: Final = 100
+DEFECT_DELAY_MS_MAX: Final = 10_000
+"""After an error that nobody foresaw, and that may well come again."""
 SETTLE_MS_MAX: Final = 1_000
 """How long one leader waits for the disks of its partitions, before it goes on without them."""
 GATHER_MS: Final = 2
@@ -92,6 +96,7 @@ class LeaderFetches:
         self._session = self._line.session
         self._turns = FetchTurns()
         self._retries: Retries[Partition] = Retries(self._backoff_ms, BACKOFF_MS_MAX)
+        self._defects: Retries[None] = Retries(DEFECT_DELAY_MS_MIN, DEFECT_DELAY_MS_MAX)
         self._changed = asyncio.Event()
         self._failing = False
         self.task = asyncio.create_task(self._run(), name=f"fetch from broker {broker_id}")
@@ -120,25 +125,35 @@ class LeaderFetches:
     # -- the task ---------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while True:
-                if self._changed.is_set():
-                    await asyncio.sleep(GATHER_MS / 1000)
-                    self._changed.clear()
-                now = loop.time()
-                self._hold_back()
-                self._turns.come_due(now)
-                if any(map(self._may_ask, self._turns.followed)):
-                    await self._round()
-                else:
-                    await self._pause(self._seconds_to_next(now))
-        except Exception:
-            # The outermost shell of this task: without it its partitions would fall behind mute.
-            _log.exception("fetching from broker %d ended", self._broker_id)
-            raise
+                try:
+                    await self._turn()
+                except Exception:  # noqa: BLE001 - else nothing would be fetched here any more
+                    failed = self._defects.failed(None, ErrorCode.unknown_server_error)
+                    _log.exception(
+                        "fetching from broker %d failed, and is tried again in %d ms",
+                        self._broker_id,
+                        failed.delay_ms,
+                    )
+                    # What was taken of an answer is unknown: everything is asked for anew.
+                    self._line.drop("fetching failed")
+                    await asyncio.sleep(failed.delay_ms / 1000)
         finally:
             self._line.drop("fetching ended")
+
+    async def _turn(self) -> None:
+        """Fetch once what is due, or wait until something is."""
+        if self._changed.is_set():
+            await asyncio.sleep(GATHER_MS / 1000)
+            self._changed.clear()
+        now = asyncio.get_running_loop().time()
+        self._hold_back()
+        self._turns.come_due(now)
+        if any(map(self._may_ask, self._turns.followed)):
+            await self._round()
+        else:
+            await self._pause(self._seconds_to_next(now))
 
     def _hold_back(self) -> None:
         """What is throttled and not in sync is not asked for while the quota is exceeded."""
@@ -190,18 +205,23 @@ class LeaderFetches:
         self._failing = False
         answered = []
         cuts: dict[asyncio.Future[None], Partition] = {}
-        for answer in answers:
-            found = self._session.find(answer.topic_id, answer.partition)
-            # The controller may have given it another leader meanwhile.
-            if found is None or not self._is_current(*found):
-                continue
-            partition, position = found
-            answered.append(partition)
-            cut = self._take(partition, position, answer)
-            if cut is not None:
-                cuts[self._finish_cut(partition, cut)] = partition
-        self._turns.look_at(answered)
-        await self._settle(cuts | undurable(answered))
+        try:
+            for answer in answers:
+                found = self._session.find(answer.topic_id, answer.partition)
+                # The controller may have given it another leader meanwhile.
+                if found is None or not self._is_current(*found):
+                    continue
+                partition, position = found
+                answered.append(partition)
+                cut = self._take(partition, position, answer)
+                if cut is not None:
+                    cuts[self._finish_cut(partition, cut)] = partition
+        finally:
+            # Whatever happened: nothing is appended before what a cut left to do is done.
+            self._turns.look_at(answered)
+            await self._settle(cuts | undurable(answered))
+        if self._defects.succeeded(None):
+            _log.info("broker %d is fetched from again", self._broker_id)
 
     def _finish_cut(self, partition: Partition, cut: Deletion) -> asyncio.Future[None]:
         return asyncio.ensure_future(self._context.after_cut(partition, cut))
@@ -303,8 +323,9 @@ class LeaderFetches:
             _log.warning("%s is damaged and fetched anew: %s", log, log.corruption)
             try:
                 deletion = log.truncate_fully(log.log_start_offset, self._context.clock.now_ms())
-            except KafkaError as error:
-                _log.error("%s stays as it is: %s", log, error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+                defect = None if isinstance(error, KafkaError) else error
+                _log.error("%s stays as it is: %s", log, error, exc_info=defect)
                 self._stall(partition)
                 continue
             partition.cut_high_watermark()

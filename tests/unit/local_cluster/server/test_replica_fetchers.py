@@ -20,7 +20,7 @@ from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import Deletion
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_flushes import PartitionFlushes
-from local_cluster.replication.throttle import ReplicationThrottle
+from local_cluster.replication.throttle import ReplicationThrottle, ThrottledSide
 from local_cluster.server import leader_fetches
 from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.settings import BrokerSettings, Listener
@@ -197,6 +197,8 @@ def said(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_fetches, "SETTLE_MS_MAX", 20)
+    monkeypatch.setattr(leader_fetches, "DEFECT_DELAY_MS_MIN", 1)
+    monkeypatch.setattr(leader_fetches, "DEFECT_DELAY_MS_MAX", 4)
 
 
 async def test_a_full_disk_stops_its_own_partition_and_is_said_once(
@@ -250,6 +252,63 @@ async def test_a_fault_in_one_partition_leaves_the_others(
     monkeypatch.setattr(follower.partitions[SICK], "append_fetched", raise_it)
     await follower.goes_on(WELL)
     assert len(said(caplog, "t-0 is not followed until the controller says more")) == 1
+    await follower.fetchers.stop()
+
+
+class Faults:
+    """In the place of a function: raises so often, and then does what it did."""
+
+    def __init__(self, count: int, function: Callable[..., Any]) -> None:
+        self.count = count
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        if self.count:
+            self.count -= 1
+            raise RuntimeError("a fault of ours")
+        return self._function(*args)
+
+
+async def test_a_fault_that_nobody_foresaw_ends_no_fetching(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    leader = Leader()
+    follower = Follower(leader)
+    follower.follow()
+    await follower.goes_on(WELL, 1)
+    faults = Faults(4, leader_fetches.encode_follower_request)
+    monkeypatch.setattr(leader_fetches, "encode_follower_request", faults)
+    await follower.goes_on(WELL)
+    await follower.has_all(SICK)
+    assert faults.count == 0
+    # The delay doubles, up to a limit; what went well begins it anew.
+    delays = [f"failed, and is tried again in {delay_ms} ms" for delay_ms in (1, 2, 4, 4)]
+    failures = said(caplog, "fetching from broker 2 failed")
+    assert [each.removeprefix("fetching from broker 2 ") for each in failures] == delays
+    assert len(said(caplog, "broker 2 is fetched from again")) == 1
+    assert [each for each in caplog.records if each.exc_info], "with where it came from"
+    await follower.fetchers.stop()
+
+
+async def test_a_fault_after_a_truncation_lets_nothing_be_appended_before_that_is_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader = Leader()
+    leader.write(SICK, WELL)
+    follower = Follower(leader)
+    for _ in range(3):
+        append(follower.partitions[SICK].log, batch(1))
+    follower.cut_may_end.clear()
+    # The other one's answer stands behind, and is taken when the cut has begun.
+    faults = Faults(1, lambda *_: None)
+    monkeypatch.setattr(ThrottledSide, "record", faults)
+    follower.follow()
+    await until(lambda: faults.count == 0)
+    await follower.goes_on(WELL)
+    assert follower.end(SICK) == 1
+    follower.cut_may_end.set()
+    await follower.has_all(SICK)
     await follower.fetchers.stop()
 
 
