@@ -65,7 +65,8 @@ class ClusterMember:
         open_line: OpenLine,
         report: Callable[[], ReplicaReport] = ReplicaReport,
     ) -> None:
-        """`report` says what this broker's disks do not allow, after every change."""
+        """`report` says what this broker's disks do not allow, after every change. `on_change`
+        raises KafkaError where not everything here took a change up."""
         self._report = report
         self._open_line = open_line
         self._active: ActiveController | None = None
@@ -158,7 +159,10 @@ class ClusterMember:
         ):
             log.warning("broker %d controls now", delta.controller_id)
             self._look_again.set()
-        self._tell(changes)
+        try:
+            self._tell(changes)
+        except KafkaError as error:
+            return encode_reply(error.code, error.message)
         return encode_reply(ErrorCode.none, report=self._report())
 
     # -- membership -------------------------------------------------------------------------
@@ -288,8 +292,14 @@ class ClusterMember:
             changes = self._cache.apply(delta)
         except KafkaError as error:
             log.warning("this broker refuses its own image: %s", error)
-        else:
+            return self._report()
+        try:
             self._tell(changes)
+        except KafkaError:
+            # This image is not acknowledged here; another one comes when everything is read anew.
+            if self._active is not None:
+                self._active.news.touch(EVERYTHING)
+            raise
         return self._report()
 
     def _acknowledged(self, broker_id: int, image: ClusterImage, report: ReplicaReport) -> None:
@@ -307,9 +317,14 @@ class ClusterMember:
             self._active.news.broker_answers(broker.id, broker.broker_epoch, answers)
 
     def _tell(self, changes: Changes) -> None:
-        if changes:
-            self._on_change(changes)
-            self._watch.look()
-        for condition, future in tuple(self._waiters):
-            if not future.done() and condition():
-                future.set_result(None)
+        """Raises KafkaError where not everything here took it up."""
+        try:
+            if changes:
+                self._on_change(changes)
+        finally:
+            # They go by the cache, which has it.
+            if changes:
+                self._watch.look()
+            for condition, future in tuple(self._waiters):
+                if not future.done() and condition():
+                    future.set_result(None)

@@ -24,7 +24,7 @@ from typing import Final
 import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.metadata_cache import MetadataCache
 from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.follower_sessions import FollowerSessions
 from local_cluster.groups.coordinator import GroupCoordinator
@@ -42,6 +42,7 @@ from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
 
+from .change_listeners import ChangeListeners
 from .cold_reads import ColdReads
 from .compaction import Compaction
 from .connection import BrokerConnection
@@ -113,7 +114,7 @@ class Broker:
             settings,
             self.clock,
             self.metadata,
-            self._on_change,
+            lambda changes: self._listeners.tell(changes),
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
             report=self.replicas.report,
         )
@@ -132,7 +133,19 @@ class Broker:
             ),
         )
         self.transactions = TransactionCoordinator(self)
-        self.replicas.on_leadership(self._on_leadership)
+        self._listeners = ChangeListeners(
+            {
+                "groups": self.groups.heard,
+                "replicas": self.replicas.apply,
+                "stray replicas": self._strays.heard,
+                "moves between log directories": self.log_dir_moves.heard,
+            },
+            {
+                "groups": self.groups.on_leadership,
+                "transactions": self.transactions.on_leadership,
+            },
+        )
+        self.replicas.on_leadership(self._listeners.tell_leadership)
         self._servers: list[asyncio.Server] = []
         self._connections: set[BrokerConnection] = set()
         self._housekeeping = Housekeeping(settings, self.log_directories, self.replicas, self.clock)
@@ -224,16 +237,6 @@ class Broker:
         return {name: bound.getsockname()[1] for name, bound in self._sockets.items()}
 
     # -- inside -----------------------------------------------------------------------------
-
-    def _on_change(self, changes: Changes) -> None:
-        self.groups.heard(changes)
-        self.replicas.apply(changes)
-        self._strays.heard(changes)
-        self.log_dir_moves.heard(changes)
-
-    def _on_leadership(self, topic: str, partition: int, leads: bool) -> None:
-        self.groups.on_leadership(topic, partition, leads)
-        self.transactions.on_leadership(topic, partition, leads)
 
     async def _hand_over(self) -> None:
         """Others lead before this broker answers no more, where there are others."""
