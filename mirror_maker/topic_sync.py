@@ -2,7 +2,7 @@
 
 By difference: what is as it should be is not touched. What only the target has is taken away only
 where the link says `deletions: mirror`, and no ACL of who may write into a copy; otherwise the
-change is listed as withheld.
+change is listed as withheld. A prefixed ACL is the source's for as long as that has the pattern.
 
 Configs follow MirrorMaker 2: what is set on the source topic is set on the copy, but for the names
 that are excluded. ACLs follow it too: topics only, never who may write (ALLOW WRITE), and who may
@@ -86,7 +86,39 @@ def config_changes(
 def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSettings) -> set[Acl]:
     """The ACLs that the copies of these topics should have."""
     chosen = list(topics)
-    wanted: set[Acl] = set()
+    return {
+        acl._replace(resource_name=name, pattern_type=int(pattern))
+        for acl in _carried_over(source)
+        for name, pattern in _copied_patterns(acl, chosen, settings)
+    }
+
+
+def acl_changes(
+    source: Iterable[Acl], target: Iterable[Acl], topics: Iterable[str], settings: LinkSettings
+) -> Iterator[Change]:
+    """What must change in the ACLs of the target. Only ACLs on copies are looked at.
+
+    A prefixed one stays for as long as the source has its pattern, whether a topic is copied by it
+    at present or not: which topics there are may be hidden, or not known yet.
+
+    Those of who may write into a copy are never taken away: a sync gives nobody that right, so it
+    was given at the target. The mirror itself has it.
+    """
+    here, there, chosen = set(source), set(target), list(topics)
+    wanted = wanted_acls(here, chosen, settings)
+    for acl in sorted(wanted - there):
+        yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
+    copies = {settings.copy_name(name) for name in chosen}
+    writers = {acl.principal for acl in there if _lets_write(acl, copies, settings)}
+    explained = wanted | _prefixed_acls(here, settings)
+    for acl in sorted(there - explained):
+        if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):
+            withheld = settings.deletions != "mirror" or acl.principal in writers
+            yield _acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
+
+
+def _carried_over(source: Iterable[Acl]) -> Iterator[Acl]:
+    """What is to follow of a source's ACLs, as it would be on a topic of the same name."""
     for acl in source:
         if acl.resource_type != ResourceType.TOPIC:
             continue
@@ -94,38 +126,36 @@ def wanted_acls(source: Iterable[Acl], topics: Iterable[str], settings: LinkSett
             continue
         if acl.permission == Permission.ALLOW and acl.operation == Operation.ALL:
             acl = acl._replace(operation=int(Operation.READ))
-        wanted.update(
-            acl._replace(resource_name=name, pattern_type=int(pattern))
-            for name, pattern in _copied_patterns(acl, chosen, settings)
+        yield acl
+
+
+def _prefix(acl: Acl) -> str | None:
+    """With what the names of topics begin that the ACL is about; None where it names one."""
+    if acl.pattern_type == PatternType.PREFIXED:
+        return acl.resource_name
+    is_all = acl.pattern_type == PatternType.LITERAL and acl.resource_name == ALL_TOPICS
+    return "" if is_all else None
+
+
+def _prefixed_acls(source: Iterable[Acl], settings: LinkSettings) -> set[Acl]:
+    """The prefixed ACLs of copies that this source may have been the reason for."""
+    if not settings.names.is_prefixed:
+        return set()
+    return {
+        acl._replace(
+            resource_name=settings.source_alias + SEPARATOR + prefix,
+            pattern_type=int(PatternType.PREFIXED),
         )
-    return wanted
-
-
-def acl_changes(
-    wanted: set[Acl], target: Iterable[Acl], topics: Iterable[str], settings: LinkSettings
-) -> Iterator[Change]:
-    """What must change in the ACLs of the target. Only ACLs on copies are looked at.
-
-    Those of who may write into a copy are never taken away: a sync gives nobody that right, so it
-    was given at the target. The mirror itself has it.
-    """
-    there = set(target)
-    for acl in sorted(wanted - there):
-        yield _acl_change(ChangeKind.CREATE_ACL, acl, withheld=False)
-    copies = {settings.copy_name(name) for name in topics}
-    writers = {acl.principal for acl in there if _lets_write(acl, copies)}
-    for acl in sorted(there - wanted):
-        if acl.resource_type == ResourceType.TOPIC and _is_on_copies(acl, copies, settings):
-            withheld = settings.deletions != "mirror" or acl.principal in writers
-            yield _acl_change(ChangeKind.DELETE_ACL, acl, withheld=withheld)
+        for acl in _carried_over(source)
+        if (prefix := _prefix(acl)) is not None
+    }
 
 
 def _copied_patterns(
     acl: Acl, topics: list[str], settings: LinkSettings
 ) -> Iterator[tuple[str, PatternType]]:
-    is_all = acl.pattern_type == PatternType.LITERAL and acl.resource_name == ALL_TOPICS
-    if acl.pattern_type == PatternType.PREFIXED or is_all:
-        prefix = "" if is_all else acl.resource_name
+    prefix = _prefix(acl)
+    if prefix is not None:
         matching = [name for name in topics if name.startswith(prefix)]
         if settings.names.is_prefixed:
             # A pattern of no topic that is copied may be of our own making, one cluster back;
@@ -152,14 +182,21 @@ def _is_on_copies(acl: Acl, copies: set[str], settings: LinkSettings) -> bool:
     )
 
 
-def _lets_write(acl: Acl, copies: Iterable[str]) -> bool:
+def _lets_write(acl: Acl, copies: Iterable[str], settings: LinkSettings) -> bool:
+    """Whether it gives the right to write into a copy, or under the name of one to come."""
     if acl.resource_type != ResourceType.TOPIC or acl.permission != Permission.ALLOW:
         return False
     if acl.operation not in (Operation.WRITE, Operation.ALL):
         return False
-    if acl.pattern_type == PatternType.PREFIXED:
-        return any(copy.startswith(acl.resource_name) for copy in copies)
-    return acl.resource_name == ALL_TOPICS or acl.resource_name in copies
+    alias = settings.source_alias + SEPARATOR if settings.names.is_prefixed else None
+    prefix = _prefix(acl)
+    if prefix is None:
+        return acl.resource_name in copies or (
+            alias is not None and acl.resource_name.startswith(alias)
+        )
+    if alias is not None and (prefix.startswith(alias) or alias.startswith(prefix)):
+        return True
+    return prefix == "" or any(copy.startswith(prefix) for copy in copies)
 
 
 def _acl_change(kind: ChangeKind, acl: Acl, *, withheld: bool) -> Change:

@@ -17,7 +17,7 @@ from .link import LinkWorker
 from .model import LinkFailedError
 from .rounds import Rounds
 from .settings import LinkSettings
-from .topic_sync import Change, ChangeKind, acl_changes, config_changes, wanted_acls
+from .topic_sync import Change, ChangeKind, acl_changes, config_changes
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 SHOWN_MAX: Final = 200
@@ -70,7 +70,7 @@ async def plan_acls(
     """
     here = await describe_acls(source, ResourceType.TOPIC)
     there = await describe_acls(sink, ResourceType.TOPIC)
-    return list(acl_changes(wanted_acls(here, topics, settings), there, topics, settings))
+    return list(acl_changes(here, there, topics, settings))
 
 
 async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Change, KafkaError]:
@@ -129,7 +129,10 @@ class TopicSync:
         self.run = self._rounds.run
 
     async def sync(self) -> None:
-        """One round. Raises KafkaError."""
+        """One round, once it is known what is copied. Raises KafkaError."""
+        context = self._link.context
+        if not (context.map_store.is_open and context.directory.is_loaded):
+            return
         changes: list[Change] = []
         led = await self._find_led()
         if self._settings.sync_configs:
@@ -153,10 +156,7 @@ class TopicSync:
 
     async def _find_led(self) -> set[str]:
         """The topics whose copies the link leads. Raises KafkaError."""
-        context = self._link.context
-        if not context.map_store.is_open:
-            return set()
-        directory = context.directory
+        directory = self._link.context.directory
         known = {at.topic for at in self._link.known}
         pairs = copy_pairs(known, directory.source, directory.target, self._settings)
         try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.wire.api import ApiKey
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.settings import LinkSettings
+from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.topic_sync import ChangeKind, acl_changes, config_changes, wanted_acls
+from mirror_maker.topic_syncing import TopicSync
 
 TOPICS = ["orders", "returns"]
 
@@ -104,13 +107,53 @@ def test_who_may_write_into_a_copy_keeps_every_right_there(writes: Acl) -> None:
     """The mirror, or it would lock itself out."""
     mirrors = {each._replace(principal="User:mirror") for each in (writes, acl("a.orders"))}
     others = [acl("a.orders"), acl("local", Operation.WRITE)]
-    changes = list(acl_changes(set(), [*mirrors, *others], TOPICS, link(deletions="mirror")))
+    changes = list(acl_changes([], [*mirrors, *others], TOPICS, link(deletions="mirror")))
     assert [each.acl for each in changes if not each.withheld] == [acl("a.orders")]
     assert {each.acl for each in changes if each.withheld} <= mirrors
 
 
+@pytest.mark.parametrize(
+    "writes",
+    [
+        acl("a.ord", Operation.WRITE, pattern=PatternType.PREFIXED),
+        acl("a", Operation.ALL, pattern=PatternType.PREFIXED),
+        acl("a.orders", Operation.WRITE),
+        acl("*", Operation.WRITE),
+    ],
+)
+@pytest.mark.parametrize("topics", [[], ["returns"]])
+def test_the_mirror_is_not_locked_out_while_copies_are_not_known(
+    writes: Acl, topics: list[str]
+) -> None:
+    reads = acl("a.", pattern=PatternType.PREFIXED)
+    target = [each._replace(principal="User:mirror") for each in (writes, reads)]
+    changes = acl_changes([], target, topics, link(deletions="mirror"))
+    assert [each for each in changes if not each.withheld] == []
+
+
+def test_a_pattern_that_the_source_still_has_stays_whatever_is_copied_by_it() -> None:
+    """Topics may be hidden, or not known yet: that is no reason to take a reader's right."""
+    source = [
+        acl("ord", Operation.ALL, pattern=PatternType.PREFIXED),
+        acl("*"),
+        acl("returns", Operation.WRITE, pattern=PatternType.PREFIXED),
+    ]
+    kept = [acl(name, pattern=PatternType.PREFIXED) for name in ("a.ord", "a.")]
+    stale = [
+        acl("a.ord", Operation.DESCRIBE, pattern=PatternType.PREFIXED),
+        acl("a.returns", pattern=PatternType.PREFIXED),
+    ]
+    changes = list(acl_changes(source, kept + stale, [], link(deletions="mirror")))
+    assert {(each.kind, each.acl, each.withheld) for each in changes} == {
+        (ChangeKind.DELETE_ACL, each, False) for each in stale
+    }
+    # Where names are not prefixed every ACL is on a copy that is known.
+    identity = link(deletions="mirror", names=TopicNames(otherwise="identity"))
+    assert list(acl_changes(source, kept + stale, [], identity)) == []
+
+
 def test_only_acls_on_copies_are_ever_taken_away() -> None:
-    wanted = {acl("a.orders"), acl("a.returns")}
+    source = [acl("orders"), acl("returns")]
     target = [
         acl("a.orders"),
         acl("a.orders", Operation.DESCRIBE),
@@ -119,10 +162,81 @@ def test_only_acls_on_copies_are_ever_taken_away() -> None:
         acl("local"),
         acl("a.orders", resource=ResourceType.GROUP),
     ]
-    changes = list(acl_changes(wanted, target, TOPICS, link()))
+    changes = list(acl_changes(source, target, TOPICS, link()))
     assert [(each.kind, each.acl, each.withheld) for each in changes] == [
         (ChangeKind.CREATE_ACL, acl("a.returns"), False),
         (ChangeKind.DELETE_ACL, acl("a.orders", Operation.DESCRIBE), True),
         (ChangeKind.DELETE_ACL, acl("a.x", pattern=PatternType.PREFIXED), True),
     ]
     assert changes[0].as_json()["name"] == "ALLOW User:u from * READ TOPIC 'a.returns' LITERAL"
+
+
+class AclsDouble:
+    """A cluster that knows ACLs and nothing else, and counts what it is asked."""
+
+    def __init__(self, *acls: Acl) -> None:
+        self.acls = set(acls)
+        self.calls = 0
+
+    async def call(self, api: ApiKey, fields: dict[str, Any]) -> Any:
+        assert api is ApiKey.DESCRIBE_ACLS
+        self.calls += 1
+        resources = [
+            SimpleNamespace(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                pattern_type=each.pattern_type,
+                acls=[
+                    SimpleNamespace(
+                        principal=each.principal,
+                        host=each.host,
+                        operation=each.operation,
+                        permission_type=each.permission,
+                    )
+                ],
+            )
+            for each in self.acls
+        ]
+        return SimpleNamespace(error_code=0, error_message=None, resources=resources)
+
+    async def call_controller(self, api: ApiKey, fields: dict[str, Any]) -> Any:
+        assert api is ApiKey.DELETE_ACLS
+        self.calls += 1
+        results = []
+        for each in fields["filters"]:
+            self.acls.remove(Acl(*each.values()))
+            results.append(SimpleNamespace(error_code=0, error_message=None, matching_acls=[]))
+        return SimpleNamespace(filter_results=results)
+
+
+async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
+    source = AclsDouble()
+    target = AclsDouble(acl("a.", pattern=PatternType.PREFIXED))
+    store = SimpleNamespace(is_open=False)
+    directory = SimpleNamespace(is_loaded=False, source={}, target={})
+    worker = SimpleNamespace(
+        name="x",
+        flows={},
+        known=frozenset(),
+        is_first_worker=True,  # as each is that knows no partition yet
+        led_copies=SimpleNamespace(not_led={}, find=_leads_nothing),
+        context=SimpleNamespace(
+            settings=link(sync_acls=True, deletions="mirror"),
+            limits=Limits(),
+            map_store=store,
+            directory=directory,
+        ),
+    )
+    sync = TopicSync(cast("Any", worker), cast("Any", source), cast("Any", target))
+    await sync.sync()
+    store.is_open = True
+    await sync.sync()
+    assert (source.calls, target.calls, len(target.acls)) == (0, 0, 1)
+    directory.is_loaded = True
+    await sync.sync()
+    assert not target.acls, "the source has no such pattern"
+    assert sync.status()["applied"] == 1
+
+
+async def _leads_nothing(pairs: object) -> list[str]:
+    return []
