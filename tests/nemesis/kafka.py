@@ -34,8 +34,10 @@ CONFIG = {
     "share.coordinator.state.topic.min.isr": "2",
     "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
-    # So that something is compacted within a life.
+    # So that something is compacted and deleted within a life.
     "log.cleaner.backoff.ms": "500",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
     # As in configs/three-brokers.yaml.
     "auto.create.topics.enable": "true",
 }

@@ -63,8 +63,9 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
                 **DEVELOPMENT_CONFIG,
                 **THREE_BROKERS,
                 "replica.lag.time.max.ms": str(REPLICA_LAG_MS_MAX),
-                # So that something is compacted within a life.
+                # So that something is compacted and deleted within a life.
                 "log.cleaner.backoff.ms": "500",
+                "log.retention.check.interval.ms": "1000",
             },
         )  # fmt: skip
         environment = clock.environment(home) if options.clock_node == node else {}

@@ -15,10 +15,12 @@ EQUAL_SECONDS_MAX: Final = 60.0
 
 
 async def check_replicas(cluster: Cluster, topics: Sequence[NewTopic]) -> Findings:
-    """Anomaly: unequal-replicas. Compacted topics are cleaned by each broker at its own time."""
+    """Anomaly: unequal-replicas. What is compacted, or deleted within a life, is so by each
+    broker at its own time."""
     findings = Findings()
     for topic in topics:
-        if "compact" in topic.configs.get("cleanup.policy", ""):
+        is_compacted = "compact" in topic.configs.get("cleanup.policy", "")
+        if is_compacted or topic.configs.keys() & {"retention.ms", "retention.bytes"}:
             continue
         for partition in sorted(topic.assignments or {}):
             name = f"{topic.name}-{partition}"

@@ -32,6 +32,8 @@ class Write(NamedTuple):
     outcome: Outcome
     offset: int = -1
     """Where it was acknowledged to be; -1 where that was not told."""
+    timestamp_ms: int = -1
+    """Its own, where the producer notes it."""
 
 
 class Found(NamedTuple):

@@ -78,7 +78,8 @@ class NumberedProducer(Worker):
         def delivered(error: Any, message: Any) -> None:
             outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.UNKNOWN
             offset = offset_told(message) if error is None else -1
-            self.writes.append(Write(self.name, number, partition, outcome, offset))
+            timestamp_ms = message.timestamp()[1] if error is None else -1
+            self.writes.append(Write(self.name, number, partition, outcome, offset, timestamp_ms))
             if error is None:
                 self._on_acknowledged()
 

@@ -15,6 +15,7 @@ from tests.nemesis.workloads.list_offsets import ListOffsets
 from tests.nemesis.workloads.mirror import Mirror
 from tests.nemesis.workloads.offsets import Offsets
 from tests.nemesis.workloads.queue import Queue
+from tests.nemesis.workloads.retention import Retention
 from tests.nemesis.workloads.set_full import SetFull
 from tests.nemesis.workloads.workload import Workload
 
@@ -29,6 +30,7 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
         JavaProducer,
         Librdkafka,
         Compaction,
+        Retention,
         ListOffsets,
         AdminChurn,
         Mirror,
