@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import ClusterMetadata, TopicPartition
+from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .deletions import Fate, GoneTopic, decide_fate
@@ -101,8 +101,12 @@ class TopicDeletions:
             flows = [flow for flow in every_flow if flow.target_topic_id == copy_id]
             if copy is None or copy.error or not flows:
                 continue  # its copy is not there either
-            since[flows[0]] = self._gone_since_ms.get(flows[0], now_ms)
-            evidence = await self._evidence(topic, flows, source, now_ms - since[flows[0]])
+            answered = source.topics.get(topic)
+            answer = ErrorCode.unknown_server_error if answered is None else answered.error
+            since_ms = self._gone_since_ms.get(flows[0], now_ms)
+            if answer == ErrorCode.unknown_topic_or_partition:
+                since[flows[0]] = since_ms  # whatever else is said begins the time anew
+            evidence = await self._evidence(topic, flows, answer, now_ms - since_ms)
             fate, reason = decide_fate(evidence, context.settings)
             if fate is Fate.DELETED:
                 await self._delete(copy.name, flows, reason)
@@ -112,12 +116,11 @@ class TopicDeletions:
         self._fates, self._gone_since_ms = fates, since
 
     async def _evidence(
-        self, topic: str, flows: Sequence[FlowKey], source: ClusterMetadata, gone_ms: int
+        self, topic: str, flows: Sequence[FlowKey], answer: int, gone_ms: int
     ) -> GoneTopic:
         context = self._link.context
         settings, state = context.settings, context.map_store.state
         copy = settings.copy_name(topic)
-        answered = source.topics.get(topic)
         mark = state.led_copy(copy)
         is_made = (
             mark is not None and mark.is_made and mark.target_topic_id == flows[0].target_topic_id
@@ -126,7 +129,7 @@ class TopicDeletions:
         return GoneTopic(
             topic=topic,
             copy=copy,
-            answer=ErrorCode.unknown_server_error if answered is None else answered.error,
+            answer=answer,
             gone_ms=gone_ms,
             source_shows_topics=any(
                 not (each.is_internal or is_internal_topic(name))

@@ -44,7 +44,7 @@ class GoneTopic(NamedTuple):
     answer: int
     """Error code of the source, asked for this topic by name."""
     gone_ms: int
-    """For how long it has been so, at every look."""
+    """For how long the source has said at every look that there is no such topic."""
     source_shows_topics: bool
     """Whether there are others."""
     is_ours: bool

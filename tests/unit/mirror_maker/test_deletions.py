@@ -80,6 +80,8 @@ class Cluster:
 
     def __init__(self, *topics: str) -> None:
         self.topics = {name: _topic(name) for name in topics}
+        self.answers: dict[str, ErrorCode] = {}
+        """Of topics that are not listed, asked for by name."""
         self.error: KafkaError | None = None
         self.deleted: list[str] = []
 
@@ -91,7 +93,8 @@ class Cluster:
         wanted = list(self.topics) if names is None else names
         missing = ErrorCode.unknown_topic_or_partition
         found = {
-            name: self.topics.get(name) or TopicMetadata(name, None, missing, False, {})
+            name: self.topics.get(name)
+            or TopicMetadata(name, None, self.answers.get(name, missing), False, {})
             for name in wanted
         }
         return ClusterMetadata("S", 1, {}, found)
@@ -196,6 +199,32 @@ async def test_it_must_be_gone_at_every_look_of_the_whole_time() -> None:
     assert [(gap.flow.source_topic, gap.reason) for gap in world.gaps] == [("t", "source_deleted")]
     assert await world.look(GRACE_MS) == []
     assert world.deletions.status()["deleted"] == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ErrorCode.topic_authorization_failed, ErrorCode.leader_not_available, ErrorCode.none],
+)
+async def test_a_topic_that_was_hidden_or_there_must_be_gone_for_the_whole_time_again(
+    answer: ErrorCode,
+) -> None:
+    world = World()
+    assert await world.look(0) == ["waiting"]
+    world.source.answers["t"] = answer
+    assert await world.look(GRACE_MS) == await world.look(GRACE_MS) == ["unsure"]
+    # A broker that has just come up, or a topic that is being made anew.
+    del world.source.answers["t"]
+    assert await world.look(1) == await world.look(GRACE_MS - 1) == ["waiting"]
+    assert world.target.deleted == []
+    assert await world.look(1) == ["deleted"]
+
+
+async def test_a_topic_that_was_hidden_from_the_first_look_on_has_no_time_behind_it() -> None:
+    world = World()
+    world.source.answers["t"] = ErrorCode.topic_authorization_failed
+    assert await world.look(0) == ["unsure"]
+    del world.source.answers["t"]
+    assert await world.look(2 * GRACE_MS) == ["waiting"]
 
 
 async def test_another_topic_of_the_copys_name_is_left_alone() -> None:
