@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
-from .kafka_double import Killed
+from .kafka_double_network import Killed
 from .mirror_world import MirrorWorld, SimWorker
 from .virtual_time import run_virtually
 

@@ -30,7 +30,10 @@ from mirror_maker.sender import Senders
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.trouble import Trouble
 
-from .kafka_double import Killed, Network, SimClient, SimCluster, SimPartition
+from .kafka_double import SimClient
+from .kafka_double_cluster import SimCluster
+from .kafka_double_log import SimPartition
+from .kafka_double_network import Killed, Network
 
 LINK = "a-b"
 TOPIC = "t"

@@ -17,7 +17,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState, LinkState
 
-from .kafka_double import SimClient, SimPartition
+from .kafka_double import SimClient
+from .kafka_double_log import SimPartition
 from .mirror_scenarios import chaos, kill_at_every_step
 from .mirror_world import (
     LIMITS,

@@ -12,7 +12,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import FlowState
 from mirror_maker.trouble import Policies, Trouble
 
-from .kafka_double import SimPartition
+from .kafka_double_log import SimPartition
 from .mirror_world import TOPIC, MirrorWorld, encode_with_holes, read_map_topic
 from .virtual_time import run_virtually
 

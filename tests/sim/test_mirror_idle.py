@@ -14,7 +14,7 @@ from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
 
-from .kafka_double import Network
+from .kafka_double_network import Network
 from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
 from .virtual_time import run_virtually
 

@@ -14,7 +14,8 @@ from local_cluster.records.batch import Record, decode_batch
 from mirror_maker.formats import MapTopic, map_topic_name
 from mirror_maker.formats.naming import TopicNames
 
-from .kafka_double import Network, SimCluster
+from .kafka_double_cluster import SimCluster
+from .kafka_double_network import Network
 from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter
 from .virtual_time import run_virtually
 

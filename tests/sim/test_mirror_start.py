@@ -14,7 +14,7 @@ from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState
 from mirror_maker.trouble import Trouble
 
-from .kafka_double import SimPartition
+from .kafka_double_log import SimPartition
 from .mirror_world import TOPIC, MirrorWorld, SourceWriter
 from .virtual_time import run_virtually
 

@@ -1,0 +1,143 @@
+"""A partition's log with Kafka's rules for idempotent producers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from local_cluster.records import header as h
+from local_cluster.records.batch import decode_batch
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
+BATCHES_REMEMBERED = 5
+SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass
+class ProducerState:
+    """What a partition knows of one producer id."""
+
+    epoch: int
+    batches: deque[tuple[int, int, int]] = field(
+        default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED)
+    )
+    """(first sequence, last sequence, base offset)"""
+
+
+class SimPartition:
+    """One log. Offsets below `high_watermark` are committed and readable."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[h.BatchHeader, bytes]] = []
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.aborted: list[tuple[int, int, int]] = []
+        """(producer id, first offset, last offset)"""
+        self.producers: dict[int, ProducerState] = {}
+        self.committed = asyncio.Event()
+        self.leader_epoch = 0
+
+    def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
+        """(base offset, is it a repetition). Raises KafkaError as a broker answers."""
+        header = h.read_header(batch)
+        if not h.crc_is_valid(batch, 0, header):
+            raise KafkaError(ErrorCode.corrupt_message, "crc")
+        if header.records_count != header.last_offset_delta + 1 or header.base_offset != 0:
+            raise KafkaError(ErrorCode.invalid_record, "offsets of records are not continuous")
+        if header.attributes & ~h.CODEC_MASK:
+            raise KafkaError(ErrorCode.invalid_record, "attributes beyond the codec")
+        if header.producer_id >= 0:
+            known = self._check_sequence(header)
+            if known is not None:
+                return known, True
+        return self.place(batch, self.log_end_offset), False
+
+    def place(self, batch: bytes | bytearray | memoryview, base_offset: int) -> int:
+        """Put a batch into the log at an offset of the caller's choice, without any check."""
+        assert base_offset >= self.log_end_offset
+        stored = bytearray(batch)
+        h.patch_base_offset(stored, 0, base_offset)
+        h.patch_leader_epoch(stored, 0, self.leader_epoch)
+        header = h.read_header(stored)
+        self.batches.append((header, bytes(stored)))
+        self.log_end_offset = header.next_offset
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            state = self.producers.get(header.producer_id)
+            if state is None or state.epoch != header.producer_epoch:
+                state = self.producers[header.producer_id] = ProducerState(header.producer_epoch)
+            state.batches.append((header.base_sequence, header.last_sequence, base_offset))
+        return base_offset
+
+    def commit(self, offset: int) -> None:
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            committed, self.committed = self.committed, asyncio.Event()
+            committed.set()
+
+    def first_offset_of(self, timestamp_ms: int) -> int:
+        """Of the first committed record of that time or later, -1 where there is none."""
+        return next(
+            (
+                record.offset
+                for header, batch in self.batches
+                if header.next_offset <= self.high_watermark
+                for record in decode_batch(batch, 0, header)
+                if record.timestamp_ms >= timestamp_ms
+            ),
+            -1,
+        )
+
+    def cut_back(self, offset: int) -> None:
+        """Lose every batch that ends beyond an offset, as an unclean election does."""
+        self.leader_epoch += 1
+        self.batches = [entry for entry in self.batches if entry[0].next_offset <= offset]
+        end = self.batches[-1][0].next_offset if self.batches else self.log_start_offset
+        self.log_end_offset = self.high_watermark = end
+        self.aborted = [entry for entry in self.aborted if entry[2] < end]
+
+    def divergence(self, offset: int, epoch: int) -> tuple[int, int] | None:
+        """(epoch, its end) where a log that ends at `offset` with `epoch` is not this one's
+        beginning (KIP-595)."""
+        known = max(
+            (x.partition_leader_epoch for x, _ in self.batches
+             if x.partition_leader_epoch <= epoch),
+            default=epoch,
+        )  # fmt: skip
+        end = next(
+            (x.base_offset for x, _ in self.batches if x.partition_leader_epoch > known),
+            self.log_end_offset,
+        )
+        return (known, end) if known < epoch or end < offset else None
+
+    def read(self, offset: int, bytes_max: int) -> memoryview:
+        """Whole batches from the one that contains `offset`, at least one if there is any."""
+        out = bytearray()
+        for header, batch in self.batches:
+            if header.last_offset < offset or header.next_offset > self.high_watermark:
+                continue
+            if out and len(out) + len(batch) > bytes_max:
+                break
+            out += batch
+        return memoryview(out)
+
+    def _check_sequence(self, header: h.BatchHeader) -> int | None:
+        state = self.producers.get(header.producer_id)
+        if state is None:
+            return None  # as Kafka: without state, any sequence is taken
+        if header.producer_epoch < state.epoch:
+            raise KafkaError(ErrorCode.invalid_producer_epoch, "an older epoch")
+        if header.producer_epoch > state.epoch:
+            if header.base_sequence:
+                raise KafkaError(ErrorCode.out_of_order_sequence_number, "new epoch, not 0")
+            return None
+        for first, last, base_offset in state.batches:
+            if (first, last) == (header.base_sequence, header.last_sequence):
+                return base_offset
+        if header.base_sequence != (state.batches[-1][1] + 1) & SEQUENCE_MASK:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"{header.base_sequence} after {state.batches[-1][1]}",
+            )
+        return None
