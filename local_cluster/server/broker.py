@@ -24,7 +24,7 @@ from typing import Final
 import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
 from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.follower_sessions import FollowerSessions
 from local_cluster.groups.coordinator import GroupCoordinator
@@ -114,7 +114,7 @@ class Broker:
             settings,
             self.clock,
             self.metadata,
-            lambda changes: self._listeners.tell(changes),
+            self._on_change,
             bound_ports={name: bound.getsockname()[1] for name, bound in self._sockets.items()},
             report=self.replicas.report,
         )
@@ -237,6 +237,9 @@ class Broker:
         return {name: bound.getsockname()[1] for name, bound in self._sockets.items()}
 
     # -- inside -----------------------------------------------------------------------------
+
+    def _on_change(self, changes: Changes) -> None:
+        self._listeners.tell(changes)
 
     async def _hand_over(self) -> None:
         """Others lead before this broker answers no more, where there are others."""

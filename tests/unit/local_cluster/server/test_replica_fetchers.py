@@ -18,6 +18,7 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.disk import DiskState
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import Deletion
+from local_cluster.replication.follower_request import encode_follower_request
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.throttle import ReplicationThrottle, ThrottledSide
@@ -277,7 +278,7 @@ async def test_a_fault_that_nobody_foresaw_ends_no_fetching(
     follower = Follower(leader)
     follower.follow()
     await follower.goes_on(WELL, 1)
-    faults = Faults(4, leader_fetches.encode_follower_request)
+    faults = Faults(4, encode_follower_request)
     monkeypatch.setattr(leader_fetches, "encode_follower_request", faults)
     await follower.goes_on(WELL)
     await follower.has_all(SICK)
