@@ -100,7 +100,6 @@ class ClusterReader:
             frozenset() if self._keeps_tails else frozenset(restarted),
             reassigning,
             broker_configs,
-            unheard=frozenset(broker_id for _, broker_id in restarted),
             # One that went between the two reads may have gone in any way.
             is_whole=len(seen) == len(names),
         )

@@ -59,7 +59,8 @@ class ClusterState:
     offline: OfflineReplicas = field(default_factory=dict)
     """What live brokers said that their disks do not let them serve."""
     unheard: frozenset[int] = frozenset()
-    """Live brokers that were started since and have not said that yet, all being well included."""
+    """Live brokers that have not said that yet, all being well included, in their run and to this
+    controller."""
 
     def able(self, key: TopicPartition) -> Collection[int]:
         """Live brokers, without those whose replica of a partition is offline."""
@@ -95,8 +96,6 @@ class Loaded:
     """In-sync replicas that did, where that matters."""
     reassigning: Mapping[TopicPartition, Reassignment] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    unheard: frozenset[int] = frozenset()
-    """Brokers that registered anew after a state was written that has them in sync."""
     is_whole: bool = True
     """Whether every topic that is named could be read."""
 

@@ -6,9 +6,9 @@ leaving     a broker that shuts down leads nothing, and is in sync nowhere, wher
 forgetful   a broker that was started again and may have lost its tail (`flush: page_cache`)
             leaves the ISR where another of it lives (KIP-966); the last one stays
 preferred   the first replica of the assignment, if it is alive, in sync and stays
-unheard     a broker that has not said yet, in this run, what its disks do not let it serve: where
-            only such are left of an ISR they may lead, and the ISR stays as it was until they
-            said so, for one of the others may be the last that has all of it
+unheard     a broker that has not told this controller yet, in this run, what its disks do not
+            let it serve: where only such are left of an ISR they may lead, and the ISR stays as it
+            was until they said so, for one of the others may be the last that has all of it
 unclean     only where the topic allows it, and nobody of the ISR lives: any live replica
 """
 

@@ -207,7 +207,9 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         forgetful=forgetful_of(state, event.topics, bounced) | event.forgetful | state.forgetful,
         leaving=state.leaving & event.brokers.keys() - bounced,
         offline=still_offline(state, event.brokers.keys() - bounced),
-        unheard=event.unheard | ((state.unheard | bounced) & event.brokers.keys()),
+        # All of them, where the term begins: what they said to the last controller is not written.
+        unheard=(state.unheard | bounced | (event.brokers.keys() - state.brokers.keys()))
+        & event.brokers.keys(),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
     )

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from local_cluster.controller import fsm
+from local_cluster.controller import elections
 from local_cluster.controller.elections import decide_leader
 from local_cluster.log import checkpoints, recovery
 
@@ -152,7 +152,7 @@ def hear_nobody() -> Iterator[None]:
     def decide(*args: object, unheard: object = (), **options: object) -> object:
         return decide_leader(*args, **options)  # type: ignore[arg-type]
 
-    with mock.patch.object(fsm, "decide_leader", decide):
+    with mock.patch.object(elections, "decide_leader", decide):
         yield
 
 

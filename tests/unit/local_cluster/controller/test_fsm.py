@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from local_cluster.controller.cluster_state import Reassignment
 from local_cluster.controller.elections import decide_leader
 from local_cluster.controller.fsm import (
     BrokersSeen,
@@ -16,6 +17,7 @@ from local_cluster.controller.fsm import (
     DeletionsMarked,
     ElectionsWanted,
     EraseTopic,
+    FinishReassignments,
     Loaded,
     ReplicasDeleted,
     ReplicasReported,
@@ -396,11 +398,25 @@ class TestReplicasReported:
         assert led(heard) == (1, 6, (1,))
         assert step(heard, well) == Step(heard), "said twice"
 
-    @pytest.mark.parametrize("unheard", [frozenset({1}), frozenset()])
-    def test_a_new_controller_knows_who_was_started_since(self, unheard: frozenset[int]) -> None:
-        away = partition(0, 1, 2, leader=NO_LEADER, epoch=4)
-        loaded = Loaded(brokers(1), {"a": topic("a", away)}, unheard=unheard)
-        assert led(written(step(ClusterState(), loaded))) == (1, 5, (1, 2) if unheard else (1,))
+    @pytest.mark.parametrize("leader", [NO_LEADER, 1])
+    def test_a_new_controller_has_heard_nobody(self, leader: int) -> None:
+        """What the last one was told of a damaged replica ended with its term."""
+        away = partition(0, 1, 2, leader=leader, epoch=4)
+        moving = {("a", 0): Reassignment(adding=(1,), removing=(2,))}
+        loaded = Loaded(brokers(1), {"a": topic("a", away)}, reassigning=moving)
+        begun = written(step(ClusterState(), loaded))
+        assert begun.unheard == {1}
+        assert led(begun) == (1, 4 if leader == 1 else 5, (1, 2))
+        ill = step(begun, self.ILL)
+        assert not [each for each in ill.effects if isinstance(each, FinishReassignments)]
+        assert led(written(ill))[2] == (1, 2), "the other one may have all of it"
+        assert led(written(step(begun, ReplicasReported(1, 10, frozenset()))))[2] == (1,)
+
+    def test_who_said_so_in_this_term_need_not_say_it_again(self) -> None:
+        begun = written(step(ClusterState(), Loaded(brokers(1, 2), {"a": topic("a", self.A)})))
+        heard = written(step(begun, ReplicasReported(1, 10, frozenset())))
+        again = Loaded({**brokers(1), 2: broker(2, epoch=21)}, heard.topics)
+        assert step(heard, again).state.unheard == {2}
 
     def test_a_run_that_is_over_says_nothing(self) -> None:
         late = ReplicasReported(1, 9, frozenset({("a", 0)}))

@@ -9,6 +9,7 @@ from local_cluster.controller.cluster_state import (
     ClusterState,
     FinishReassignments,
     Reassignment,
+    ReplicasReported,
     SeenTopic,
     WriteState,
 )
@@ -181,4 +182,7 @@ def test_a_next_controller_goes_on_with_it() -> None:
         {"a": joined},
         reassigning={("a", 0): Reassignment((4,), (1,))},
     )
-    assert step(ClusterState(), loaded).effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    begun = step(ClusterState(), loaded)
+    assert begun.effects == (), "nobody has said yet that it has what it counts for"
+    heard = step(begun.state, ReplicasReported(4, 40, frozenset()))
+    assert heard.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
