@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
-from .outcome import StoredRecord
+from .outcome import Outcome, StoredRecord
 
 BATCH_BYTES_TARGET: Final = 512 * 1024
 """Many records are cut into batches of about this size; a batch is one key's at least."""
@@ -35,6 +35,17 @@ def encode_records(
         headers.append(read_header(batch))
         buffer += batch
     return buffer, headers
+
+
+def appended_together(outcome: Outcome) -> Iterable[Sequence[StoredRecord]]:
+    """An outcome's records, cut where they need not be in the log all or none.
+
+    What one append holds has to fit into a segment. Tombstones, of which there may be any number
+    where a topic goes or positions expire, mean something one by one.
+    """
+    if outcome.producer is None and all(record.value is None for record in outcome.records):
+        return _chunks(outcome.records)
+    return (outcome.records,)
 
 
 def size_bytes(records: Sequence[StoredRecord]) -> int:

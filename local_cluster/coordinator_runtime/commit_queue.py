@@ -20,7 +20,7 @@ from local_cluster.clock import Clock
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .batches import BATCH_BYTES_TARGET, encode_records, size_bytes
+from .batches import BATCH_BYTES_TARGET, appended_together, encode_records, size_bytes
 from .outcome import Outcome
 from .ports import LeadingReplica
 
@@ -107,10 +107,9 @@ class CommitQueue:
     def _write(self, outcome: Outcome) -> bool:
         if outcome.records:
             try:
-                buffer, headers = encode_records(
-                    outcome.records, outcome.producer, self._clock.now_ms()
-                )
-                result = self._replica.append(buffer, headers)
+                for part in appended_together(outcome):
+                    buffer, headers = encode_records(part, outcome.producer, self._clock.now_ms())
+                    result = self._replica.append(buffer, headers)
             except (KafkaError, OSError) as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.none
                 self._fail(
