@@ -233,3 +233,9 @@ class ActiveController:
         except Fenced as error:
             self._fenced()
             raise KafkaError(ErrorCode.not_controller, str(error)) from error
+        except KafkaError:
+            raise
+        except Exception:
+            # Of what it had decided some may not have been done: what holds is read again.
+            self.news.touch(EVERYTHING)
+            raise

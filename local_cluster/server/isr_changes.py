@@ -64,16 +64,16 @@ class IsrChanges:
             except TimeoutError:
                 pass
             self._wanted.clear()
-            proposing = self._collect()
-            if not proposing:
-                continue
             try:
+                proposing = self._collect()
+                if not proposing:
+                    continue
                 refused = await self._ask(proposing)
             except (KafkaError, PeerError) as error:
                 _log.warning("the controller was not asked for in-sync replicas: %s", error)
                 refused = True
             except Exception:  # noqa: BLE001 - else no replica would leave or join any more
-                _log.exception("the controller is asked again for in-sync replicas")
+                _log.exception("in-sync replicas are looked at again")
                 refused = True
             if refused:
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)

@@ -95,6 +95,15 @@ class TestFailover:
         assert failures
         assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"1", "the same term goes on"
 
+    async def test_what_a_request_left_half_done_is_done_after_all(
+        self, member: Member, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failures = fail_at_states(member)
+        with pytest.raises(RuntimeError):
+            await member.create("a")
+        assert failures
+        await eventually(lambda: "a" in member.cache.topics and member.leader("a") == (1, 0))
+
     async def test_brokers_that_answer_again_are_not_forgotten_with_zookeeper_away(
         self, member: Member, server: FakeZooKeeper
     ) -> None:

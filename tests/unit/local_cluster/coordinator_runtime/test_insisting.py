@@ -7,7 +7,7 @@ import functools
 
 import pytest
 
-from local_cluster.coordinator_runtime import partition_runtime
+from local_cluster.coordinator_runtime import batches, partition_runtime
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.coordinator_runtime.partition_runtime import RuntimeState
 from local_cluster.groups.shard import GroupShard
@@ -68,6 +68,27 @@ async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 4
     runtime.close()
+
+
+async def test_tombstones_of_any_number_fit_into_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step that the log can never take would be insisted on for ever."""
+    monkeypatch.setattr(batches, "BATCH_BYTES_TARGET", 1_000)
+    segment_bytes_max = 4_000
+    replica = FakeReplica(append_bytes_max=segment_bytes_max)
+    runtime = await loaded_runtime(replica)
+    for number in range(200):
+        await commit(runtime, 3, f"group-{number}")
+    written = len(replica.batches)
+    runtime.insist(forget)
+    assert runtime.state is RuntimeState.ACTIVE
+    assert sum(map(len, replica.batches[written:])) > segment_bytes_max
+    assert offset_of(await fetch(runtime, "group-199")) == -1
+    runtime.close()
+    again = await loaded_runtime(replica)
+    assert [offset_of(await fetch(again, f"group-{n}")) for n in range(200)] == [-1] * 200
+    again.close()
 
 
 async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(

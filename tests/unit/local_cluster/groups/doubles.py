@@ -46,6 +46,8 @@ class FakeReplica:
     batches: list[bytes] = field(default_factory=list)
     high_watermark: int = 0
     append_error: Exception | None = None
+    append_bytes_max: int = 1 << 30
+    """What one append may hold, as a segment's size says."""
     reads: int = 0
     parked: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     log_start_offset: int = 0
@@ -58,6 +60,8 @@ class FakeReplica:
     def append(self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]) -> Any:
         if self.append_error is not None:
             raise self.append_error
+        if len(buffer) > self.append_bytes_max:
+            raise KafkaError(ErrorCode.record_list_too_large)
         starts = [position for position, _ in iter_headers(buffer)]
         assert len(starts) == len(headers)
         for position in starts:

@@ -24,10 +24,14 @@ class FakePartition:
     topic, partition, topic_id, leader_epoch = "t", 0, uuid.UUID(int=1), STATE.leader_epoch
     log = "t-0"
 
-    def __init__(self) -> None:
+    def __init__(self, decide_errors: int = 0) -> None:
+        self._decide_errors = decide_errors
         self.in_sync = SimpleNamespace(state=STATE, proposed=None, proposal=lambda: [(1, -1)])
 
     def decide_isr(self) -> tuple[int, ...] | None:
+        if self._decide_errors:
+            self._decide_errors -= 1
+            raise RuntimeError("nobody foresaw that")
         return None if self.in_sync.state.isr == (1,) else (1,)
 
     def adopt_isr(self, state: PartitionState) -> None:
@@ -38,14 +42,15 @@ class Replicas(list[FakePartition]):
     lag_ms_max = 10
 
 
+@pytest.mark.parametrize("decide_errors", [0, 1])
 @pytest.mark.parametrize(
     "error", [KafkaError(ErrorCode.not_controller), RuntimeError("nobody foresaw that")]
 )
 async def test_whatever_goes_wrong_is_proposed_again(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
+    error: Exception, decide_errors: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isr_changes, "RETRY_DELAY_MS", 1)
-    partition = FakePartition()
+    partition = FakePartition(decide_errors)
     errors = [error]
 
     async def propose(
