@@ -239,7 +239,9 @@ def _has_unwritten_sector(batch: memoryview, position: int) -> bool:
     while start < len(batch):
         stop = start + SECTOR_BYTES - (position + start) % SECTOR_BYTES
         sector = batch[start:stop]
-        # A sector may end within the base offset, whose first bytes are zeros anyway.
+        # A sector may end within the base offset, whose first bytes are zeros anyway, or begin with
+        # the end of a last record, which often is zeros too: a tail that lacks no more than that
+        # is taken for damaged, which at worst is refused without need and never cut without right.
         if len(sector) > BASE_OFFSET_BYTES and not any(sector):
             return True
         start = stop
