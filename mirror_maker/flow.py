@@ -190,7 +190,14 @@ class Flow:
                 return
             if error.code in PRODUCER_REFUSED:
                 self._context.directory.hurry()
-                await self._raise_epoch()
+                try:
+                    await self._raise_epoch()
+                except FlowFailedError as failure:
+                    # That there is no epoch left shows nowhere else: the next proof would find
+                    # all well, and the same refusal would follow it for ever.
+                    self._end_copying()
+                    await self._meet_trouble(failure)
+                    return
             await self._wait_to_retry(error)
 
     async def _copy_once(self) -> None:
@@ -263,7 +270,8 @@ class Flow:
                 return
 
     async def _raise_epoch(self) -> None:
-        """A new epoch, if nobody has opened one. Errors are left to the next round."""
+        """A new epoch, if nobody has opened one. Raises FlowFailedError; what may pass is left to
+        the next round."""
         replicator = self.replicator
         if replicator is None:
             return
@@ -271,9 +279,6 @@ class Flow:
         try:
             await raise_epoch(self._context, self.source, self.target, replicator.producer_epoch)
         except KafkaError as error:
-            logger.warning("%s: epoch not raised: %s", self._name, error)
-        except FlowFailedError as error:
-            # The next proof meets the same and fails the flow.
             logger.warning("%s: epoch not raised: %s", self._name, error)
 
     async def _meet_trouble(self, error: FlowFailedError) -> None:

@@ -25,16 +25,24 @@ from .trouble import Trouble
 logger = logging.getLogger(__name__)
 
 
+def next_epoch(epoch: int) -> int:
+    """The producer epoch after this one. Raises FlowFailedError where it was the last."""
+    if epoch >= PRODUCER_EPOCH_MAX:
+        raise FlowFailedError(
+            f"the link's producer id has no epochs left ({epoch} is the last); a link of another "
+            "name gets another id, and starts anew"
+        )
+    return epoch + 1
+
+
 async def open_generation(
     context: LinkContext, flow: FlowKey, target: TopicPartition, source_offset: int
 ) -> None:
     """Open the flow from a source offset on at the next producer epoch, once the target rests.
 
-    Raises KafkaError: not now.
+    Raises KafkaError: not now. Raises FlowFailedError: never.
     """
-    epoch = context.map_store.state.highest_epoch(flow) + 1
-    if epoch > PRODUCER_EPOCH_MAX:
-        raise FlowFailedError("the producer id has no epochs left")
+    epoch = next_epoch(context.map_store.state.highest_epoch(flow))
     logger.info("%s: a new generation in %d ms", target, context.limits.epoch_quiet_ms)
     before = await context.sink_logs.end(target)
     await context.clock.sleep(context.limits.epoch_quiet_ms)

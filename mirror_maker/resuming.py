@@ -25,8 +25,8 @@ from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
 from .formats import Block, FlowKey, OffsetMap, Opening, extend_map
 from .gap_ranges import GapRanges
-from .generations import open_generation
-from .model import PRODUCER_EPOCH_MAX, FlowFailedError, PairingError
+from .generations import next_epoch, open_generation
+from .model import FlowFailedError, PairingError
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
 from .opening import find_opening
@@ -215,21 +215,20 @@ async def raise_epoch(
     first = await prove(context, source, target)
     if first.opening.producer_epoch > refused_epoch:
         return  # another worker has raised it
+    epoch = next_epoch(refused_epoch)
     await context.clock.sleep(context.limits.epoch_quiet_ms)
     if not context.lease.is_valid():
         return
     second = await prove(context, source, target)
     if (second.opening, second.next_sequence) != (first.opening, first.next_sequence):
         return
-    if refused_epoch >= PRODUCER_EPOCH_MAX:
-        raise FlowFailedError("the producer id has no epochs left")
     chunks = second.audit.take_records(second.source_next, context.clock.now_ms())
     await context.audit_store.append(*chunks)
     blocks, keys = second.block.take_records()
     opening = Opening(
         flow=second.flow,
         producer_id=second.opening.producer_id,
-        producer_epoch=refused_epoch + 1,
+        producer_epoch=epoch,
         nonce=context.map_store.new_nonce(),
         target_topic=target.topic,
         source_offset=second.source_next,

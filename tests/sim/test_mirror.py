@@ -15,7 +15,8 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import remote_topic
-from mirror_maker.model import FlowState, LinkState
+from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowState, LinkState
+from mirror_maker.trouble import Trouble
 
 from .kafka_double import SimClient
 from .kafka_double_log import SimPartition
@@ -248,6 +249,50 @@ def test_an_unusable_producer_state_is_left_by_a_new_epoch() -> None:
         }
         assert epochs == {0, 1}
         await second.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_refusal_of_the_last_epoch_stops_the_flow_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask = SimClient.init_producer_id
+
+    async def at_the_last_epoch(client: SimClient) -> tuple[int, int]:
+        return (await ask(client))[0], PRODUCER_EPOCH_MAX
+
+    monkeypatch.setattr(SimClient, "init_producer_id", at_the_last_epoch)
+
+    async def scenario() -> None:
+        world = MirrorWorld(13, partitions=1)
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        refused = 0
+
+        def refuse(at: TopicPartition, header: BatchHeader) -> ErrorCode | None:
+            nonlocal refused
+            if header.producer_id < 0:
+                return None
+            refused += 1
+            return ErrorCode.unknown_producer_id
+
+        accept, world.target.refuse = world.target.refuse, refuse
+        world.writers[0].write_plain(3)
+        flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
+        assert "32767 is the last" in (flow.reason or "")
+        before = refused
+        await asyncio.sleep(10 * LIMITS.epoch_quiet_ms / 1000)
+        assert refused == before, "it was tried again, though nobody asked for it"
+        world.check_prefix()
+        world.target.refuse = accept
+        assert flow.retry()
+        async with asyncio.timeout(60):
+            while flow.state is FlowState.FAILED:
+                await asyncio.sleep(0.01)
+        await world.settle(worker)
+        world.check_everything()
+        await worker.stop()
 
     run_virtually(scenario())
 
