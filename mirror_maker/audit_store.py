@@ -5,6 +5,7 @@ Nothing that is copied depends on it: where the topic was deleted or cut back, i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -26,11 +27,12 @@ class AuditStore:
         self._name = audit_topic_name(link)
         self._replication_factor = replication_factor
         self._clock = clock
+        self._ensuring = asyncio.Lock()
         self._begin()
 
     def _begin(self) -> None:
         self.state = AuditTopic()
-        self._records = StateTopic(
+        self.records = StateTopic(
             self._sink,
             self._name,
             replication_factor=self._replication_factor,
@@ -42,17 +44,18 @@ class AuditStore:
     async def catch_up(self) -> None:
         """Make the topic if need be, and read everything acknowledged before this call."""
         try:
-            if not self._is_ensured:
-                await self._records.ensure()
-                self._is_ensured = True
-            await self._records.catch_up()
+            async with self._ensuring:
+                if not self._is_ensured:
+                    await self.records.ensure()
+                    self._is_ensured = True
+            await self.records.catch_up()
         except LinkFailedError as error:
             raise self._lost(error) from error
 
     async def append(self, chunks: Sequence[AuditChunk], deleted: Sequence[bytes]) -> None:
         """Write chunks, then tombstones for the deleted keys; done when acknowledged."""
         try:
-            await self._records.append(
+            await self.records.append(
                 [*map(encode_audit, chunks), *((key, None) for key in deleted)]
             )
         except LinkFailedError as error:

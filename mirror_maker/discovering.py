@@ -33,6 +33,7 @@ from .discovery import (
     select_topics,
 )
 from .led_copies import LedCopies, copy_pairs
+from .state_topic import make_topics
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""
@@ -159,8 +160,7 @@ class Discovering:
         """The copies, those that this worker has to make among them. Raises KafkaError."""
         context = self._context
         if not context.map_store.is_open:
-            await context.gap_store.open()
-            await context.map_store.open(source.cluster_id)
+            await self._open_stores(source.cluster_id)
         context.map_store.check_source(source.cluster_id)
         target = await context.sink.metadata(self._copies, last=self._target)
         if self._compared is None or not (
@@ -178,6 +178,19 @@ class Discovering:
             self._made.clear()
         self._target = target
         return target
+
+    async def _open_stores(self, source_cluster_id: str | None) -> None:
+        """Make the link's topics of state, and read them. Raises KafkaError, LinkFailedError."""
+        context = self._context
+        gaps, entries = context.gap_store.records, context.map_store.records
+        # The audit's topic is made beside them to save a request; where it cannot be, the flows
+        # say so when they need it.
+        failures = await make_topics(context.sink, [gaps, entries, context.audit_store.records])
+        for needed in (gaps, entries):
+            if needed.name in failures:
+                raise failures[needed.name]
+        await context.gap_store.catch_up()
+        await context.map_store.open(source_cluster_id)
 
     def _without_collisions(
         self, wanted: Mapping[str, TopicMetadata]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .formats import MapTopic, Registration, Terms, encode_record, map_topic_name
+from .formats import MapTopic, Opening, Registration, Terms, encode_record, map_topic_name
 from .formats.records import MapRecord
 from .model import LinkFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
+from .together import Together
 
 SEEN_POLL_MS: Final = 20
 SEEN_POLLS_MAX: Final = 100
+OPENINGS_PER_WRITE_MAX: Final = 500
+"""Of a few hundred bytes each."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +48,15 @@ class MapStore:
         self._worker_id = worker_id
         self._clock = clock
         self._random = random
-        self._records = StateTopic(
+        self.records = StateTopic(
             sink,
             self.topic,
             replication_factor=replication_factor,
             clock=clock,
             replay=self.state.replay,
+        )
+        self._openings: Together[Opening, None] = Together(
+            self._append_openings, count_max=OPENINGS_PER_WRITE_MAX
         )
         self._registration: Registration | None = None
 
@@ -67,12 +74,11 @@ class MapStore:
         return self._random.getrandbits(63)
 
     async def open(self, source_cluster_id: str | None) -> None:
-        """Make the topic if need be, read it, and have the link registered.
+        """Read the topic, which must be there, and have the link registered.
 
         Raises LinkFailedError where the link was registered for another source cluster, or with
         other terms.
         """
-        await self._records.ensure()
         await self.catch_up()
         if self.state.registration is None:
             await self._register(source_cluster_id or "")
@@ -125,7 +131,7 @@ class MapStore:
 
     async def catch_up(self) -> None:
         """Read everything that was acknowledged before this call."""
-        await self._records.catch_up()
+        await self.records.catch_up()
 
     async def append(self, records: Sequence[MapRecord], deleted: Sequence[bytes] = ()) -> None:
         """Write records, then tombstones for the deleted keys; done when acknowledged.
@@ -133,7 +139,19 @@ class MapStore:
         On KafkaError some may be written. To write a record again does no harm.
         """
         pairs: list[tuple[bytes, bytes | None]] = [encode_record(record) for record in records]
-        await self._records.append([*pairs, *((key, None) for key in deleted)])
+        await self.records.append([*pairs, *((key, None) for key in deleted)])
+
+    async def append_opening(self, opening: Opening) -> None:
+        """Write it, in one request with those of other flows that begin now; done when
+        acknowledged. It gets a nonce of its own."""
+        await self._openings.ask(opening)
+
+    async def _append_openings(self, openings: Sequence[Opening]) -> list[None]:
+        # Whoever asked first may be cancelled meanwhile, and the others write again what is on its
+        # way. With the nonce of the first writing compaction would leave the later place of the
+        # two, and another worker's opening in between would come to hold.
+        await self.append([replace(each, nonce=self.new_nonce()) for each in openings])
+        return [None] * len(openings)
 
     async def _register(self, source_cluster_id: str) -> None:
         target_cluster_id = (await self._sink.metadata([])).cluster_id or ""

@@ -77,7 +77,7 @@ async def _open(
         flow=flow,
         producer_id=registration.producer_id,
         producer_epoch=registration.producer_epoch,
-        nonce=context.map_store.new_nonce(),
+        nonce=0,  # given when it is written
         target_topic=target.topic,
         source_offset=start.source_offset,
         target_offset=target_end,
@@ -85,7 +85,7 @@ async def _open(
         worker_id=context.worker_id,
         has_older_copies=start.has_older_copies,
     )
-    await context.map_store.append([opening])
+    await context.map_store.append_opening(opening)
     await context.map_store.catch_up()
 
 

@@ -24,6 +24,7 @@ from .audit_store import AuditStore
 from .context import LinkContext
 from .deleting import TopicDeletions
 from .directory import Directory
+from .flow import Flow
 from .formats.controls import Controls
 from .formats.workers import WorkerAddress
 from .gap_store import GapStore
@@ -32,6 +33,7 @@ from .link import LinkWorker
 from .map_store import MapStore
 from .mirror_client import MirrorClient
 from .mm2_topics import Mm2Topics
+from .model import FlowState
 from .origins import Origins
 from .ports import Clock, SystemClock
 from .rights import MissingRights
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
 FIRST_DISCOVERY_POLL_MS: Final = 20
+COPYING_FIRST_MS_MAX: Final = 1_000
+"""How long those who ask a worker for something wait at its start, so that it copies sooner."""
 RETRIES_BEFORE_FORGOTTEN: Final = 3
 """What was not refused again for so many of the longest pauses was not asked for again."""
 
@@ -298,8 +302,10 @@ class MirrorService:
     async def _announce(self, ready_file: Path, listener: socket.socket) -> None:
         """Answer questions, and say so when this worker takes part in its group.
 
-        What serves HTTP is nearly half of all that a worker imports: copying begins beside that.
+        What serves HTTP is nearly half of all that a worker imports. While a thread loads it, every
+        answer that copying waits for would be taken in late: only one thread runs at a time.
         """
+        await self._let_copying_begin()
         self._http = (await asyncio.to_thread(_http_server))(
             self.status, lambda: self._group.is_joined, self.retry, self.control
         )
@@ -315,6 +321,23 @@ class MirrorService:
         }
         _replace(ready_file, json.dumps(document))
         logger.info("running, http on %s:%d", self._settings.http_host, port)
+
+    async def _let_copying_begin(self) -> None:
+        """Wait until every flow of this worker has begun, but not for long."""
+        waited_ms = 0
+        while waited_ms < COPYING_FIRST_MS_MAX and not (
+            self._group.is_joined
+            and all(_has_begun(flow) for link in self._links for flow in link.flows.values())
+        ):
+            await self._clock.sleep(FIRST_DISCOVERY_POLL_MS)
+            waited_ms += FIRST_DISCOVERY_POLL_MS
+
+
+def _has_begun(flow: Flow) -> bool:
+    """Whether it has copied something, found nothing to copy, or cannot."""
+    if flow.current_state() in (FlowState.STARTING, FlowState.CATCHING_UP, FlowState.RUNNING):
+        return flow.totals().records > 0 or flow.lag().records == 0
+    return True
 
 
 def _listen(host: str, port: int) -> socket.socket:

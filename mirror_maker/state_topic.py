@@ -34,6 +34,23 @@ WRITE_BYTES_MAX: Final = 512 * 1024
 _EARLIEST: Final = -2
 
 
+async def make_topics(sink: DataSink, topics: Sequence[StateTopic]) -> dict[str, KafkaError]:
+    """Make those that are not there, in one request; why one could not be made, by its name.
+
+    Raises KafkaError where nobody could be asked.
+    """
+    found = (await sink.metadata([topic.name for topic in topics])).topics
+    missing = [topic for topic in topics if topic.name not in found or found[topic.name].error]
+    if not missing:
+        return {}
+    answers = await sink.create_topics([topic.new_topic() for topic in missing])
+    return {
+        name: error
+        for name, error in answers.items()
+        if error is not None and error.code != ErrorCode.topic_already_exists
+    }
+
+
 class StateReader:
     """Reads one topic. Methods raise KafkaError on trouble, LinkFailedError where what is there
     cannot be trusted."""
@@ -157,18 +174,17 @@ class StateTopic(StateReader):
 
     async def ensure(self) -> None:
         """Make the topic if it is not there."""
-        found = (await self._sink.metadata([self.name])).topics.get(self.name)
-        if found is not None and not found.error:
-            return
-        new = NewTopic(
+        for error in (await make_topics(self._sink, [self])).values():
+            raise error
+
+    def new_topic(self) -> NewTopic:
+        """What is to be made."""
+        return NewTopic(
             name=self.name,
             partitions=1,
             replication_factor=self._replication_factor,
             configs={"cleanup.policy": "compact"},
         )
-        error = (await self._sink.create_topics([new])).get(self.name)
-        if error is not None and error.code != ErrorCode.topic_already_exists:
-            raise error
 
     async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write (key, value or None to delete); done when acknowledged.
