@@ -11,12 +11,11 @@ import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal
-
-from pydantic import ConfigDict
+from typing import Final, Literal
 
 SECRET_BYTES_MAX: Final = 64 * 1024
-_STRICT: Final = ConfigDict(extra="forbid")
+_STRICT = {"extra": "forbid"}
+"""pydantic's ConfigDict, for those who read these by it; to load it takes a worker long."""
 
 
 class SecurityError(Exception):
@@ -27,7 +26,7 @@ class SecurityError(Exception):
 class Secret:
     """Where a secret is: one of the two."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+    __pydantic_config__ = _STRICT
 
     file: str | None = None
     """Path of a file that holds it; one line end behind it does not count."""
@@ -58,7 +57,7 @@ class Secret:
 class ClientSecurity:
     """How to talk to one cluster; the default is plain text without a name."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+    __pydantic_config__ = _STRICT
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
