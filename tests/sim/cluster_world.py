@@ -25,7 +25,8 @@ from .cluster_nemesis import Nemesis
 from .cluster_producer import SimProducer
 from .cluster_scenarios import Scenario
 from .cluster_transactions import SimTransactions
-from .sim_broker import SimBroker, SimFlusher
+from .sim_broker import SimBroker
+from .sim_flusher import SimFlusher
 from .sim_network import SimNetwork
 from .sim_process import ProcessLoop
 from .sim_zookeeper import SimZooKeeper

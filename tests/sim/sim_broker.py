@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeVar, cast
 
-import local_cluster.handlers.all
 from local_cluster.controller.control_plane import ControlPlane
 from local_cluster.controller.coordination import CoordinationUnavailable
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.fetch_sessions import FetchSessions
 from local_cluster.follower_sessions import FollowerSessions
 from local_cluster.groups.coordinator import GroupCoordinator
-from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import LogSlice, PartitionLog
+from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.tickets import Deletion, LogDirectoryError
 from local_cluster.producer_ids import ProducerIds
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
@@ -42,106 +38,26 @@ from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.coordinator import TransactionCoordinator
-from local_cluster.wire import messages
-from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from local_cluster.wire.errors import KafkaError
 
+from .sim_clock import SimClock
 from .sim_disk import SimDisk
+from .sim_flusher import SimFlusher
 from .sim_network import SimLine, SimNetwork
 from .sim_process import HOME, OUTSIDE, SimProcess
+from .sim_serving import LISTENER, dispatch
 from .sim_zookeeper import SimCoordination, SimZooKeeper
-
-assert local_cluster.handlers.all, "importing it registers every handler"
 
 Result = TypeVar("Result")
 
-LISTENER = "PLAINTEXT"
-START_OF_TIME_MS = 1_700_000_000_000
 CHECKPOINT_SECONDS = 2.0
 SPACE_PROBE_SECONDS = 0.5
 HAND_OVER_MS_MAX = 3_000
-RETRY_SECONDS = 0.5
+START_AGAIN_SECONDS = 0.5
 
 
 def host_of(broker_id: int) -> str:
     return f"b{broker_id}"
-
-
-class SimClock:
-    """The loop's time, and a wall clock that may be wrong."""
-
-    def __init__(self, skew_ms: int) -> None:
-        self.skew_ms = skew_ms
-
-    def now_ms(self) -> int:
-        return START_OF_TIME_MS + self.monotonic_ms() + self.skew_ms
-
-    def monotonic_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
-
-
-class SimFlusher:
-    """Group commit whose rounds take a while."""
-
-    def __init__(self, broker: SimBroker, random: Random) -> None:
-        self._broker = broker
-        self._life = broker.life
-        self._random = random
-        self._dirty: dict[PartitionFlushes, None] = {}
-        self._is_busy = False
-        self.is_slow = False
-
-    def request(self, partition: PartitionFlushes) -> None:
-        self._dirty[partition] = None
-        if not self._is_busy:
-            self._is_busy = True
-            asyncio.get_running_loop().call_soon(self._begin)
-
-    @property
-    def _is_over(self) -> bool:
-        """Whether the process that it flushes for is gone."""
-        return self._life != self._broker.life or not self._broker.is_alive
-
-    def _begin(self) -> None:
-        if self._is_over:
-            return
-        dirty, self._dirty = self._dirty, {}
-        tickets = []
-        for partition in dirty:
-            if not partition.is_flushed_by(self):
-                # It changes its log directory just now, and asks again.
-                continue
-            ticket = partition.log.begin_flush()
-            if ticket is not None:
-                tickets.append((partition, partition.log, ticket))
-            elif partition.log.failure is not None:
-                partition.fail_parked(ErrorCode.kafka_storage_error)
-            elif partition.log.needs_flush:
-                asyncio.get_running_loop().call_later(RETRY_SECONDS, self.request, partition)
-        self._is_busy = bool(tickets)
-        if tickets:
-            seconds = self._random.uniform(0.05, 0.6 if self.is_slow else 0.06) / 10
-            asyncio.get_running_loop().call_later(seconds, self._end, tickets)
-
-    def _end(self, tickets: list[tuple[PartitionFlushes, PartitionLog, Any]]) -> None:
-        if self._is_over:
-            return
-        for _, log, ticket in tickets:
-            try:
-                ticket.run()
-            except LogDirectoryError as error:
-                self._broker.directory_failed(log, error)
-        for partition, log, ticket in tickets:
-            if ticket.is_done:
-                # Of the log that it was made for: the partition may have another one by now.
-                log.complete_flush(ticket)
-                partition.flushed()
-            else:
-                partition.fail_parked(ErrorCode.kafka_storage_error)
-        if self._dirty:
-            self._begin()
-        else:
-            self._is_busy = False
 
 
 class SimBroker(SimProcess):
@@ -215,7 +131,9 @@ class SimBroker(SimProcess):
             if self.disk.is_well:
                 raise
             self.kill()
-            loop.call_later(RETRY_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy())
+            loop.call_later(
+                START_AGAIN_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy()
+            )
             return
         self._joining = loop.create_task(self._join(), context=context)
         self._joining.add_done_callback(self._ended)
@@ -425,45 +343,8 @@ class SimBroker(SimProcess):
     def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[bytes]:
         """Dispatch a request now; its answer's body later. As server/connection.py does."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._context.copy().run(self._dispatch, connection, api, version, body, future)
+        self._context.copy().run(dispatch, self, connection, api, version, body, future)
         return future
-
-    def _dispatch(
-        self, connection: str, api: int, version: int, body: bytes, future: asyncio.Future[bytes]
-    ) -> None:
-        handler = find_handler(api)
-        assert handler is not None
-        host, _, number = connection.partition("#")
-        context = RequestContext(
-            api, version, 0, host, "User:ANONYMOUS", LISTENER, host, int(number)
-        )
-        raw = memoryview(bytearray(body))
-        try:
-            request = raw if handler.raw else messages.decode_request(api, version, raw, 0)
-            reply = handler.function(cast(BrokerServices, self), context, request)
-        except (KafkaError, PeerError) as error:
-            future.set_exception(KafkaError(ErrorCode.network_exception, str(error)))
-            return
-        if inspect.isawaitable(reply):
-            asyncio.get_running_loop().create_task(self._answer(api, version, reply, future))
-        else:
-            future.set_result(_encoded(api, version, reply))
-
-    async def _answer(
-        self, api: int, version: int, reply: Any, future: asyncio.Future[bytes]
-    ) -> None:
-        try:
-            answer = await reply
-            encoded = _encoded(api, version, answer)
-        except KafkaError as error:
-            if not future.done():
-                future.set_exception(error)
-            return
-        except Exception as error:  # noqa: BLE001 - whatever it is, a handler may not raise it
-            self.failure = error
-            return
-        if not future.done():
-            future.set_result(encoded)
 
     def authorize(self, *_: object) -> bool:
         return True
@@ -516,11 +397,3 @@ class SimBroker(SimProcess):
 
     def _new_uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._random.getrandbits(128), version=4)
-
-
-def _encoded(api: int, version: int, reply: Any) -> bytes:
-    if isinstance(reply, bytes):
-        return reply
-    if isinstance(reply, list):
-        return b"".join(part.read() if isinstance(part, LogSlice) else part for part in reply)
-    return messages.encode_response(ApiKey(api), version, reply)

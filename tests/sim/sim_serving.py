@@ -1,0 +1,74 @@
+"""Requests to a simulated broker, handed to the real handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, cast
+
+import local_cluster.handlers.all
+from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.partition_log import LogSlice
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+
+if TYPE_CHECKING:
+    from .sim_broker import SimBroker
+
+assert local_cluster.handlers.all, "importing it registers every handler"
+
+LISTENER = "PLAINTEXT"
+"""The only one of every broker."""
+
+
+def dispatch(
+    broker: SimBroker,
+    connection: str,
+    api: int,
+    version: int,
+    body: bytes,
+    future: asyncio.Future[bytes],
+) -> None:
+    """Hand a request over now; the future gets its answer's body. As server/connection.py does."""
+    handler = find_handler(api)
+    assert handler is not None
+    host, _, number = connection.partition("#")
+    context = RequestContext(api, version, 0, host, "User:ANONYMOUS", LISTENER, host, int(number))
+    raw = memoryview(bytearray(body))
+    try:
+        request = raw if handler.raw else messages.decode_request(api, version, raw, 0)
+        reply = handler.function(cast(BrokerServices, broker), context, request)
+    except (KafkaError, PeerError) as error:
+        future.set_exception(KafkaError(ErrorCode.network_exception, str(error)))
+        return
+    if inspect.isawaitable(reply):
+        asyncio.get_running_loop().create_task(_answer(broker, api, version, reply, future))
+    else:
+        future.set_result(_encoded(api, version, reply))
+
+
+async def _answer(
+    broker: SimBroker, api: int, version: int, reply: Any, future: asyncio.Future[bytes]
+) -> None:
+    try:
+        answer = await reply
+        encoded = _encoded(api, version, answer)
+    except KafkaError as error:
+        if not future.done():
+            future.set_exception(error)
+        return
+    except Exception as error:  # noqa: BLE001 - whatever it is, a handler may not raise it
+        broker.failure = error
+        return
+    if not future.done():
+        future.set_result(encoded)
+
+
+def _encoded(api: int, version: int, reply: Any) -> bytes:
+    if isinstance(reply, bytes):
+        return reply
+    if isinstance(reply, list):
+        return b"".join(part.read() if isinstance(part, LogSlice) else part for part in reply)
+    return messages.encode_response(ApiKey(api), version, reply)
