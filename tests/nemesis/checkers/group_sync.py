@@ -41,6 +41,7 @@ def check_synced(
     Allowed: clamped, a position between two translations: as far as the copy was then.
     """
     findings = check_positions(where, [each.position for each in seen])
+    findings.checked["commits"] += len(commits)
     if not copied:
         return findings
     places = {translated(copied, each.position) for each in commits}

@@ -19,15 +19,17 @@ SETTLE_SECONDS_MAX: Final = 90.0
 
 
 class CommittingReader(Worker):
-    """The only member of its group. It ends when the greatest position that it tried to commit in
-    each partition is acknowledged. Raises RuntimeError where that does not come."""
+    """The only member of its group. It ends when it has committed in every partition, and the
+    greatest position that it tried is acknowledged. Raises RuntimeError where that does not come.
+    """
 
-    def __init__(self, servers: str, group: str, topic: str) -> None:
+    def __init__(self, servers: str, group: str, topic: str, partitions: int) -> None:
         super().__init__(group)
         self.commits: dict[int, list[Commit]] = defaultdict(list)
         """By partition."""
         self._servers = servers
         self._topic = topic
+        self._partitions = partitions
 
     def work(self) -> None:
         consumer = confluent_kafka.Consumer(
@@ -45,7 +47,7 @@ class CommittingReader(Worker):
         consumer.subscribe([self._topic])
         stopped_at: float | None = None
         try:
-            while not self.stopping.is_set() or self._unsettled():
+            while not self.stopping.is_set() or not self._is_settled():
                 if self.stopping.is_set():
                     stopped_at = stopped_at or time.monotonic()
                     if time.monotonic() > stopped_at + SETTLE_SECONDS_MAX:
@@ -59,6 +61,9 @@ class CommittingReader(Worker):
                     self._commit(consumer, partition, position)
         finally:
             consumer.close()
+
+    def _is_settled(self) -> bool:
+        return len(self.commits) == self._partitions and not self._unsettled()
 
     def _unsettled(self) -> dict[int, int]:
         """By partition the greatest position that was tried, where it is not acknowledged."""

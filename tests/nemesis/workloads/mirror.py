@@ -85,7 +85,7 @@ class Mirror(Workload):
             random.Random(self.random.random()),
             per_second=TRANSACTIONS_PER_SECOND,
         )
-        self._reader = CommittingReader(servers, GROUP, TOPIC)
+        self._reader = CommittingReader(servers, GROUP, TOPIC, PARTITIONS)
         for worker in (self._producer, self._transactions, self._reader):
             worker.start()
         self._seen: dict[int, list[Seen]] = {p: [] for p in range(PARTITIONS)}
@@ -176,7 +176,10 @@ class Mirror(Workload):
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(KafkaError):
-                self.progress = await self._copied()
+                copied = await self._copied()
+                # The group is to be there before anything happens.
+                if all(self._seen.values()):
+                    self.progress = copied
                 async with KafkaClient(self._target.bootstrap) as target:
                     await self._look_at_group(target)
             await asyncio.sleep(0.25)
