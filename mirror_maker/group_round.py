@@ -31,7 +31,7 @@ class Translated(NamedTuple):
 
 class _Settled(NamedTuple):
     exact: Sequence[SyncedPosition]
-    there: Positions | None
+    there: Positions
     state: str
     outcomes: Sequence[SyncedPosition]
 
@@ -84,7 +84,7 @@ class GroupRound:
         state: str,
     ) -> Sequence[SyncedPosition] | None:
         """What became of a group's exact positions, where all is as it was; None where that is to
-        be decided anew."""
+        be decided anew. `there` is None where the target did not tell."""
         last = self._settled_before.get(group_id)
         if (
             last is None
@@ -100,7 +100,7 @@ class GroupRound:
         self,
         group_id: str,
         exact: Sequence[SyncedPosition],
-        there: Positions | None,
+        there: Positions,
         state: str,
         outcomes: Sequence[SyncedPosition],
     ) -> None:

@@ -47,6 +47,8 @@ class SyncState(StrEnum):
     """A mirror has committed the position at the source, where the group did not come by it."""
     REFUSED = "refused"
     """The target did not take the commit."""
+    NOT_TOLD = "not_told"
+    """The target did not say where the group stands, so nothing is committed."""
 
 
 class SyncedPosition(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
@@ -178,7 +178,9 @@ class GroupSync:
         if not self._settings.sync_group_offsets:
             return [each for found in groups.values() for each in found]
         states = await self._there.listed()
-        there = await self._there.positions(name for name in groups if name in states)
+        # Also of groups that are not listed: a coordinator that has just come up leaves out its
+        # own, and one that is asked for a group that nobody knows says that it has no positions.
+        there = await self._there.positions(groups)
         outcomes: list[SyncedPosition] = []
         for group_id, positions in groups.items():
             state = states[group_id].state if group_id in states else UNKNOWN_STATE
@@ -188,7 +190,7 @@ class GroupSync:
                 settled, commits = self._decide(positions, present, state)
                 if commits:
                     settled += await self._commit_group(group_id, commits)
-                else:
+                elif present is not None:
                     this.settle(group_id, positions, present, state, settled)
             outcomes += settled
         return outcomes
@@ -199,13 +201,24 @@ class GroupSync:
         there: Mapping[TopicPartition, CommittedOffset] | None,
         state: str,
     ) -> tuple[list[SyncedPosition], list[Commit]]:
-        """What became of a group's positions, and what is to be committed for the others."""
+        """What became of a group's positions, and what is to be committed for the others.
+
+        `there` is None where the target did not tell: a commit might put the group back.
+        """
         outcomes: list[SyncedPosition] = []
         commits: list[Commit] = []
         for position in positions:
-            present = None if there is None else there.get(position.target)
+            if there is None:
+                is_wanted = position.target_offset is not None
+                outcomes.append(
+                    position._replace(state=SyncState.NOT_TOLD) if is_wanted else position
+                )
+                continue
             outcome, commit = decide(
-                position, present, state, rewind=self._settings.rewind_group_offsets
+                position,
+                there.get(position.target),
+                state,
+                rewind=self._settings.rewind_group_offsets,
             )
             if commit is None:
                 outcomes.append(outcome)
@@ -223,26 +236,43 @@ class GroupSync:
         """
         groups = _by_group(positions)
         states = await list_groups(self._sink)
-        there = await committed_offsets(self._sink, [name for name in groups if name in states])
+        unlisted = []
+        if are_mixed:
+            unlisted = [mark for mark in self._marks() if mark.group_id not in states]
+        asked = groups.keys() | {mark.group_id for mark in unlisted}
+        there = await committed_offsets(self._sink, asked)
         outcomes: list[SyncedPosition] = []
         to_commit: dict[str, list[Commit]] = {}
         marks: list[MirroredCommit] = []
         for group_id, found in groups.items():
             state = states[group_id].state if group_id in states else UNKNOWN_STATE
-            present = there.get(group_id, {})
+            present = there.get(group_id)
             settled, to_commit[group_id] = self._decide(found, present, state)
             outcomes += settled
-            if are_mixed:
+            if are_mixed and present is not None:
                 marks += [
                     self._mark(position, present.get(position.target), commit)
                     for position, commit in to_commit[group_id]
                 ]
         if are_mixed:
-            await self._write_marks(marks, states.keys())
+            # Of a group that is gone no position is left; one that is just not told of keeps its.
+            marked = {mark.group_id for mark in marks}
+            gone = [
+                mark
+                for mark in unlisted
+                if mark.group_id not in marked and there.get(mark.group_id) == {}
+            ]
+            await self._write_marks(marks, gone)
         for group_id, commits in to_commit.items():
             if commits:
                 outcomes += await self._commit_group(group_id, commits)
         return outcomes
+
+    def _marks(self) -> list[MirroredCommit]:
+        """What was marked in the copies that this worker makes."""
+        ours = {flow.target for flow in self._link.flows.values()}
+        marks = self._link.context.map_store.state.mirrored_commits()
+        return [mark for mark in marks if TopicPartition(mark.topic, mark.partition) in ours]
 
     def _mark(
         self, position: SyncedPosition, present: CommittedOffset | None, commit: CommittedOffset
@@ -258,19 +288,10 @@ class GroupSync:
             wanted=commit.offset,
         )
 
-    async def _write_marks(self, marks: list[MirroredCommit], groups: Collection[str]) -> None:
+    async def _write_marks(self, marks: list[MirroredCommit], gone: list[MirroredCommit]) -> None:
         """Mark what is about to be committed, and forget marks of groups that are gone."""
-        store = self._link.context.map_store
-        marked = {mark.group_id for mark in marks}
-        gone = [
-            mark
-            for mark in store.state.mirrored_commits()
-            if mark.group_id not in marked and mark.group_id not in groups
-        ]
-        if gone:
-            ours = {flow.target for flow in self._link.flows.values()}
-            gone = [mark for mark in gone if TopicPartition(mark.topic, mark.partition) in ours]
         if marks or gone:
+            store = self._link.context.map_store
             await store.append(marks, [encode_key(mark) for mark in gone])
             await store.catch_up()
 

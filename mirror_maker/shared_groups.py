@@ -302,9 +302,7 @@ class SharedGroups:
             except KafkaError as error:
                 logger.info("link %s: groups not asked: %s", link, error)
                 return
-            known = self._known.setdefault(link, {})
-            for group_id in group_ids:
-                known[group_id] = found.get(group_id, {})
+            self._known.setdefault(link, {}).update(found)  # who is not told of stays as known
 
         await asyncio.gather(*(ask(link) for link in links & self._sources.keys()))
 

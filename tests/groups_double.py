@@ -38,6 +38,10 @@ class GroupsDouble:
         self.groups: dict[str, FakeGroup] = {}
         self.refused: dict[str, ErrorCode] = {}
         """Groups that nothing is told of."""
+        self.unlisted: set[str] = set()
+        """Groups that a coordinator leaves out of the list, because it has just come up."""
+        self.lost: set[str] = set()
+        """Groups that have no coordinator at present, as far as the broker knows."""
         self.is_down = False
         self.calls: Counter[ApiKey] = Counter()
         self.decoded: Counter[ApiKey] = Counter()
@@ -109,19 +113,23 @@ class GroupsDouble:
             "groups": [
                 {"group_id": name, "protocol_type": "consumer", "group_state": group.state}
                 for name, group in self.groups.items()
+                if name not in self.unlisted
             ],
         }
 
     def _find(self, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-        found = {"node_id": NODE, "host": "h", "port": 1, "error_code": ErrorCode.none}
+        found = {"node_id": NODE, "host": "h", "port": 1, "error_message": None}
+        keys = fields.get("coordinator_keys", ())
         return {
             **found,
-            "error_message": None,
+            "error_code": self._code_of(fields["key"]),
             "coordinators": [
-                {"key": key, "error_message": None, **found}
-                for key in fields.get("coordinator_keys", ())
+                {"key": key, "error_code": self._code_of(key), **found} for key in keys
             ],
         }
+
+    def _code_of(self, group: str) -> ErrorCode:
+        return ErrorCode.coordinator_not_available if group in self.lost else ErrorCode.none
 
     def _fetch(self, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
         names = [each["group_id"] for each in fields["groups"]]

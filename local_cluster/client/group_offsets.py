@@ -93,7 +93,7 @@ async def list_groups(client: KafkaClient) -> dict[str, ListedGroup]:
 
 
 async def committed_offsets(client: KafkaClient, group_ids: Iterable[str]) -> GroupPositions:
-    """All positions of the groups. Raises KafkaError; a group that is refused is left out."""
+    """All positions of the groups, as `WatchedGroups.positions`. Raises KafkaError."""
     return await WatchedGroups(client).positions(group_ids)
 
 
@@ -130,7 +130,10 @@ class WatchedGroups:
         return groups
 
     async def positions(self, group_ids: Iterable[str]) -> GroupPositions:
-        """All positions of the groups. Raises KafkaError; a group that is refused is left out.
+        """All positions of the groups. Raises KafkaError.
+
+        A group without any, or that nobody knows, has an empty mapping. One that is refused, or
+        whose coordinator cannot tell at present, is left out: nobody knows where it stands.
 
         A group's mapping is the same object as in the last look where it says the same.
         """

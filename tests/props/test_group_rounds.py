@@ -103,7 +103,8 @@ class World:
 
     async def check_round(self) -> None:
         """One round, and what it must have come to."""
-        target, checkpoints = copy.deepcopy(self.target), CheckpointsDouble()
+        before, target = copy.deepcopy((self.target, self.target))
+        checkpoints = CheckpointsDouble()
         fresh = self.new_sync(target, checkpoints)
         failures = []
         for sync in (fresh, self.sync):
@@ -118,6 +119,11 @@ class World:
         assert told["positions"] == expected["positions"]
         assert told["states"] == expected["states"]
         assert self.target.groups == target.groups
+        for name, group in before.groups.items():
+            for at, position in group.positions.items():
+                assert target.groups[name].positions[at].offset >= position.offset
+        for name in before.lost | before.refused.keys():
+            assert target.groups.get(name) == before.groups.get(name), "nobody knew where it was"
         assert self.checkpoints.found.items() >= checkpoints.found.items()
 
 
@@ -158,6 +164,16 @@ def act(world: World, kind: str, group: str, partition: int, number: int) -> Non
             world.source.refused[group] = ErrorCode.group_authorization_failed
         case "granted":
             world.source.refused.pop(group, None)
+        case "not told there":
+            world.target.refused[group] = ErrorCode.coordinator_load_in_progress
+        case "lost there":
+            world.target.lost.add(group)
+        case "not listed there":
+            world.target.unlisted.add(group)
+        case "told there":
+            world.target.refused.pop(group, None)
+            world.target.lost.discard(group)
+            world.target.unlisted.discard(group)
         case "down":
             world.source.is_down = True
         case "up":
@@ -167,6 +183,7 @@ def act(world: World, kind: str, group: str, partition: int, number: int) -> Non
 KINDS = (
     *("commit", "copied", "lost", "stopped", "given away", "copies again", "committed there"),
     *("state there", "deleted here", "deleted there", "refused", "granted", "down", "up"),
+    *("not told there", "lost there", "not listed there", "told there"),
 )
 acts = st.tuples(
     st.sampled_from(KINDS),
