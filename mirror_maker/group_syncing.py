@@ -76,7 +76,8 @@ class GroupSync:
         self._asked_ms = 0
         """When the present round began to ask the source; of the monotonic clock."""
         self._latencies: dict[tuple[str, TopicPartition], LatencyStats] = {}
-        """Of positions that moved, the one that moved last at the end."""
+        """Of positions that moved, the one that moved last at the end; also of some that are
+        looked after elsewhere now, which the status leaves out."""
         self._commits = 0
         self._moved = link.watch()
         self._last_round: GroupRound | None = None
@@ -99,6 +100,8 @@ class GroupSync:
             self._asked_ms = self._link.context.clock.monotonic_ms()
             self._positions = await self._sync(this)
             self._last_round = this
+        else:
+            self._positions, self._last_round = [], None  # others tell of them now
         self._rounds_count += 1
 
     async def _sync(self, this: GroupRound) -> list[SyncedPosition]:
@@ -321,6 +324,7 @@ class GroupSync:
 
     def status(self) -> dict[str, Any]:
         """For `/status`: counts by state, and the positions themselves."""
+        told = {(position.group_id, position.target) for position in self._positions}
         return {
             "enabled": self._settings.sync_group_offsets,
             "failure": self._rounds.failure,
@@ -334,6 +338,7 @@ class GroupSync:
                     **latency_status(stats),
                 }
                 for (group, target), stats in self._latencies.items()
+                if (group, target) in told
             ],
             "states": dict(Counter(position.state.value for position in self._positions)),
             "positions": [

@@ -234,6 +234,40 @@ def test_a_round_in_which_nothing_happened_reads_nothing() -> None:
     asyncio.run(scenario())
 
 
+def test_nothing_is_told_of_positions_that_are_looked_after_elsewhere() -> None:
+    def told(world: World) -> tuple[set[int], set[int]]:
+        status = world.sync.status()
+        assert sum(status["states"].values()) == len(status["positions"])
+        return (
+            {each["partition"] for each in status["positions"]},
+            {each["partition"] for each in status["latencies"]},
+        )
+
+    async def scenario() -> None:
+        world = World()
+        for number in range(PARTITIONS):
+            act(world, "copied", "g", number, 10)
+            world.source.commit("g", TopicPartition("t", number), 5)
+        await world.sync.sync()
+        assert told(world) == ({0, 1, 2}, {0, 1, 2})
+        act(world, "given away", "g", 0, 0)
+        await world.sync.sync()
+        assert told(world) == ({1, 2}, {1, 2})
+        for at in list(world.link.flows):
+            del world.link.flows[at]
+            world.link.note(at)
+        await world.sync.sync()
+        assert told(world) == (set(), set())
+        assert world.sync.status()["states"] == {}
+        # It comes back: all of it is looked at anew.
+        act(world, "copies again", "g", 1, 0)
+        act(world, "copied", "g", 1, 10)
+        await world.check_round()
+        assert told(world)[0] == {1}
+
+    asyncio.run(scenario())
+
+
 def test_many_groups_are_asked_for_in_one_request_where_the_broker_can() -> None:
     async def scenario(asks_many: bool) -> tuple[int, int]:
         world = World(asks_many=asks_many)
