@@ -10,6 +10,7 @@ link does the same for its pair.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -66,34 +67,32 @@ class Mm2Topics:
         else:
             self._syncs = (self._sink, offset_syncs_topic(settings.source_alias))
         self._moved = link.watch()
-        self._last_heartbeat_ms: int | None = None
         self._checkpoints: dict[bool, dict[str, dict[TopicPartition, tuple[int, int]]]] = {
             are_mixed: {} for are_mixed in (False, True)
         }
         """The offsets that were written last, of the groups that there are and the partitions
         that are copied here."""
-        self.run = Rounds(
-            link.context,
-            self.write,
-            what_failed="MM2 topics",
-            pause_ms=link.context.limits.map_flush_ms,
-        ).run
+        limits = link.context.limits
+        self._rounds = [
+            Rounds(link.context, work, what_failed=f"MM2 {what}", pause_ms=pause_ms)
+            for work, what, pause_ms in (
+                (self.write_offset_syncs, "offset syncs", limits.map_flush_ms),
+                (self.write_heartbeats, "heartbeats", limits.heartbeat_topic_ms),
+            )
+        ]
 
-    async def write(self) -> None:
-        """Offset syncs since the last time, and a heartbeat if it is due. Raises KafkaError."""
-        await self.write_offset_syncs()
-        now_ms = self._link.context.clock.monotonic_ms()
-        due_ms = self._link.context.limits.heartbeat_topic_ms
-        if self._last_heartbeat_ms is None or now_ms - self._last_heartbeat_ms >= due_ms:
-            if self._link.is_first_worker:
-                await self._write_heartbeats()
-            self._last_heartbeat_ms = now_ms
+    async def run(self) -> None:
+        """Offset syncs and heartbeats, in rounds of their own: neither waits for the other."""
+        async with asyncio.TaskGroup() as tasks:
+            for rounds in self._rounds:
+                tasks.create_task(rounds.run())
 
     async def write_offset_syncs(self) -> None:
         """What was acknowledged since the last time. Raises KafkaError; then it is kept."""
         topics, name = self._syncs
-        while self._moved:
-            at = self._moved.pop()
+        # What moves while this is written is for the next round, or the round would never end.
+        for at in frozenset(self._moved):
+            self._moved.discard(at)
             flow = self._link.flows.get(at)
             queue = flow.replicator.syncs if flow is not None and flow.replicator else None
             syncs = queue.take() if queue is not None else []
@@ -142,7 +141,10 @@ class Mm2Topics:
         written.update(there)
         return moved
 
-    async def _write_heartbeats(self) -> None:
+    async def write_heartbeats(self) -> None:
+        """One into each cluster, by one of the link's workers. Raises KafkaError."""
+        if not self._link.is_first_worker:
+            return
         now_ms = self._now_ms()
         forth = Heartbeat(self._source_alias, self._target_alias, now_ms)
         back = Heartbeat(self._target_alias, self._source_alias, now_ms)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +21,13 @@ from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import Run
-from mirror_maker.formats.mm2 import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
+from mirror_maker.formats.mm2 import (
+    Checkpoint,
+    OffsetSync,
+    decode_checkpoint,
+    decode_offset_sync,
+    offset_syncs_topic,
+)
 from mirror_maker.group_sync import SyncedPosition, SyncState
 from mirror_maker.mm2_topics import Mm2Topics
 from mirror_maker.offset_syncs import FlowSyncs
@@ -33,6 +42,9 @@ class Cluster:
     def __init__(self) -> None:
         self.written: list[tuple[bytes, bytes]] = []
         self.is_down = False
+        self.on_produce: Callable[[], None] = lambda: None
+        self.stalled: set[str] = set()
+        """Topics whose writes are never answered."""
 
     async def metadata(self, names: list[str]) -> ClusterMetadata:
         there = PartitionMetadata(0, 1, 0, (1,), (1,), ErrorCode.none)
@@ -46,6 +58,9 @@ class Cluster:
     async def produce(self, node_id: int, batches: Any) -> dict[TopicPartition, ProducedPartition]:
         if self.is_down:
             raise KafkaError(ErrorCode.network_exception, "down")
+        if any(at.topic in self.stalled for at in batches):
+            await asyncio.Event().wait()
+        self.on_produce()
         for batch in batches.values():
             for record in decode_batch(batch, 0, read_header(batch)):
                 self.written.append((record.key or b"", record.value or b""))
@@ -71,11 +86,14 @@ class World:
         settings = LinkSettings(
             name="a-b", source_alias="a", source_bootstrap="-", mm2_topics="target"
         )
-        clock = SimpleNamespace(now_ms=lambda: 1_000)
+        clock = SimpleNamespace(now_ms=lambda: 1_000, sleep=lambda ms: asyncio.sleep(0))
         link = SimpleNamespace(
-            context=SimpleNamespace(settings=settings, limits=Limits(), clock=clock),
+            context=SimpleNamespace(
+                settings=settings, limits=Limits(), clock=clock, random=Random(1)
+            ),
             watch=lambda: self.moved,
             flows=self.flows,
+            is_first_worker=True,
         )
         self.topics = Mm2Topics(
             cast("Any", link), cast("Any", self.source), cast("Any", self.sink), "b"
@@ -152,3 +170,42 @@ async def test_offset_syncs_are_written_of_flows_that_moved_and_kept_where_that_
     await world.topics.write_offset_syncs()
     assert world.sink.syncs() == [OffsetSync("t", 0, 0, 100), OffsetSync("t", 0, 9, 109)]
     assert world.moved == set()
+
+
+async def test_a_round_of_offset_syncs_ends_though_flows_move_on() -> None:
+    world = World()
+    flows = [world.flow(at) for at in (T0, T1)]
+    written = 0
+
+    def move_on() -> None:
+        nonlocal written
+        written += 1
+        assert written <= 2, "what moved meanwhile is for the next round"
+        for syncs in flows:
+            syncs.append(Run(10 * written, 100 + 10 * written, 10))
+        world.moved.update({T0, T1})
+
+    for syncs in flows:
+        syncs.append(Run(0, 100, 10))
+    world.moved.update({T0, T1})
+    world.sink.on_produce = move_on
+    await world.topics.write_offset_syncs()
+    assert world.moved == {T0, T1}
+    world.sink.on_produce = lambda: None
+    await world.topics.write_offset_syncs()
+    assert world.moved == set()
+    lasts = {(each.partition, each.upstream_offset) for each in world.sink.syncs()}
+    assert {(0, 29), (1, 29)} <= lasts, "nothing is forgotten"
+
+
+async def test_heartbeats_do_not_wait_for_offset_syncs() -> None:
+    world = World()
+    world.flow(T0).append(Run(0, 100, 10))
+    world.moved.add(T0)
+    world.sink.stalled.add(offset_syncs_topic("a"))
+    running = asyncio.create_task(world.topics.run())
+    async with asyncio.timeout(60):
+        while min(len(world.source.written), len(world.sink.written)) < 3:
+            await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
