@@ -222,7 +222,13 @@ class Fetcher:
             self._ask_ahead(fetched, asked)
             await asyncio.sleep(0)  # it writes its request in its first step
         if self._context.origins is not None:
-            await self._context.origins.learn(each.records for each in fetched.values())
+            try:
+                await self._context.origins.learn(each.records for each in fetched.values())
+            except KafkaError:
+                # Nothing of the answer is taken in, while the session may be behind it already. A
+                # partition without news would not be told of again, nor move by itself.
+                self._moved |= dict.fromkeys(asked)
+                raise
         for at, each in asked.items():
             self._on_fetched(each, fetched[at], answer, now_ms)
         if any(partition.error for partition in fetched.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from random import Random
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.naming import TopicNames
 
@@ -185,6 +187,45 @@ def test_where_map_topics_may_not_be_seen_nothing_is_taken_for_native() -> None:
         await world.settle([worker])
         await asyncio.sleep(5)
         world.check(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_burst_whose_origin_could_not_be_found_out_is_fetched_again() -> None:
+    """The next poll asked for what follows it, and nothing else ever moves the partition."""
+
+    async def scenario() -> None:
+        world = BothWays(6)
+        world.produce(5)
+        worker = world.directions[0].worker("forth")
+        east, west = world.clusters
+        async with asyncio.timeout(60):
+            while len(world.values(west)) < len(world.born["east"]) + len(world.born["west"]):
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(5)  # whatever a link looks at when it begins is over
+        origins = worker.link.context.origins
+        assert origins is not None
+        learn, failed = origins.learn, 0
+
+        async def fail_first(fetched: Iterable[memoryview]) -> None:
+            nonlocal failed
+            if any(map(len, batches := list(fetched))) and not failed:
+                failed += 1
+                raise KafkaError(ErrorCode.network_exception, "the cluster was not asked")
+            await learn(batches)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(origins, "learn", fail_first)
+            partition = east.partition(AT)
+            burst = b"east burst" + bytes(LIMITS.fetch_ahead_bytes_min)
+            batch = encode_batch([NewRecord(1_000, None, burst)], producer_id=77, producer_epoch=0)
+            partition.place(batch, partition.log_end_offset)
+            partition.commit(partition.log_end_offset)
+            async with asyncio.timeout(60):
+                while burst not in world.values(west):
+                    await asyncio.sleep(0.05)
+        assert failed, "or this shows nothing"
         await worker.stop()
 
     run_virtually(scenario())
