@@ -29,7 +29,7 @@ from .passthrough import CopyPath
 from .replicator import Outgoing, PartitionReplicator
 from .resuming import check_written
 from .skipping import OutOfRangeError, RefusedBatchError, made_anew
-from .trouble import REFUSALS, UNAUTHORIZED
+from .trouble import REFUSALS, UNAUTHORIZED, Trouble
 
 
 class Copying:
@@ -111,6 +111,12 @@ class Copying:
         if not self.replicator.has_pending:
             self._disturbed.set()
         self._on_moved()
+
+    def fail(self, error: Exception) -> None:
+        """A defect was met while its data was taken in: the replicator may have stopped anywhere,
+        and nothing that it says goes into the map any more."""
+        self._is_over = True
+        self.disturb(FlowFailedError(f"internal error: {error!r}", Trouble.INTERNAL))
 
     async def until_disturbed(self) -> None:
         """Return when something is in doubt and nothing is in flight any more."""

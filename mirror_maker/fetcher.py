@@ -16,6 +16,7 @@ worker stops, and when nothing has been fetched from it for a while, because oth
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -50,6 +51,8 @@ SESSION_KEPT_MS: Final = 10_000
 """How long a session is kept of which nothing is wanted."""
 SESSION_CLOSE_MS_MAX: Final = 1_000
 """How long the end of a session may take; a broker that cannot be told evicts it some day."""
+
+logger = logging.getLogger(__name__)
 
 
 class _Asked(NamedTuple):
@@ -230,7 +233,11 @@ class Fetcher:
                 self._moved |= dict.fromkeys(asked)
                 raise
         for at, each in asked.items():
-            self._on_fetched(each, fetched[at], answer, now_ms)
+            try:
+                self._on_fetched(each, fetched[at], answer, now_ms)
+            except Exception as error:  # a defect must stop this flow, not the broker's others
+                logger.exception("link %s: %s: internal error", self._context.settings.name, at)
+                each.copying.fail(error)
         if any(partition.error for partition in fetched.values()):
             await self._context.clock.sleep(ERROR_PAUSE_MS)
 

@@ -28,7 +28,12 @@ from uuid import UUID
 from local_cluster.client.model import FetchPosition, TopicMetadata, TopicPartition
 from local_cluster.records.batch import CorruptRecordError, decode_batch
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import crc_is_valid, iter_headers
+from local_cluster.records.header import (
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    crc_is_valid,
+    iter_headers,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .formats import MapFormatError, Registration, decode_record, is_map_topic, map_topic_name
@@ -41,8 +46,6 @@ NATIVE_IDS_MAX: Final = 100_000
 HEAD_FETCH_BYTES_MAX: Final = 64 * 1024
 _LENGTH: Final = struct.Struct(">8xi")
 _PRODUCER_ID: Final = struct.Struct(">43xq")
-_BATCH_BYTES_MIN: Final = 61
-_LOG_OVERHEAD_BYTES: Final = 12
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _NO_PRODUCER: Final = -1
@@ -159,10 +162,16 @@ class Origins:
 
 
 def _producer_ids(fetched: memoryview) -> set[int]:
-    """The producer ids of every whole batch. Looks at two fields of each header and no more."""
+    """The producer ids of every batch. Looks at two fields of each header and no more.
+
+    A length too small for a header ends the walk, as it ends `select_batches`.
+    """
     found = set()
     position = 0
-    while position + _BATCH_BYTES_MIN <= len(fetched):
+    while position + HEADER_BYTES <= len(fetched):
+        size_bytes = _LENGTH.unpack_from(fetched, position)[0] + LOG_OVERHEAD_BYTES
+        if size_bytes < HEADER_BYTES:
+            break
         found.add(_PRODUCER_ID.unpack_from(fetched, position)[0])
-        position += _LENGTH.unpack_from(fetched, position)[0] + _LOG_OVERHEAD_BYTES
+        position += size_bytes
     return found

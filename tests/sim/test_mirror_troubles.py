@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from random import Random
+from typing import Any
 
 import pytest
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.records.batch import Record
+from local_cluster.records import header as h
+from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker import troubles
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
+from mirror_maker.replicator import PartitionReplicator
 from mirror_maker.trouble import Policies, Trouble
 
 from .mirror_scenarios import chaos, kill_at_every_step
@@ -355,6 +359,71 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
         await world.settle(worker)
         world.check_copies()
         world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("origin", ["any", "local"])
+@pytest.mark.parametrize("size_bytes", [0, -1_000, 60])
+def test_a_batch_of_an_impossible_size_stops_only_its_partition(
+    origin: str, size_bytes: int
+) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(37)
+        world.link_settings = {"origin": origin}
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        partition = world.source.partition(world.partitions[0])
+        broken = encode_batch([NewRecord(1_000, None, b"v")])
+        struct.pack_into(">i", broken, 8, size_bytes - h.LOG_OVERHEAD_BYTES)
+        partition.place(broken, partition.log_end_offset)
+        partition.commit(partition.log_end_offset)
+        flow = await worker.until_troubled(Trouble.CORRUPT, FlowState.FAILED)
+        assert flow.source == world.partitions[0]
+        world.writers[1].write_plain(3)
+        async with asyncio.timeout(60):
+            while len(world.copies(world.partitions[1])) < len(world.writers[1].expected):
+                await asyncio.sleep(0.05)
+        assert worker.link.failure is None
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_defect_met_by_one_partitions_data_stops_only_that_partition() -> None:
+    accept = PartitionReplicator.accept
+
+    async def scenario() -> None:
+        world = MirrorWorld(38)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        hurt = world.partitions[0]
+
+        def fail(self: PartitionReplicator, *args: Any) -> bool:
+            if self is not worker.link.flows[hurt].replicator:
+                return accept(self, *args)
+            self.fetch_position += 1_000  # it may stop anywhere
+            raise RuntimeError("a defect")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PartitionReplicator, "accept", fail)
+            for writer in world.writers:
+                writer.write_plain(3)
+            flow = await worker.until_troubled(Trouble.INTERNAL, FlowState.FAILED)
+            assert flow.source == hurt
+            assert "a defect" in (flow.reason or "")
+            world.writers[1].write_plain(3)
+            async with asyncio.timeout(60):
+                while len(world.copies(world.partitions[1])) < len(world.writers[1].expected):
+                    await asyncio.sleep(0.05)
+        assert worker.link.retry(None, None) == [hurt]
+        while worker.failures():
+            await asyncio.sleep(0.01)
+        await world.settle(worker)
+        world.check_everything()
         await worker.stop()
 
     run_virtually(scenario())
