@@ -159,7 +159,7 @@ def select_batches(
     `aborted_transactions` are the answer's (producer id, first offset); batches of `foreign_ids`
     were born elsewhere and are left out. A cut-off last batch is left for the next fetch.
     `coalesces`: runs of tiny batches become one each.
-    What lies in `gaps` is passed over, readable or not.
+    What lies in `gaps` is passed over, readable or not; behind what is not readable the walk ends.
     With `rules` every batch is copied by its records, and none is coalesced.
     """
     batches: list[SourceBatch] = []
@@ -190,14 +190,11 @@ def select_batches(
         reason = _refusal(header, view)
         if reason is not None:
             # The header's own word is not taken for where the batch ends.
-            sound = _next_sound(fetched, following, position)
-            end = None if sound is None else sound.base_offset
-            if end is None and gaps.contains(position):
+            end = _next_sound(fetched, following, position)
+            if gaps.contains(position) if end is None else gaps.covers(position, end):
+                # Not even by its neighbours: it may be a marker that ends an aborted transaction,
+                # and what is aborted behind it is told by the answer to a fetch from there.
                 return Selection(batches, gaps.behind(position), left_out + 1, None)
-            if sound is not None and gaps.covers(position, sound.base_offset):
-                left_out += 1
-                position, following, leader_epoch = sound.base_offset, sound.start, -1
-                continue
             gap = SourceGap(position, end, None) if end is not None else None
             refusal = UncopyableBatchError(header.base_offset, reason, gap)
             return Selection(batches, position, left_out, refusal, leader_epoch)
@@ -334,16 +331,11 @@ def _refusal(header: h.BatchHeader, view: memoryview) -> str | None:
     return None
 
 
-class _Place(NamedTuple):
-    start: int
-    base_offset: int
-
-
-def _next_sound(fetched: memoryview, start: int, beyond: int) -> _Place | None:
-    """Where the next batch that can be read begins, in the answer and in the log."""
+def _next_sound(fetched: memoryview, start: int, beyond: int) -> int | None:
+    """The offset at which the next batch in the answer that can be read begins."""
     for position, header in h.iter_headers(fetched, start):
         if header.magic == h.MAGIC and h.crc_is_valid(fetched, position, header):
-            return _Place(position, header.base_offset) if header.base_offset > beyond else None
+            return header.base_offset if header.base_offset > beyond else None
     return None
 
 

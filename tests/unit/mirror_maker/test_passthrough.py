@@ -215,12 +215,35 @@ def test_a_batch_that_cannot_be_copied_ends_the_walk(spoil: object, reason: str)
 def test_broken_batches_in_a_gap_are_passed_over(spoil: object) -> None:
     bad = [spoil(batch_at(offset)) for offset in (6, 12)]  # type: ignore[operator]
     gaps = GapRanges([(6, 18)])
-    behind = select_batches(fetched(batch_at(0), *bad, batch_at(18)), 0, (), gaps=gaps)
-    assert [batch.source_first for batch in behind.batches] == [0, 18]
+    before = select_batches(fetched(batch_at(0), *bad, batch_at(18)), 0, (), gaps=gaps)
+    assert [batch.source_first for batch in before.batches] == [0]
+    assert (before.source_next, before.refusal) == (18, None)
+    behind = select_batches(fetched(batch_at(18)), 18, (), gaps=gaps)
+    assert [batch.source_first for batch in behind.batches] == [18]
     assert (behind.source_next, behind.refusal) == (24, None)
     at_end = select_batches(fetched(batch_at(0), *bad), 0, (), gaps=gaps)
     assert [batch.source_first for batch in at_end.batches] == [0]
     assert (at_end.source_next, at_end.refusal) == (18, None)
+
+
+@pytest.mark.parametrize("gap", [(6, 7), (6, 19)])
+def test_what_follows_a_passed_over_marker_is_not_taken_for_aborted(gap: tuple[int, int]) -> None:
+    """A batch in a gap may have ended a transaction: the next answer says what is aborted now."""
+    log = [
+        transactional(0, 1),  # aborted
+        broken(marker(6, 1, 0)),
+        batch_at(7),
+        transactional(13, 1),  # the producer's next transactions, committed
+        transactional(19, 1),
+        marker(25, 1, 1),
+    ]
+    gaps = GapRanges([gap])
+    first = select_batches(fetched(*log), 0, [(1, 0)], gaps=gaps)
+    assert (first.batches, first.source_next, first.refusal) == ([], gap[1], None)
+    second = select_batches(fetched(*log[2:]), gap[1], (), gaps=gaps)
+    expected = [offset for offset in (7, 13, 19) if offset >= gap[1]]
+    assert [batch.source_first for batch in second.batches] == expected
+    assert (second.source_next, second.refusal) == (26, None)
 
 
 def test_a_broken_batch_that_a_gap_does_not_cover_is_refused() -> None:
