@@ -26,13 +26,12 @@ TICK_MS: Final = 500
 """Sessions are expired in steps of this."""
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
 SESSION_TIMEOUT_MS_MAX: Final = 60_000
-HEAP_MIB: Final = 512
-"""What Kafka's own script gives it. Used as far as it is needed: 10,000 partitions whose controller
-changes need more than 128."""
+HEAP_MIB: Final = 768
+"""Used as far as it is needed. The server keeps its last 500 commits for members of an ensemble
+that lag behind, and cannot be told to keep fewer (ZKDatabase.java raises `commitLogCount` to that).
+One of the controller may be 500 states, each of which is in memory three times then: 200 MB in all
+with topic names of 30 bytes, 350 MB with the longest. Kafka's own script gives it 512."""
 HEAP_MIB_AT_FIRST: Final = 32
-COMMITS_KEPT: Final = 64
-"""In memory, for members of an ensemble that lag behind (they read the log or a snapshot beyond
-that). One commit of the controller may be 500 states, so the server's own 500 would be a heap."""
 TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
 SNAPSHOTS_KEPT: Final = 3
@@ -124,7 +123,6 @@ class EmbeddedZooKeeper:
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self.logging_file.as_uri()}",
             f"-Dzookeeper.preAllocSize={TRANSACTION_LOG_KIB}",
-            f"-Dzookeeper.commitLogCount={COMMITS_KEPT}",
             f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
             "-Dzookeeper.jmx.log4j.disable=true",
             "-cp",
