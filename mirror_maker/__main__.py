@@ -13,9 +13,7 @@ from local_cluster.client.group import GroupFencedError
 
 from .service import MirrorService
 from .settings import MirrorSettings, load_settings
-from .settings_reader import SettingsError
 
-BAD_SETTINGS_EXIT_CODE = 2
 FENCED_EXIT_CODE = 3
 """Another process runs with this worker's id; to start again would throw it out in turn."""
 
@@ -39,12 +37,7 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        settings = load_settings(arguments.settings)
-    except (OSError, SettingsError) as error:
-        print(f"{arguments.settings}: {error}", file=sys.stderr)  # noqa: T201
-        return BAD_SETTINGS_EXIT_CODE
-    try:
-        asyncio.run(_run(settings))
+        asyncio.run(_run(load_settings(arguments.settings)))
     except GroupFencedError as error:
         logging.getLogger("mirror_maker").error("%s", error)
         return FENCED_EXIT_CODE

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field
 
 from local_cluster.records.batch import Record
 
@@ -37,36 +38,9 @@ RULES_MAX: Final = 100
 MASK: Final = '"***"'
 """JSON text in the place of a masked field."""
 
-_STRICT = {"extra": "forbid", "use_attribute_docstrings": True}
-"""pydantic's ConfigDict: a topology file is read by it, a worker's settings are not."""
+_STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-
-class _AtMost:
-    """A tuple's length, for pydantic and for `settings_reader`."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __call__(self, value: tuple[object, ...]) -> None:
-        if len(value) > self._count:
-            raise ValueError(f"at most {self._count}, not {len(value)}")
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        return {**handler(source), "max_length": self._count}
-
-
-class _Finite:
-    """A number that JSON has, likewise."""
-
-    def __call__(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise ValueError(f"a number, not {value}")
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        return {**handler(source), "allow_inf_nan": False}
-
-
-Scalar = bool | int | Annotated[float, _Finite()] | str
+Scalar = bool | int | Annotated[float, Field(allow_inf_nan=False)] | str
 
 
 def _check_test(equals: Scalar | None, matches: str | None) -> None:
@@ -137,7 +111,7 @@ class Condition:
         _check_test(self.equals, self.matches)
 
 
-Conditions = Annotated[tuple[Condition, ...], _AtMost(RULES_MAX)]
+Conditions = Annotated[tuple[Condition, ...], Field(max_length=RULES_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +162,7 @@ class Transform:
                 raise ValueError("a field, not the whole value")
 
 
-Transforms = Annotated[tuple[Transform, ...], _AtMost(RULES_MAX)]
+Transforms = Annotated[tuple[Transform, ...], Field(max_length=RULES_MAX)]
 
 
 class RecordRules:

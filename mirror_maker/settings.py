@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 from .formats.naming import TopicNames
 from .record_rules import RecordFilter, Transforms, fingerprint
-from .settings_reader import read_settings
 from .start import check_start
 from .trouble import Policies
 
@@ -33,41 +33,27 @@ GROUPS_EXCLUDE_DEFAULT = (r"console-consumer-.*", r"connect-.*", r"__.*", r"heli
 """MirrorMaker 2's own default, and the groups of the mirrors themselves."""
 
 
-NAME_LENGTH_MAX = 100
-
-
-def _check_pattern(pattern: str) -> None:
+def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    return pattern
 
 
-def _check_positive(number: int) -> None:
-    if number <= 0:
-        raise ValueError(f"greater than 0, not {number}")
-
-
-def _check_rate(number: int) -> None:
-    if number < 0:
-        raise ValueError(f"0 or greater, not {number}")
-
-
-def _check_name(name: str) -> None:
-    if len(name) > NAME_LENGTH_MAX or not re.fullmatch(r"[a-zA-Z0-9._\-]+", name):
-        raise ValueError(f"letters, digits, ., _ and -, at most {NAME_LENGTH_MAX}, not {name!r}")
-
-
-Pattern = Annotated[str, _check_pattern]
-Positive = Annotated[int, _check_positive]
-Rate = Annotated[int, _check_rate]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+Positive = Annotated[int, Field(gt=0)]
 # A name becomes part of a topic name, so Kafka's rule for topic names holds for it.
-Name = Annotated[str, _check_name]
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
+
+_STRICT = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
     """One direction of mirroring: everything selected from one source into the target."""
+
+    __pydantic_config__ = _STRICT
 
     name: Name
     source_alias: Name
@@ -83,7 +69,7 @@ class LinkSettings:
     on_unmapped_target: Literal["fail", "append"] = "fail"
     """What to do where the target partition has records that no map explains. Where the copy
     shares its name with others (`names`), such records are no surprise."""
-    start: Annotated[str, check_start] = "earliest"
+    start: Annotated[str, AfterValidator(check_start)] = "earliest"
     """Where a partition begins that was never copied; see `start.py`. Decided once for each."""
     on: Policies = field(default_factory=Policies)
     """What to do about each trouble of a partition."""
@@ -103,9 +89,9 @@ class LinkSettings:
     """Whether translated positions are committed for the same groups on the target."""
     rewind_group_offsets: bool = False
     """Whether a group's position on the target may be moved back after its source."""
-    source_bytes_per_second: Rate = 0
+    source_bytes_per_second: Annotated[int, Field(ge=0)] = 0
     """Rate of reading, of all workers together, until an operator sets another; 0 is no limit."""
-    target_bytes_per_second: Rate = 0
+    target_bytes_per_second: Annotated[int, Field(ge=0)] = 0
     """Rate of writing, likewise."""
     sync_configs: bool = False
     """Whether configs of copies follow their sources."""
@@ -157,6 +143,8 @@ class LinkSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Every bound of a worker, with its unit."""
+
+    __pydantic_config__ = _STRICT
 
     fetch_wait_ms_max: Positive = 500
     fetch_bytes_max: Positive = 32 * 1024 * 1024
@@ -220,6 +208,8 @@ class Limits:
 class MirrorSettings:
     """Everything a mirror worker needs to run."""
 
+    __pydantic_config__ = _STRICT
+
     worker_id: Name
     """Unique among the workers of a target, and the same after a restart."""
     target_alias: Name
@@ -246,16 +236,19 @@ class MirrorSettings:
             raise ValueError("three heartbeats must fit into the session timeout")
 
 
+_ADAPTER = TypeAdapter(MirrorSettings)
+
+
 def load_settings(path: Path) -> MirrorSettings:
-    """Read a settings file. Raises SettingsError or OSError."""
+    """Read a settings file. Raises pydantic.ValidationError or OSError."""
     return parse_settings(path.read_bytes())
 
 
 def parse_settings(text: str | bytes) -> MirrorSettings:
-    """What `dump_settings` wrote. Raises SettingsError."""
-    return read_settings(MirrorSettings, text)
+    """What `dump_settings` wrote. Raises pydantic.ValidationError."""
+    return _ADAPTER.validate_json(text)
 
 
 def dump_settings(settings: MirrorSettings) -> bytes:
     """The JSON that `load_settings` reads."""
-    return json.dumps(asdict(settings), indent=2, ensure_ascii=False, allow_nan=False).encode()
+    return _ADAPTER.dump_json(settings, indent=2)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
+from pydantic import ConfigDict
+
 from local_cluster.wire.errors import ErrorCode
 
-_STRICT = {"extra": "forbid"}
-"""pydantic's ConfigDict: a topology file is read by it."""
 Policy = Literal["fail", "pause", "skip"]
 Halt = Literal["fail", "pause"]
 
@@ -80,7 +80,7 @@ class Policies:
     right); everything else stands until somebody decides.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     out_of_range: Policy = "fail"
     truncated: Policy = "fail"

@@ -11,11 +11,12 @@ import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
+
+from pydantic import ConfigDict
 
 SECRET_BYTES_MAX: Final = 64 * 1024
-_STRICT = {"extra": "forbid"}
-"""pydantic's ConfigDict, for those who read these by it; to load it takes a worker long."""
+_STRICT: Final = ConfigDict(extra="forbid")
 
 
 class SecurityError(Exception):
@@ -26,7 +27,7 @@ class SecurityError(Exception):
 class Secret:
     """Where a secret is: one of the two."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     file: str | None = None
     """Path of a file that holds it; one line end behind it does not count."""
@@ -57,7 +58,7 @@ class Secret:
 class ClientSecurity:
     """How to talk to one cluster; the default is plain text without a name."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
