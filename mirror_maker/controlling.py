@@ -34,7 +34,7 @@ class Controlling:
         self._controls = Controls()
         self._rounds = Rounds(
             context,
-            self._follow,
+            self.follow,
             what_failed="controls not read",
             pause_ms=context.limits.controls_ms,
         )
@@ -51,11 +51,14 @@ class Controlling:
         await store.catch_up()
         controls = change(store.state.controls)
         await store.append([controls])
-        await self._follow()
+        await self.follow()
         return controls
 
-    async def _follow(self) -> None:
-        """Read what the link was told last, and do it. Raises KafkaError."""
+    async def follow(self) -> None:
+        """Read what the link was told last, and do it; nothing where it has not begun.
+
+        Raises KafkaError.
+        """
         store = self._context.map_store
         if not store.is_open:
             return

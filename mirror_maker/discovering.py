@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -51,10 +51,13 @@ class Discovering:
         flows: Collection[TopicPartition],
         led_copies: LedCopies,
         on_round: Callable[[Iterable[int], bool], None],
+        *,
+        on_opened: Callable[[], Awaitable[None]],
     ) -> None:
         """`flows` are the link's on this worker, as they come and go: their copies are made here.
         `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the
-        directory says anything new."""
+        directory says anything new. `on_opened` does what the link's topics of state say, before
+        anything is known that could be copied."""
         self.source_failure: str | None = None
         """Why the source did not answer last time."""
         self.target_failure: str | None = None
@@ -71,6 +74,8 @@ class Discovering:
         self._made: set[str] = set()
         """Topics whose copies were made here, which is to be written down."""
         self._on_round = on_round
+        self._on_opened = on_opened
+        self._has_opened = False
         self._filter = link_topics(context.settings, target_alias)
         self._named = set(self._filter.plain_names)
         """What may be missed where it is not listed: by the settings, or because it was seen."""
@@ -159,8 +164,10 @@ class Discovering:
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
         """The copies, those that this worker has to make among them. Raises KafkaError."""
         context = self._context
-        if not context.map_store.is_open:
+        if not self._has_opened:
             await self._open_stores(source.cluster_id)
+            await self._on_opened()
+            self._has_opened = True
         context.map_store.check_source(source.cluster_id)
         target = await context.sink.metadata(self._copies, last=self._target)
         if self._compared is None or not (

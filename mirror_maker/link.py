@@ -53,14 +53,19 @@ class LinkWorker:
         self.led_copies = LedCopies(
             context.settings, context.map_store, MapTopics(context.source, LinkMarks)
         )
-        self._discovering = Discovering(
-            context, target_alias, self.flows, self.led_copies, self._on_round
-        )
         self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
         self._controlling = Controlling(
             context, self.flows, lambda: self.known, self._fetchers.look_at_all
         )
         self.control = self._controlling.control
+        self._discovering = Discovering(
+            context,
+            target_alias,
+            self.flows,
+            self.led_copies,
+            self._on_round,
+            on_opened=self._controlling.follow,
+        )
         self._flushing = MapFlushing(context, self.flows)
         self.flush = self._flushing.flush
         self._offer = offer

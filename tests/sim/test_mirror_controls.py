@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.model import FlowState, LinkState
 
@@ -47,15 +49,22 @@ def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
     run_virtually(scenario())
 
 
-def test_a_rate_holds_back_and_is_raised_while_the_link_runs() -> None:
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_rate_holds_back_and_is_raised_while_the_link_runs(is_restarted: bool) -> None:
+    """After a restart too, from the first record on."""
+
     async def scenario(controls: Controls) -> None:
         world = MirrorWorld(22, partitions=1)
         world.write(5)
         worker = await world.worker("w")
         await world.settle(worker)
         await worker.link.control(lambda _: controls)
+        if is_restarted:
+            await worker.kill()
         for _ in range(10):
             world.writers[0].write_plain(40)
+        if is_restarted:
+            worker = await world.worker("w")
         expected = len(world.writers[0].expected)
         await asyncio.sleep(20)  # without the rate it would have been done in less than one
         assert len(world.copies(world.partitions[0])) < expected
