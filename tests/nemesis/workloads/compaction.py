@@ -17,6 +17,7 @@ from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
+    LINGER_MS,
     Worker,
     Workload,
     end_all,
@@ -86,7 +87,7 @@ class Writer(Worker):
                 "bootstrap.servers": self._workload.cluster.bootstrap,
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
-                "linger.ms": 5,
+                "linger.ms": LINGER_MS,
             }
         )
         while not self.stopping.is_set():

@@ -9,7 +9,13 @@ from typing import Any, Final
 import confluent_kafka
 
 from tests.nemesis.checkers.set_full import Outcome, Write
-from tests.nemesis.workloads.workload import DELIVERY_MS_MAX, LIBRDKAFKA, Worker, offset_told
+from tests.nemesis.workloads.workload import (
+    DELIVERY_MS_MAX,
+    LIBRDKAFKA,
+    LINGER_MS,
+    Worker,
+    offset_told,
+)
 
 IN_FLIGHT_MAX: Final = 200
 
@@ -46,7 +52,7 @@ class NumberedProducer(Worker):
                 "bootstrap.servers": self._servers,
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
-                "linger.ms": 5,
+                "linger.ms": LINGER_MS,
                 # With more it may write records twice (checkers/resent.py), and who only needs
                 # a producer would have to tell those from its own.
                 "max.in.flight": 1,

@@ -101,7 +101,7 @@ class Producer(Worker):
                 "bootstrap.servers": self._workload.cluster.bootstrap,
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
-                "linger.ms": 2,
+                "linger.ms": 20,
             }
         )
         while not self.stopping.is_set():

@@ -23,6 +23,10 @@ THREAD_END_SECONDS_MAX: Final = 180.0
 DELIVERY_MS_MAX: Final = 120_000
 """How long outside clients try to deliver; what is not acknowledged by then is unknown."""
 SESSION_MS: Final = 6_000
+LINGER_MS: Final = 100
+"""Of producers that do not try another. While records that have lingered long enough wait behind
+requests in flight, librdkafka's threads poll without a pause: many producers on few cores then make
+the answers late that they wait for."""
 LIBRDKAFKA: Final[Mapping[str, Any]] = {
     # It would tell of every connection that a fault ends.
     "log_level": 0,
