@@ -24,6 +24,7 @@ from tests.nemesis.workloads.set_full import found_numbers
 from tests.nemesis.workloads.transactional import (
     CALL_SECONDS_MAX,
     Fenced,
+    Hung,
     TransactionalProducer,
     Undecided,
 )
@@ -99,6 +100,7 @@ class Etl(Workload):
             findings.merge(check_positions(f"{group}/{partition}", positions))
         for group, answers in self._owners.items():
             findings.merge(check_ownership(group, answers))
+        findings.allowed["hung"] += sum(member.hung for member in self._members)
         return findings
 
     async def _until_copied(self) -> None:
@@ -163,6 +165,8 @@ class Member(Worker):
         self._workload = workload
         self._level = level
         self._random = randomly
+        self.hung = 0
+        """Producers whose client library did not come back."""
 
     def work(self) -> None:
         servers = self._workload.cluster.bootstrap
@@ -174,7 +178,8 @@ class Member(Worker):
                 consumer.subscribe([f"etl-{self._level - 1}"])
                 while not self.stopping.is_set() and self._random.random() > LEAVE_SHARE:
                     self._copy(consumer, producer)
-            except Fenced:
+            except Fenced as over:
+                self.hung += isinstance(over, Hung)
                 self.pause(0.2)
             except Undecided:
                 return

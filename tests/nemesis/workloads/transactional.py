@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 import confluent_kafka
@@ -12,6 +13,8 @@ import confluent_kafka
 from tests.nemesis.workloads.workload import LIBRDKAFKA
 
 CALL_SECONDS_MAX: Final = 15.0
+HANG_SECONDS: Final = 20.0
+"""A call that is still not back then is not coming back."""
 SETTLE_SECONDS_MAX: Final = 90.0
 """After the end, how long a transaction may take to be decided."""
 TRANSACTION_MS_MAX: Final = 30_000
@@ -20,6 +23,12 @@ TRANSACTION_MS_MAX: Final = 30_000
 
 class Fenced(Exception):
     """This producer is over for good; whoever goes on needs a new one."""
+
+
+class Hung(Fenced):
+    """A call does not return. librdkafka's send_offsets_to_transaction waits for ever, past its
+    timeout, for a group coordinator that Metadata once did not name (confluentinc/librdkafka#5511,
+    #5456)."""
 
 
 class Undecided(Exception):
@@ -62,7 +71,7 @@ class TransactionalProducer:
         """Whether the call succeeded; false where the transaction is to be aborted instead."""
         while True:
             try:
-                call(CALL_SECONDS_MAX)
+                self._returned(call)
             except confluent_kafka.KafkaException as failure:
                 error = failure.args[0]
                 if error.txn_requires_abort():
@@ -72,6 +81,22 @@ class TransactionalProducer:
                 self._check_time()
             else:
                 return True
+
+    def _returned(self, call: Callable[[float], Any]) -> None:
+        """In a thread of its own, which stays behind with the producer where it raises Hung."""
+        outcome: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(call(CALL_SECONDS_MAX))
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                outcome.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            outcome.result(HANG_SECONDS)
+        except TimeoutError:
+            raise Hung from None
 
     def _check_time(self) -> None:
         if not self._stopping.is_set():
