@@ -75,6 +75,8 @@ class ClusterMember:
         self._clock = clock
         self._cache = cache
         self._on_change = on_change
+        self._is_untaken = False
+        """Whether not everything here took up what it was told last."""
         self._bound_ports = bound_ports
         self._coordination = coordination
         self._new_topic_id = new_topic_id
@@ -319,8 +321,10 @@ class ClusterMember:
     def _tell(self, changes: Changes) -> None:
         """Raises KafkaError where not everything here took it up."""
         try:
-            if changes:
+            if changes or self._is_untaken:
+                self._is_untaken = True
                 self._on_change(changes)
+                self._is_untaken = False
         finally:
             # They go by the cache, which has it.
             if changes:

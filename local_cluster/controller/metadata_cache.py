@@ -59,6 +59,25 @@ class Changes:
             or self.is_first_of_term
         )
 
+    def after(self, earlier: Changes) -> Changes:
+        """These and what changed right before, as one: for who has not taken up the earlier."""
+        gone = {*self.removed, *self.deleted}
+        return Changes(
+            topics=tuple(
+                dict.fromkeys((*(t for t in earlier.topics if t not in gone), *self.topics))
+            ),
+            removed=tuple(
+                dict.fromkeys(
+                    (*(t for t in earlier.removed if t not in self.topics), *self.removed)
+                )
+            ),
+            deleted=frozen_mapping({**earlier.deleted, **self.deleted}),
+            brokers=earlier.brokers or self.brokers,
+            controller=earlier.controller or self.controller,
+            broker_configs=earlier.broker_configs or self.broker_configs,
+            is_first_of_term=earlier.is_first_of_term or self.is_first_of_term,
+        )
+
 
 class MetadataCache:
     """Read by handlers on the loop; written only by the control plane, through `apply`."""

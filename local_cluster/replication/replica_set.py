@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from local_cluster.clock import Clock
@@ -145,16 +146,25 @@ class ReplicaSet:
     # -- following the metadata -------------------------------------------------------------
 
     def apply(self, changes: Changes) -> None:
-        """Bring the replicas to what the metadata cache now says."""
+        """Bring the replicas to what the metadata cache now says.
+
+        Raises ExceptionGroup of what was unforeseen, when all else is done: a topic that cannot be
+        taken up must not keep others from being led.
+        """
         self.throttle.apply(changes, self._cache)
         if self._unread is None and self._cache.brokers:
             self._unread = self._find_unread()
-        for topic, topic_id in changes.deleted.items():
-            self._delete_topic(topic, topic_id)
-        for topic in changes.removed:
-            self._stop_topic(topic)
-        for name in changes.topics:
-            self._follow_topic(self._cache.topics[name])
+        todo = (
+            *(partial(self._delete_topic, *deleted) for deleted in changes.deleted.items()),
+            *(partial(self._stop_topic, topic) for topic in changes.removed),
+            *(partial(self._follow_topic, self._cache.topics[topic]) for topic in changes.topics),
+        )
+        errors: list[Exception] = []
+        for take_up in todo:
+            try:
+                take_up()
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
         if changes.brokers:
             # A follower at rest was perhaps heard of before its registration was, or its broker
             # died and holds no commit back any more.
@@ -162,6 +172,8 @@ class ReplicaSet:
                 if partition.in_sync is not None:
                     self._peers.isr_may_change(partition)
                     break
+        if errors:
+            raise ExceptionGroup("topics were not taken up", errors)
 
     def set_strays_aside(self) -> None:
         """Take out the logs of topics that are no more; the metadata has all topics there are."""

@@ -3,9 +3,8 @@
 What changed is said once. A part that was not told because one before it failed would miss it:
 partitions would have no leader here, groups no coordinator. So a failure is logged with where it
 came from, the others are told, and then the change counts as not taken up (KafkaError): whoever
-made it known does not hear that it was, and says all that is so again.
-
-What a part missed by its own failure it is not told by that: it is told what changes from then on.
+made it known does not hear that it was, and says all that is so again. With that, or the next
+change, the part that failed is told once more what it has not taken up.
 """
 
 from __future__ import annotations
@@ -34,14 +33,19 @@ class ChangeListeners:
         self._of_leadership = of_leadership
         self._failed: list[str] = []
         """Over the change that is being told."""
+        self._untaken: dict[str, Changes] = {}
+        """By part, since it last took up what it was told."""
 
     def tell(self, changes: Changes) -> None:
         """Raises KafkaError(unknown_server_error) when all were told, and one has failed."""
         self._failed.clear()
         for name, listener in self._of_changes.items():
+            untaken = self._untaken.pop(name, None)
+            told = changes if untaken is None else changes.after(untaken)
             try:
-                listener(changes)
+                listener(told)
             except Exception:  # noqa: BLE001 - whatever it is, the others are told
+                self._untaken[name] = told
                 self._note(name, "a change of the cluster")
         if self._failed:
             raise KafkaError(

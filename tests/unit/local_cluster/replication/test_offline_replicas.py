@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from local_cluster.controller.model import (
     ReplicaReport,
     TopicState,
     difference,
+    frozen_mapping,
 )
 from local_cluster.log import checkpoints
 from local_cluster.log.directories import LogDirectories
@@ -77,15 +79,18 @@ class Broker:
         topic_id: uuid.UUID = TOPIC_ID,
         isr: tuple[int, ...] = (1, 2),
         deleted: bool = False,
+        others: Mapping[str, uuid.UUID] = frozen_mapping({}),
     ) -> None:
-        """Topic t has partitions with these leaders, on brokers 1 and 2; or is deleted."""
+        """Topic t has partitions with these leaders, on brokers 1 and 2; or is deleted.
+        `others` are topics like it by name and id."""
         self._sequence += 1
         live = {n: BrokerEndpoints(n, None, {"P": ("h", n)}) for n in (1, 2)}
         partitions = {
             index: PartitionState(index, (1, 2), leader, epoch, isr, epoch)
             for index, leader in enumerate(leaders)
         }
-        topics = {"t": TopicState("t", topic_id, partitions, {})}
+        ids = {**others, "t": topic_id}
+        topics = {name: TopicState(name, ids[name], partitions, {}) for name in sorted(ids)}
         deletions = {"t": topic_id} if deleted else {}
         image = ClusterImage(2, 1, self._sequence, live, {} if deleted else topics, deletions)
         self.replicas.apply(self.cache.apply(difference(None, image, -1)))
@@ -104,6 +109,24 @@ def code_of(broker: Broker, index: int) -> ErrorCode:
     except KafkaError as error:
         return error.code
     return ErrorCode.none
+
+
+async def test_a_topic_that_cannot_be_taken_up_keeps_no_other_from_being_led(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path)
+    follow = broker.replicas._follow_topic
+    monkeypatch.setattr(
+        broker.replicas,
+        "_follow_topic",
+        lambda topic: follow(topic) if topic.name == "t" else 1 / 0,
+    )
+    before, others = {"a": OTHER_ID}, {"z": uuid.UUID(int=3)}
+    with pytest.raises(ExceptionGroup) as failed:
+        broker.hear(1, others=before | others)
+    assert [type(each) for each in failed.value.exceptions] == [ZeroDivisionError] * 2
+    assert broker.told == [(0, True)]
+    broker.close()
 
 
 async def test_a_failed_directory_takes_its_replicas_and_no_others(tmp_path: Path) -> None:

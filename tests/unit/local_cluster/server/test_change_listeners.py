@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
 
@@ -76,6 +77,31 @@ def test_the_next_change_is_taken_up() -> None:
         parts.listeners.tell(CHANGES)
     parts.failing.clear()
     parts.listeners.tell(CHANGES)
+
+
+def test_who_failed_is_told_again_what_it_has_not_taken_up() -> None:
+    heard: list[tuple[str, Changes]] = []
+    failing = True
+
+    def hear(name: str, changes: Changes) -> None:
+        heard.append((name, changes))
+        if name == "replicas" and failing:
+            raise RuntimeError("a fault of ours")
+
+    listeners = ChangeListeners(
+        {name: partial(hear, name) for name in ("groups", "replicas")}, of_leadership={}
+    )
+    for name in ("a", "b"):
+        with pytest.raises(KafkaError, match="by replicas"):
+            listeners.tell(Changes(topics=(name,)))
+    failing = False
+    heard.clear()
+    # As when all is said again: to the others nothing of it is new.
+    listeners.tell(Changes())
+    assert heard == [("groups", Changes()), ("replicas", Changes(topics=("a", "b")))]
+    heard.clear()
+    listeners.tell(CHANGES)
+    assert heard == [("groups", CHANGES), ("replicas", CHANGES)]
 
 
 def test_a_failure_over_leading_outside_of_a_change_is_said_and_counts_for_none(
