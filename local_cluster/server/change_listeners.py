@@ -55,7 +55,7 @@ class ChangeListeners:
 
     def tell_leadership(self, topic: str, partition: int, leads: bool) -> None:
         """This broker begins or ends to lead. Where that follows from a change that is being told
-        (the replicas take it up), a failure is one over that change."""
+        (the replicas take it up), a failure is one over that change. It is not told twice."""
         for name, listener in self._of_leadership.items():
             try:
                 listener(topic, partition, leads)

@@ -17,10 +17,11 @@ from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
-    LINGER_MS,
+    WAITING_MAX,
     Worker,
     Workload,
     end_all,
+    room,
     spread_topic,
 )
 
@@ -87,26 +88,34 @@ class Writer(Worker):
                 "bootstrap.servers": self._workload.cluster.bootstrap,
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
-                "linger.ms": LINGER_MS,
+                "linger.ms": 5,
             }
         )
+        owed = 0
         while not self.stopping.is_set():
-            number = len(self._updates)
-            key = self._random.randrange(KEYS)
-            is_tombstone = self._random.random() < TOMBSTONE_SHARE
-            value = None if is_tombstone else f"{key}-{number}"
-            self._updates.append(Update(f"k{key}", value, Outcome.UNKNOWN))
-            producer.produce(
-                TOPIC,
-                key=f"k{key}",
-                value=value,
-                partition=key % PARTITIONS,
-                on_delivery=partial(self._delivered, number),
-            )
+            owed = min(owed + 1, WAITING_MAX)
+            burst = min(owed, room(producer, while_idle=True))
+            owed -= burst
+            for _ in range(burst):
+                self._update(producer)
             producer.poll(0)
             self.pause(1 / UPDATES_PER_SECOND)
         producer.flush(DELIVERY_MS_MAX / 1000)
         assert len(producer) == 0, "every record has an outcome within its timeout"
+
+    def _update(self, producer: confluent_kafka.Producer) -> None:
+        number = len(self._updates)
+        key = self._random.randrange(KEYS)
+        is_tombstone = self._random.random() < TOMBSTONE_SHARE
+        value = None if is_tombstone else f"{key}-{number}"
+        self._updates.append(Update(f"k{key}", value, Outcome.UNKNOWN))
+        producer.produce(
+            TOPIC,
+            key=f"k{key}",
+            value=value,
+            partition=key % PARTITIONS,
+            on_delivery=partial(self._delivered, number),
+        )
 
     def _delivered(self, number: int, error: Any, message: Any) -> None:
         if error is None:

@@ -44,7 +44,8 @@ class Librdkafka(Workload):
                 TOPIC,
                 PARTITIONS,
                 per_second=RECORDS_PER_SECOND,
-                config={"max.in.flight": REQUESTS_IN_FLIGHT_MAX, **config},
+                requests_in_flight_max=REQUESTS_IN_FLIGHT_MAX,
+                config=config,
                 padding=PADDING_BYTES,
                 on_acknowledged=self._count,
             )

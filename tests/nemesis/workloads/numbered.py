@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import confluent_kafka
 
@@ -12,12 +12,11 @@ from tests.nemesis.checkers.set_full import Outcome, Write
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
-    LINGER_MS,
+    WAITING_MAX,
     Worker,
     offset_told,
+    room,
 )
-
-IN_FLIGHT_MAX: Final = 200
 
 
 class NumberedProducer(Worker):
@@ -31,16 +30,20 @@ class NumberedProducer(Worker):
         partitions: int,
         *,
         per_second: float,
+        requests_in_flight_max: int = 1,
         config: Mapping[str, Any] | None = None,
         padding: int = 0,
         on_acknowledged: Callable[[], None] = lambda: None,
     ) -> None:
+        """With more than one request in flight it may write records twice (checkers/resent.py): who
+        only needs a producer would have to tell those from its own."""
         super().__init__(name)
         self.writes: list[Write] = []
         self._servers = servers
         self._topic = topic
         self._partitions = partitions
         self._per_second = per_second
+        self._requests_in_flight_max = requests_in_flight_max
         self._config = dict(config or {})
         self._padding = b"." * padding
         self._on_acknowledged = on_acknowledged
@@ -52,31 +55,32 @@ class NumberedProducer(Worker):
                 "bootstrap.servers": self._servers,
                 "enable.idempotence": True,
                 "message.timeout.ms": DELIVERY_MS_MAX,
-                "linger.ms": LINGER_MS,
-                # With more it may write records twice (checkers/resent.py), and who only needs
-                # a producer would have to tell those from its own.
-                "max.in.flight": 1,
+                "linger.ms": 5,
+                "max.in.flight": self._requests_in_flight_max,
                 **self._config,
             }
         )
         numbers: Counter[int] = Counter()
         turn = 0
+        owed = 0
         while not self.stopping.is_set():
-            partition = turn % self._partitions
-            turn += 1
-            number = numbers[partition]
-            numbers[partition] += 1
-            producer.produce(
-                self._topic,
-                value=f"{self.name}:{number}",
-                partition=partition,
-                headers={"padding": self._padding} if self._padding else None,
-                on_delivery=self._noting(partition, number),
-            )
+            owed = min(owed + 1, WAITING_MAX)
+            burst = min(owed, room(producer, while_idle=self._requests_in_flight_max == 1))
+            owed -= burst
+            for _ in range(burst):
+                partition = turn % self._partitions
+                turn += 1
+                number = numbers[partition]
+                numbers[partition] += 1
+                producer.produce(
+                    self._topic,
+                    value=f"{self.name}:{number}",
+                    partition=partition,
+                    headers={"padding": self._padding} if self._padding else None,
+                    on_delivery=self._noting(partition, number),
+                )
             producer.poll(0)
             self.pause(1 / self._per_second)
-            while len(producer) > IN_FLIGHT_MAX and not self.stopping.is_set():
-                producer.poll(0.1)
         producer.flush(DELIVERY_MS_MAX / 1000)
         assert len(producer) == 0, "every record has an outcome within its timeout"
 

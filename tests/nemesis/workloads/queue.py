@@ -22,6 +22,7 @@ from tests.nemesis.workloads.workload import (
     Workload,
     end_all,
     offset_told,
+    room,
     spread_topic,
 )
 
@@ -32,7 +33,6 @@ PRODUCERS: Final = 2
 MEMBERS: Final = 2
 RECORDS_PER_SECOND: Final = 40
 """Of each producer."""
-IN_FLIGHT_MAX: Final = 200
 
 
 class Queue(Workload):
@@ -111,7 +111,7 @@ class Producer(Worker):
             producer.produce(TOPIC, value, partition=partition, on_delivery=self._delivered)
             producer.poll(0)
             self.pause(1 / RECORDS_PER_SECOND)
-            while len(producer) > IN_FLIGHT_MAX and not self.stopping.is_set():
+            while not room(producer, while_idle=False) and not self.stopping.is_set():
                 producer.poll(0.1)
         producer.flush(DELIVERY_MS_MAX / 1000)
         assert len(producer) == 0, "every record has an outcome within its timeout"

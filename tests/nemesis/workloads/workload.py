@@ -23,10 +23,8 @@ THREAD_END_SECONDS_MAX: Final = 180.0
 DELIVERY_MS_MAX: Final = 120_000
 """How long outside clients try to deliver; what is not acknowledged by then is unknown."""
 SESSION_MS: Final = 6_000
-LINGER_MS: Final = 100
-"""Of producers that do not try another. While records that have lingered long enough wait behind
-requests in flight, librdkafka's threads poll without a pause: many producers on few cores then make
-the answers late that they wait for."""
+WAITING_MAX: Final = 200
+"""Records that a producer has and nobody has acknowledged, or that wait to be given to one."""
 LIBRDKAFKA: Final[Mapping[str, Any]] = {
     # It would tell of every connection that a fault ends.
     "log_level": 0,
@@ -119,6 +117,17 @@ async def end_all(workers: Sequence[Worker]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
+
+
+def room(producer: Any, *, while_idle: bool) -> int:
+    """How many records a producer of librdkafka's may be given now.
+
+    With `while_idle` only when it has none: what waits there behind a request in flight makes
+    librdkafka's threads poll without a pause, and many such producers on few cores make the
+    answers late that they wait for.
+    """
+    waiting = len(producer)
+    return 0 if while_idle and waiting else max(WAITING_MAX - waiting, 0)
 
 
 def offset_told(message: Any) -> int:
