@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .log_writes import LogWrites
@@ -26,6 +27,7 @@ class LogCuts(LogWrites):
         if self.failure is not None or self.corruption is not None:
             return Deletion(port=self._files)
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        self.producers.forget_replicated(high_watermark)
         count = decide_expired(
             self._segments.all,
             self.config,
@@ -120,6 +122,7 @@ class LogCuts(LogWrites):
         if self.failure is not None:
             raise self._refusal()
         try:
+            self._snapshots.drop_all()
             deletion = self._segments.replace_all(offset, now_ms)
             self.log_start_offset = offset
             self.leader_epochs.clear()
@@ -128,6 +131,18 @@ class LogCuts(LogWrites):
         except OSError as error:
             raise self._broken("cannot be truncated", error) from error
         return deletion
+
+    def begin_with(self, first: BatchHeader, now_ms: int) -> Deletion | None:
+        """Where an empty log begins within a batch that comes next, have it begin with that.
+
+        DeleteRecords moves a leader's log start to within a batch, and who copies from there gets
+        that batch whole (KAFKA-6975); the log start is to be taken over once the batch is there.
+        None, and nothing done, everywhere else. Raises KafkaError(kafka_storage_error).
+        """
+        begins_within = first.base_offset < self.log_end_offset <= first.last_offset
+        if not begins_within or self.log_start_offset != self.log_end_offset:
+            return None
+        return self.truncate_fully(first.base_offset, now_ms)
 
     def _set_end(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset

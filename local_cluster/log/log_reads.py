@@ -63,9 +63,14 @@ class LogReads(LogState):
         return self.leader_epochs.end_of(epoch, self.log_end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """What read_committed may see: the high watermark, or the first open transaction."""
+        """What read_committed may see: the high watermark, or the first open transaction.
+
+        Never less than the log start: what was deleted of a transaction holds nobody up.
+        """
         unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(high_watermark, unstable)
+        if unstable is None:
+            return high_watermark
+        return min(high_watermark, max(unstable, self.log_start_offset))
 
     def aborted_transactions(self, offset: int, next_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that touch offsets from `offset` up to below `next_offset`, by

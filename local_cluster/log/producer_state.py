@@ -234,6 +234,13 @@ class ProducerState:
         for producer_id in gone:
             del self._entries[producer_id]
 
+    def forget_replicated(self, high_watermark: int) -> None:
+        """Keep no longer what ended below the high watermark, also where nobody asks about it."""
+        if self._unreplicated:
+            self._unreplicated = [
+                ended for ended in self._unreplicated if ended.last_offset >= high_watermark
+            ]
+
     @property
     def first_open_offset(self) -> int | None:
         """The first offset of the oldest transaction that has no marker yet."""
@@ -242,10 +249,7 @@ class ProducerState:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset of the oldest transaction that is open, or whose marker is not below
         the high watermark. The high watermark must not go back between calls."""
-        if self._unreplicated:
-            self._unreplicated = [
-                ended for ended in self._unreplicated if ended.last_offset >= high_watermark
-            ]
+        self.forget_replicated(high_watermark)
         first = self.first_open_offset
         for ended in self._unreplicated:
             if first is None or ended.first_offset < first:

@@ -74,7 +74,9 @@ class ProducerSnapshots:
         unknown = (item.base_offset for item in segments if item.needs_transactions)
         newest = min(end_offset, next(unknown, end_offset))
         for offset in reversed(self._offsets):
-            if offset > newest:
+            # Between an older one and the first segment there may have been anything: the end of
+            # what was open in it, for one.
+            if not segments[0].base_offset <= offset <= newest:
                 continue
             try:
                 content = self._files.read_bytes(self.path(offset))
@@ -112,6 +114,10 @@ class ProducerSnapshots:
     def drop_newer(self, offset: int) -> None:
         """Remove the snapshots of offsets beyond `offset`: what they describe is gone."""
         self._drop([known for known in self._offsets if known > offset])
+
+    def drop_all(self) -> None:
+        """Remove all: the log begins anew, and who wrote before is not known any more."""
+        self._drop(self.offsets)
 
     def drop_at(self, offsets: Iterable[int]) -> None:
         """Remove the snapshots of some offsets (segments that are gone), but never the newest."""

@@ -5,6 +5,8 @@
     a diverging epoch                  Truncate, fetch again
     OFFSET_OUT_OF_RANGE, and the       StartAnew where the leader's log begins: what lies between
       leader's log begins after ours     is deleted at the leader
+    OFFSET_OUT_OF_RANGE, and ours      StartAnew there as well: the leader ends before ours begins,
+      has nothing in it                  and there is nothing of which it could tell where they part
     FENCED_LEADER_EPOCH                Wait for the controller: we are behind
     any other error                    Retry later: the leader may be behind, or starting
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from local_cluster.log.epochs import EpochEnd, LeaderEpochs
+from local_cluster.log.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import PartitionFetched, records_size_bytes
 
@@ -76,7 +78,10 @@ def decide_next(
             return Retry(ErrorCode.offset_out_of_range)  # somebody cut the log meanwhile
         return Append()
     if answer.error_code == ErrorCode.offset_out_of_range:
-        if answer.log_start_offset > log_end_offset:
+        is_empty = epochs.latest == UNDEFINED_EPOCH
+        if answer.log_start_offset > log_end_offset or (
+            is_empty and 0 <= answer.log_start_offset < log_end_offset
+        ):
             return StartAnew(answer.log_start_offset)
         return Retry(ErrorCode.offset_out_of_range)
     if answer.error_code == ErrorCode.fenced_leader_epoch:

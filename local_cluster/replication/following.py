@@ -61,6 +61,7 @@ def take_answer(
     Raises KafkaError: corrupt_message where the leader's bytes are damaged, kafka_storage_error.
     """
     log = partition.log
+    deletion: Deletion | None = None
     decided = decide_next(
         answer,
         fetch_offset=asked.fetch_offset,
@@ -73,8 +74,12 @@ def take_answer(
             if isinstance(answer.records, memoryview) and len(answer.records):
                 headers, size_bytes = read_whole_batches(answer.records)
                 if headers:
+                    deletion = log.begin_with(headers[0], now_ms)
+                    if deletion is not None:
+                        partition.cut_high_watermark()
                     partition.append_fetched(answer.records[:size_bytes], headers)
             partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
+            return Followed(decided, deletion)
         case Truncate(offset):
             if offset < partition.high_watermark:
                 _log.error(

@@ -241,16 +241,12 @@ class LogDirMoves:
                     return True  # what was read may be no part of it any more
                 if not headers:
                     raise KafkaError(ErrorCode.kafka_storage_error, f"nothing is at {offset}")
-                self._append(copy, offset, chunk, headers)
+                self._append(copy, chunk, headers)
         return True
 
-    def _append(
-        self, copy: PartitionLog, offset: int, chunk: memoryview, headers: list[BatchHeader]
-    ) -> None:
+    def _append(self, copy: PartitionLog, chunk: memoryview, headers: list[BatchHeader]) -> None:
         now_ms = self._clock.now_ms()
-        if headers[0].base_offset < offset and copy.log_start_offset == copy.log_end_offset:
-            # The replica begins within a batch.
-            copy.truncate_fully(headers[0].base_offset, now_ms)
+        copy.begin_with(headers[0], now_ms)
         size_bytes = sum(header.size_bytes for header in headers)
         copy.append_as_follower(chunk[:size_bytes], headers, now_ms=now_ms)
         self._quota.record(size_bytes, self._clock.monotonic_ms())
