@@ -50,7 +50,8 @@ IMBALANCE_PERCENTAGE_MAX: Final = 10
 
 
 class ActiveController:
-    """One term. `publish` is given every new image; `fenced` is called when the term is over."""
+    """One term. `publish` is given every new image; `fenced` is called with this controller when
+    the term is over, also long after: work of requests goes on behind it."""
 
     def __init__(
         self,
@@ -59,9 +60,11 @@ class ActiveController:
         term: Term,
         *,
         publish: Callable[[ClusterImage], None],
-        fenced: Callable[[], None],
+        fenced: Callable[[ActiveController], None],
         new_uuid: Callable[[], uuid.UUID],
+        sequence: int = 0,
     ) -> None:
+        """`sequence` is that of the last image published in this controller epoch."""
         self.term = term
         self.is_loaded = False
         """Before that it knows nothing, and must not answer as if nothing existed."""
@@ -82,6 +85,7 @@ class ActiveController:
             replicas=replicas,
             publish=publish,
             moves_changed=lambda topic: self.news.moves_changed(topic),
+            sequence=sequence,
         )
         self._admin = TopicAdmin(coordination, settings, term, self._keeper, replicas, new_uuid)
         self.news = ClusterNews(coordination, term, self._keeper, reader, self._admin)
@@ -129,7 +133,7 @@ class ActiveController:
                 await asyncio.sleep(RETRY_DELAY_MS / 1000)
             except Fenced as error:
                 log.warning("deposed: %s", error)
-                self._fenced()
+                self._fenced(self)
                 return
             except Exception:
                 # The outermost shell of a term: without it nobody would control until the end of
@@ -231,7 +235,7 @@ class ActiveController:
                 ErrorCode.request_timed_out, f"ZooKeeper did not answer: {error}"
             ) from error
         except Fenced as error:
-            self._fenced()
+            self._fenced(self)
             raise KafkaError(ErrorCode.not_controller, str(error)) from error
         except KafkaError:
             raise

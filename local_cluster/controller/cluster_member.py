@@ -180,7 +180,9 @@ class ClusterMember:
         self.is_connected = state is SessionState.CONNECTED
         if state is SessionState.LOST:
             self._registered_session = 0
-            self._end_term()
+            if self._active is not None:
+                self._end_term(self._active)
+            self._look_again.set()
         if state is SessionState.CONNECTED:
             self._look_again.set()
             if self._active is not None:
@@ -252,6 +254,8 @@ class ClusterMember:
             publish=publisher.publish,
             fenced=self._end_term,
             new_uuid=self._new_topic_id,
+            # A term that is begun anew goes on counting: no broker goes back within an epoch.
+            sequence=self._cache.sequence_of(term.controller_epoch),
         )
         self.publisher = publisher
         self._active = controller
@@ -268,10 +272,11 @@ class ClusterMember:
         if self._active is controller:
             self._term_task = asyncio.create_task(controller.run(), name="controller")
 
-    def _end_term(self) -> None:
-        """Control nothing from here on; `_settle` clears up."""
-        if self._active is not None:
-            log.warning("controller epoch %d is over here", self._active.term.controller_epoch)
+    def _end_term(self, controller: ActiveController) -> None:
+        """Control nothing from here on; `_settle` clears up. One of a former term ends nothing."""
+        if self._active is not controller:
+            return
+        log.warning("controller epoch %d is over here", controller.term.controller_epoch)
         self._active = None
         self._look_again.set()
 
@@ -287,14 +292,15 @@ class ClusterMember:
 
     # -- images -----------------------------------------------------------------------------
 
-    def _apply_here(self, image: ClusterImage) -> ReplicaReport:
+    def _apply_here(self, image: ClusterImage) -> ReplicaReport | None:
+        """What the disks here do not allow; None where the image is refused."""
         # A full delta: it is compared with what the cache has, so nothing is done twice.
         delta = difference(None, image, self._cache.broker_epoch)
         try:
             changes = self._cache.apply(delta)
         except KafkaError as error:
             log.warning("this broker refuses its own image: %s", error)
-            return self._report()
+            return None
         try:
             self._tell(changes)
         except KafkaError:

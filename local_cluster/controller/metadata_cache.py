@@ -115,6 +115,10 @@ class MetadataCache:
             broker_id, ()
         )
 
+    def sequence_of(self, controller_epoch: int) -> int:
+        """Of the last image of that controller epoch that is here; 0 where there is none."""
+        return max(self._sequence, 0) if controller_epoch == self.controller_epoch else 0
+
     def observe_controller(self, controller_id: int) -> Changes:
         """Note what the /controller znode says; NO_CONTROLLER while nobody is elected."""
         changed = controller_id != self.controller_id

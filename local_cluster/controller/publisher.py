@@ -75,13 +75,14 @@ class Publisher:
         *,
         broker_id: int,
         listener: str,
-        apply_here: Callable[[ClusterImage], ReplicaReport],
+        apply_here: Callable[[ClusterImage], ReplicaReport | None],
         acknowledged: Acknowledged,
         answering: Answering,
         open_line: OpenLine,
         known: Mapping[int, BrokerEndpoints] = MappingProxyType({}),
     ) -> None:
-        """`known` are brokers that a controller before this one has reached, in those runs."""
+        """`apply_here` has this broker take over an image: its report, or None where it did not.
+        `known` are brokers that a controller before this one has reached, in those runs."""
         self._known = known
         self._broker_id = broker_id
         self._listener = listener
@@ -91,9 +92,13 @@ class Publisher:
         self._open_line = open_line
         self._followers: dict[int, _Follower] = {}
         self._progress = asyncio.Event()
+        self._is_closed = False
 
     def publish(self, image: ClusterImage) -> None:
-        """Make this the newest image: this broker has it on return, the others soon."""
+        """Make this the newest image: this broker has it on return, the others soon. After
+        `close`, do nothing: requests of a term that is over may still be under way."""
+        if self._is_closed:
+            return
         for broker_id in [b for b in self._followers if b not in image.brokers]:
             self._followers.pop(broker_id).cancel()
         for broker_id, broker in image.brokers.items():
@@ -111,7 +116,7 @@ class Publisher:
                 self._followers[broker_id] = follower
             follower.offer(image)
         report = self._apply_here(image)
-        if self._broker_id in image.brokers:
+        if report is not None and self._broker_id in image.brokers:
             self._acknowledged(self._broker_id, image, report)
         self._wake()
 
@@ -126,7 +131,8 @@ class Publisher:
         return True
 
     async def close(self) -> None:
-        """Stop telling anybody."""
+        """Stop telling anybody, for good."""
+        self._is_closed = True
         followers = list(self._followers.values())
         self._followers.clear()
         for follower in followers:

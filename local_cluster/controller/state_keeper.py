@@ -49,10 +49,12 @@ class StateKeeper:
         replicas: ReplicaWriter,
         publish: Callable[[ClusterImage], None],
         moves_changed: Callable[[str], None],
+        sequence: int = 0,
     ) -> None:
-        """`publish` is given every new image; `moves_changed` a topic of which moves are done."""
+        """`publish` is given every new image; `moves_changed` a topic of which moves are done;
+        `sequence` is that of the last image published in this controller epoch."""
         self.state = initial
-        self.sequence = 0
+        self.sequence = sequence
         """Of the image published last."""
         self.is_whole = False
         """Whether the state has every topic that there is."""

@@ -74,6 +74,7 @@ class Cluster:
         self.answering: list[tuple[int, bool]] = []
         self.reports: dict[int, ReplicaReport] = {}
         """What each broker answered last."""
+        self.refuses_here = False
         self.publisher = Publisher(
             broker_id=1,
             listener="PLAINTEXT",
@@ -83,9 +84,9 @@ class Cluster:
             open_line=self.open,
         )
 
-    def apply_here(self, image: ClusterImage) -> ReplicaReport:
+    def apply_here(self, image: ClusterImage) -> ReplicaReport | None:
         self.here.append(image)
-        return ReplicaReport(frozenset({("here", 0)}))
+        return None if self.refuses_here else ReplicaReport(frozenset({("here", 0)}))
 
     def note(self, who: int, what: ClusterImage, report: ReplicaReport) -> None:
         self.acknowledged.append((who, what.sequence))
@@ -133,6 +134,13 @@ async def test_this_broker_has_the_image_on_return(cluster: Cluster) -> None:
     cluster.publisher.publish(first)
     assert cluster.here == [first]
     assert cluster.acknowledged == [(1, 1)]
+
+
+async def test_an_image_that_this_broker_refuses_is_not_acknowledged(cluster: Cluster) -> None:
+    cluster.refuses_here = True
+    cluster.publisher.publish(image(1, A))
+    assert await cluster.publisher.wait_acknowledged(1, 1_000)
+    assert cluster.acknowledged == [(2, 1)]
 
 
 async def test_every_broker_says_what_it_cannot_serve(cluster: Cluster) -> None:
@@ -285,3 +293,10 @@ async def test_nobody_is_told_after_the_end(cluster: Cluster) -> None:
     await asyncio.sleep(0.01)
     assert two.got == []
     assert (2, 1) not in cluster.acknowledged
+
+
+async def test_nothing_begins_anew_after_the_end(cluster: Cluster) -> None:
+    await cluster.publisher.close()
+    cluster.publisher.publish(image(1, A))
+    assert cluster.here == []
+    assert await cluster.publisher.wait_acknowledged(1, 1_000), "nobody is told, nobody waited for"
