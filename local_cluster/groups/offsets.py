@@ -3,7 +3,7 @@
 Guarantees: what was committed is what is fetched, metadata and leader epoch included; a position
 that was never committed is -1 with empty metadata, never 0. Positions committed in a transaction
 are pending until its marker: a commit makes them visible, unless the position was committed again
-meanwhile, an abort forgets them.
+or removed meanwhile, an abort forgets them.
 
 Source: Kafka's OffsetMetadataManager. Not here: who may commit (commit_rules.py).
 """
@@ -66,7 +66,9 @@ class CommittedOffsets:
         )
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        return (topic, partition) in self._by_group.get(group_id, ())
+        """Whether there is a position, be it a pending one."""
+        key = (topic, partition)
+        return key in self._by_group.get(group_id, ()) or self.is_pending(group_id, key)
 
     def group_ids(self) -> list[str]:
         pending = {group_id for keys in self._pending.values() for group_id, _ in keys}
@@ -208,13 +210,17 @@ class CommittedOffsets:
     def tombstones(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Iterator[StoredRecord]:
-        """Remove these positions; the records that make it last."""
+        """Remove these positions, pending ones too; the records that make it last."""
         for topic, partition in partitions:
             self.discard(group_id, topic, partition)
             yield StoredRecord(encode_offset_key(group_id, topic, partition), None)
 
     def partitions(self, group_id: str) -> list[TopicPartition]:
-        return list(self._by_group.get(group_id, ()))
+        """Where the group has positions, pending ones too."""
+        found = dict.fromkeys(self._by_group.get(group_id, ()))
+        for pending in self._pending.values():
+            found |= {key: None for pending_group, key in pending if pending_group == group_id}
+        return list(found)
 
     def groups_with_topics(self, topics: frozenset[str]) -> list[tuple[str, list[TopicPartition]]]:
         """Every group that has positions in one of the topics, pending ones too, with these."""
