@@ -80,8 +80,8 @@ class ClassicGroup:
     """A member came during the initial delay, which may then be extended."""
     initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
-    is_stored: bool = False
-    """A record of this group is in the log, so removing it takes a tombstone."""
+    stored: StoredGroup | None = None
+    """What the log tells of this group; removing the group then takes a tombstone."""
 
     def move(self, event: GroupEvent, wall_ms: int) -> None:
         """Change state as the transition table says."""
@@ -240,7 +240,7 @@ class ClassicGroup:
             protocol_name=stored.protocol,
             leader=stored.leader if stored.members else None,
             state_timestamp_ms=stored.current_state_timestamp_ms,
-            is_stored=True,
+            stored=stored,
         )
         for m in stored.members:
             group.add(

@@ -23,7 +23,6 @@ from .rebalance import (
     current_generation,
     extend_session,
     note_sync,
-    prepare_rebalance,
     rebalance_or_complete_join,
     remove_member,
 )
@@ -160,6 +159,9 @@ def _add_member(
             is_new=True,
         )
     )
+    if request.group_instance_id is not None:
+        # It may have been here before: expired or removed since the last generation was stored.
+        step.store_instance(group, request.group_instance_id, member_id)
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
     step.schedule(SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, group.group_id, member_id)
@@ -203,15 +205,9 @@ def _return_static_member(
     extend_session(step, group, member)
     _update_member(step, group, ticket, member, request)
 
-    match group.state:
-        case GroupState.STABLE:
-            if group.select_protocol() != group.protocol_name:
-                prepare_rebalance(step, group)
-                return
-            assignments = {m.member_id: m.assignment for m in group.members.values()}
-            if not step.store(group, assignments):
-                prepare_rebalance(step, group)
-                return
+    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+        assignments = {m.member_id: m.assignment for m in group.members.values()}
+        if step.store(group, assignments):
             answer = current_generation(group, new_member_id)
             if request.supports_skipping_assignment:
                 answer = answer._replace(skip_assignment=new_member_id == group.leader)
@@ -220,11 +216,10 @@ def _return_static_member(
                 # does not compute an assignment of its own for a group that is stable.
                 answer = answer._replace(leader=old_leader or "", members=())
             answer_join(step, group, new_member_id, answer)
-        case GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning to the old id just now.
-            prepare_rebalance(step, group)
-        case _:
-            complete_join_if_ready(step, group)
+            return
+    step.store_instance(group, instance_id, new_member_id)
+    # Where the leader assigns just now, it may be assigning to the old id.
+    rebalance_or_complete_join(step, group)
 
 
 def sync(step: Step, group: ClassicGroup, ticket: int, request: SyncRequest) -> None:

@@ -18,7 +18,7 @@ from local_cluster.wire.errors import ErrorCode
 
 from .classic_fsm import GroupEvent, GroupState, can_rebalance
 from .group import ClassicGroup, Member
-from .records import encode_group_key, encode_group_value
+from .records import StoredGroup, encode_group_key, encode_group_value
 from .requests import (
     UNKNOWN_MEMBER,
     GroupLimits,
@@ -55,11 +55,28 @@ class Step:
 
     def store(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
         """Add the group's record, or return False where it would be too large for the log."""
-        value = encode_group_value(group.to_stored(assignments))
+        return self._store(group, group.to_stored(assignments))
+
+    def store_instance(self, group: ClassicGroup, group_instance_id: str, member_id: str) -> None:
+        """Make the log's generation name the member id that a static member has now.
+
+        The generation that is being formed is stored when it is assigned. Until then a coordinator
+        that reads the log goes by the last one, and would fence the new member id for the old
+        one, which no client recovers from.
+        """
+        if group.stored is None:
+            return
+        stored = group.stored.with_instance(group_instance_id, member_id)
+        if stored != group.stored:
+            # Ids of an instance are equally long, so this fails only with a limit that was lowered.
+            self._store(group, stored)
+
+    def _store(self, group: ClassicGroup, stored: StoredGroup) -> bool:
+        value = encode_group_value(stored)
         if len(value) > self.limits.group_record_bytes_max:
             return False
         self.outcome.records.append(StoredRecord(encode_group_key(group.group_id), value))
-        group.is_stored = True
+        group.stored = stored
         return True
 
 

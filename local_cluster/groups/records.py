@@ -95,6 +95,16 @@ class StoredGroup(NamedTuple):
     current_state_timestamp_ms: int
     members: tuple[StoredMember, ...]
 
+    def with_instance(self, group_instance_id: str, member_id: str) -> StoredGroup:
+        """The same generation with this member id for a static member, if it is in it."""
+        for index, member in enumerate(self.members):
+            if member.group_instance_id == group_instance_id:
+                members = list(self.members)
+                members[index] = member._replace(member_id=member_id)
+                leader = member_id if self.leader == member.member_id else self.leader
+                return self._replace(leader=leader, members=tuple(members))
+        return self
+
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
     """Offset key v1."""

@@ -232,14 +232,14 @@ class ShardOffsets:
             self.timers.cancel(TimerKey(kind, group.group_id))
         for member_id in group.pending_join:
             self.timers.cancel(TimerKey(SESSION, group.group_id, member_id))
-        if group.is_stored:
+        if group.stored is not None:
             records.append(StoredRecord(encode_group_key(group.group_id), None))
 
     def _forget_if_void(self, group: ClassicGroup) -> None:
         """Drop a group of which nothing is known and nothing was written: a refused first join."""
         if (
             group.state is GroupState.EMPTY
-            and not group.is_stored
+            and group.stored is None
             and not group.pending_join
             and not self.offsets.has_any(group.group_id)
         ):

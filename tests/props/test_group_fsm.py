@@ -4,7 +4,8 @@ Invariants: at most one member computes the assignment of a generation; the gene
 back while the coordinator lives, and never below what is in the log; an assignment that is handed
 out was made for that generation and that member; the latest committed position is what is
 fetched; every request is answered at most once, and every client that keeps talking is a member
-of a stable group in the end; a replay of the records gives the same state.
+of a stable group in the end; a replay of the records gives the same state, and fences no static
+member that this one let in.
 """
 
 from __future__ import annotations
@@ -360,7 +361,14 @@ class GroupMachine(RuleBasedStateMachine):
         }
         assert told == self.committed
         group = self.shard.groups.get(GROUP)
-        if group is None or group.state is not GroupState.STABLE:
+        if group is None:
+            return
+        if GROUP in shard.groups:
+            stored = shard.groups[GROUP].static_members
+            for instance_id in group.static_members.keys() & stored.keys():
+                # Whatever is not stored yet, the log must not fence whom we let in.
+                assert stored[instance_id] == group.static_members[instance_id]
+        if group.state is not GroupState.STABLE:
             return
         other = shard.groups[GROUP]
         assert other.state is GroupState.STABLE
