@@ -5,7 +5,8 @@
     session LOST -> resign at once; the new session registers and takes part in the election
 
 Guarantees: `on_change` is called after every change of the metadata cache, on the loop; a broker
-whose session ended controls nothing any more.
+whose session ended controls nothing any more; one where a part fails over a change takes part, and
+controls, all the same, and that part is told again.
 
 Not here: requests (control_plane.py), what a controller does (active_controller.py).
 """
@@ -13,6 +14,7 @@ Not here: requests (control_plane.py), what a controller does (active_controller
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -47,6 +49,8 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 RETRY_DELAY_MS: Final = 100
+UNTAKEN_DELAY_MS: Final = 1_000
+"""Until it is told again who controls, where not everything here took that up."""
 
 
 class ClusterMember:
@@ -190,7 +194,12 @@ class ClusterMember:
 
     async def _follow(self) -> None:
         while True:
-            await self._look_again.wait()
+            # A controller's publisher tells again what was not taken up; who controls, nobody but
+            # this broker itself.
+            is_due = self._is_untaken and self._active is None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(UNTAKEN_DELAY_MS / 1000 if is_due else None):
+                    await self._look_again.wait()
             self._look_again.clear()
             try:
                 await self._settle()
@@ -215,7 +224,11 @@ class ClusterMember:
         controller_id, term = await membership.elect(self._coordination, broker_id, self._clock)
         if term is None or self._active is None or self._active.term != term:
             await self._resign()
-        self._tell(self._cache.observe_controller(controller_id))
+        try:
+            self._tell(self._cache.observe_controller(controller_id))
+        except KafkaError as error:
+            # A defect of this broker must not leave the cluster without a controller.
+            log.warning("broker %d is the controller, but here: %s", controller_id, error)
         if term is not None and self._active is None:
             await self._begin_term(term)
 
@@ -293,7 +306,8 @@ class ClusterMember:
     # -- images -----------------------------------------------------------------------------
 
     def _apply_here(self, image: ClusterImage) -> ReplicaReport | None:
-        """What the disks here do not allow; None where the image is refused."""
+        """What the disks here do not allow; None where the image was refused, or not everything
+        here took it up: then it comes again."""
         # A full delta: it is compared with what the cache has, so nothing is done twice.
         delta = difference(None, image, self._cache.broker_epoch)
         try:
@@ -303,11 +317,10 @@ class ClusterMember:
             return None
         try:
             self._tell(changes)
-        except KafkaError:
-            # This image is not acknowledged here; another one comes when everything is read anew.
-            if self._active is not None:
-                self._active.news.touch(EVERYTHING)
-            raise
+        except KafkaError as error:
+            # Nobody's write failed: what the image says is so, whoever goes by it.
+            log.warning("image %d is told here again: %s", image.sequence, error)
+            return None
         return self._report()
 
     def _acknowledged(self, broker_id: int, image: ClusterImage, report: ReplicaReport) -> None:

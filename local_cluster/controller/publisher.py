@@ -2,7 +2,8 @@
 
 There are no queues: each broker has a task that sends the difference from the image it last
 acknowledged to the newest one, so a slow broker skips what lies between, and after any trouble it
-gets a full image. This broker itself is told directly.
+gets a full image. This broker itself is told directly, and again while it has not taken over what
+it was told: what ails it keeps nothing from the others.
 
 A line that ends is opened again at once. Where a broker that was reached refuses that, its process
 is gone though its session is not: the controller is told, and again when the broker is back.
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 RETRY_DELAY_MS_MIN: Final = 20
 RETRY_DELAY_MS_MAX: Final = 1_000
+HERE_AGAIN_MS: Final = 1_000
+"""Until this broker is told again what it has not taken over."""
 
 Acknowledged = Callable[[int, ClusterImage, ReplicaReport], None]
 """Called with (broker id, image, report) when a broker has taken over an image."""
@@ -93,10 +96,11 @@ class Publisher:
         self._followers: dict[int, _Follower] = {}
         self._progress = asyncio.Event()
         self._is_closed = False
+        self._here_again: asyncio.TimerHandle | None = None
 
     def publish(self, image: ClusterImage) -> None:
-        """Make this the newest image: this broker has it on return, the others soon. After
-        `close`, do nothing: requests of a term that is over may still be under way."""
+        """Make this the newest image: this broker has heard of it on return, the others soon.
+        After `close`, do nothing: requests of a term that is over may still be under way."""
         if self._is_closed:
             return
         for broker_id in [b for b in self._followers if b not in image.brokers]:
@@ -115,9 +119,7 @@ class Publisher:
                 follower.was_reached = self._known.get(broker_id) == broker
                 self._followers[broker_id] = follower
             follower.offer(image)
-        report = self._apply_here(image)
-        if report is not None and self._broker_id in image.brokers:
-            self._acknowledged(self._broker_id, image, report)
+        self._tell_here(image)
         self._wake()
 
     async def wait_acknowledged(self, sequence: int, timeout_ms: int) -> bool:
@@ -133,12 +135,25 @@ class Publisher:
     async def close(self) -> None:
         """Stop telling anybody, for good."""
         self._is_closed = True
+        if self._here_again is not None:
+            self._here_again.cancel()
         followers = list(self._followers.values())
         self._followers.clear()
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
         self._wake()
+
+    def _tell_here(self, image: ClusterImage) -> None:
+        if self._here_again is not None:
+            self._here_again.cancel()
+            self._here_again = None
+        report = self._apply_here(image)
+        if report is None:
+            loop = asyncio.get_running_loop()
+            self._here_again = loop.call_later(HERE_AGAIN_MS / 1000, self._tell_here, image)
+        elif self._broker_id in image.brokers:
+            self._acknowledged(self._broker_id, image, report)
 
     def _note(self, follower: _Follower, done: tuple[ClusterImage, ReplicaReport] | None) -> None:
         if done is not None and self._followers.get(follower.broker.id) is follower:

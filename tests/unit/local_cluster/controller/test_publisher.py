@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from local_cluster.client.connection import RefusedError
+from local_cluster.controller import publisher
 from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
     ALL_WELL,
@@ -141,6 +142,23 @@ async def test_an_image_that_this_broker_refuses_is_not_acknowledged(cluster: Cl
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
     assert cluster.acknowledged == [(2, 1)]
+
+
+async def test_this_broker_is_told_again_until_it_has_taken_over_the_image(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "HERE_AGAIN_MS", 1)
+    cluster.refuses_here = True
+    cluster.publisher.publish(image(1, A, live=brokers(1)))
+    newest = image(2, A, B, live=brokers(1))
+    cluster.publisher.publish(newest)
+    await eventually(lambda: len(cluster.here) > 4)
+    assert cluster.here[1:] == [newest] * (len(cluster.here) - 1)
+    cluster.refuses_here = False
+    await eventually(lambda: cluster.acknowledged)
+    told = len(cluster.here)
+    await asyncio.sleep(0.01)
+    assert (len(cluster.here), cluster.acknowledged) == (told, [(1, 2)]), "and no more"
 
 
 async def test_every_broker_says_what_it_cannot_serve(cluster: Cluster) -> None:

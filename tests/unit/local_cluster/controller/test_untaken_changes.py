@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from local_cluster.controller import cluster_member, publisher, znodes
 from local_cluster.controller.delta_json import decode_reply, encode_delta
 from local_cluster.controller.metadata_cache import Changes
 from local_cluster.controller.model import ClusterImage, difference
-from local_cluster.controller.topic_requests import TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .control_plane_member import Member, eventually
@@ -55,17 +55,50 @@ async def test_the_controller_hears_of_it_and_may_say_all_of_it_again(
     await second.plane.stop()
 
 
-async def test_where_it_is_the_controller_it_goes_on_and_publishes_again(
-    member: Member, monkeypatch: pytest.MonkeyPatch
+class Ailing:
+    """A part of a broker that fails over everything while it is ill."""
+
+    def __init__(self, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_ill = True
+        self.told = 0
+        monkeypatch.setattr(member.plane._member, "_on_change", self.take_up)
+
+    def take_up(self, changes: Changes) -> None:
+        self.told += 1
+        if self.is_ill:
+            raise KafkaError(ErrorCode.unknown_server_error, "not taken up")
+
+
+async def test_where_it_is_the_controller_it_goes_on_and_is_told_again(
+    member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(publisher, "HERE_AGAIN_MS", 1)
     controller = member.plane._member.controller
     assert controller is not None
-    seen = fail_over(member, "a", monkeypatch)
-    with pytest.raises(KafkaError, match="not taken up"):
-        await member.plane.create_topics([TopicSpec(name="a")])
-    assert len(seen) == 1
-    refused = controller.sequence
-    await eventually(lambda: controller.sequence > refused)
+    part = Ailing(member, monkeypatch)
+    await member.create("a")
+    assert member.leader("a") == (1, 0), "made, and no error of whoever asked"
+    await eventually(lambda: part.told > 3)
+    results = await member.plane.delete_topics(["a"], timeout_ms=20)
+    assert results["a"] is not None
+    assert results["a"].code is ErrorCode.request_timed_out
+    assert znodes.topic_path("a") in server.tree, "nobody said that the replica is gone"
+    part.is_ill = False
+    await eventually(lambda: znodes.topic_path("a") not in server.tree)
     assert member.plane._member.controller is controller
-    await member.create("b")
-    assert member.leader("a") == (1, 0)
+
+
+async def test_with_a_part_that_fails_over_everything_it_is_elected_and_controls(
+    member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_member, "UNTAKEN_DELAY_MS", 1)
+    second = Member(server, 2)
+    part = Ailing(second, monkeypatch)
+    await second.plane.start()
+    await eventually(lambda: part.told > 3)
+    await member.plane.stop()
+    await eventually(lambda: second.plane.is_controller)
+    await second.create("a")
+    assert second.leader("a") == (2, 0)
+    assert second.cache.controller_epoch == 2
+    await second.plane.stop()
