@@ -121,8 +121,10 @@ class MarkerSender:
                     _log.warning("markers of %s: %s", decided.transactional_id, deposed)
                     return False
                 missing -= {key for key, error in errors.items() if error is ErrorCode.none}
-            known = self._broker.metadata.partition
-            missing = {key for key in missing if known(*key) is not None}
+            metadata = self._broker.metadata
+            if metadata.is_whole:
+                # Else a topic may be missing that was not deleted, and will be led again.
+                missing = {key for key in missing if metadata.partition(*key) is not None}
             if not missing:
                 return True
             await asyncio.sleep(wait_seconds)

@@ -25,7 +25,7 @@ from tests.unit.local_cluster.controller.samples import partition
 ME, LEADER = 1, 2
 
 
-def broker_that_knows(partitions: int) -> Any:
+def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
     """Topic t has so many partitions, all led by another broker."""
     cache = MetadataCache()
     cache.broker_epoch = 1
@@ -37,6 +37,7 @@ def broker_that_knows(partitions: int) -> Any:
         {LEADER: BrokerEndpoints(LEADER, None, {"L": ("h", 1)})},
         {"t": TopicState("t", uuid.UUID(int=1), states, {})},
         {},
+        is_whole=is_whole,
     )
     cache.apply(difference(None, image, 1))
     settings = BrokerSettings(
@@ -83,6 +84,27 @@ async def test_a_partition_that_is_gone_needs_no_marker() -> None:
     send = MarkerSender(broker_that_knows(1), cast(BrokerLines, lines))
     async with asyncio.timeout(30):
         assert await send(decided, 0)
+    assert lines.asked == [0]
+
+
+async def test_a_partition_that_is_merely_missing_gets_its_marker_later() -> None:
+    """The controller could not read the topic, which is repaired and led again."""
+    lines = Lines()
+    broker = broker_that_knows(0, is_whole=False)
+    decided = Transaction(
+        transactional_id="x",
+        producer_id=1,
+        producer_epoch=0,
+        timeout_ms=1,
+        state=TransactionState.PREPARE_COMMIT,
+        partitions=frozenset({("t", 0)}),
+    )
+    sending = asyncio.create_task(MarkerSender(broker, cast(BrokerLines, lines))(decided, 0))
+    async with asyncio.timeout(30):
+        await asyncio.wait({sending}, timeout=0.1)
+        assert not sending.done()
+        broker.metadata = broker_that_knows(1, is_whole=False).metadata
+        assert await sending
     assert lines.asked == [0]
 
 
