@@ -176,10 +176,11 @@ class PartitionRuntime(Generic[S]):
     ) -> asyncio.Future[None]:
         """Write the marker of a transaction, and tell the shard.
 
-        The future is done when the marker is committed. Raises KafkaError as `ask` does, and what
-        the log has against the marker; then nothing has changed.
+        The future is done when the marker is committed. Raises KafkaError as `ask` does,
+        NOT_ENOUGH_REPLICAS, and what the log has against the marker; then nothing has changed.
         """
         self._require_active()
+        self._replica.require_in_sync_replicas()
         self._commits.write_gathered()
         self._require_active()
         committed = self._commits.write_marker(producer_id, producer_epoch, marker)

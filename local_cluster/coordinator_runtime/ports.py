@@ -67,6 +67,12 @@ class LeadingReplica(Protocol):
     @property
     def leader_epoch(self) -> int: ...
 
+    @property
+    def is_under_min_isr(self) -> bool: ...
+
+    def require_in_sync_replicas(self) -> None:
+        """Raises KafkaError(not_enough_replicas) where `is_under_min_isr`."""
+
     def append(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
     ) -> AppendResult: ...

@@ -47,12 +47,15 @@ def begin_marker(
 ) -> asyncio.Future[None]:
     """Write a marker to a partition led here; the future is done when it is committed.
 
-    Raises KafkaError; so may the future.
+    Raises KafkaError (NOT_ENOUGH_REPLICAS before anything is written); so may the future.
     """
     if topic == OFFSETS_TOPIC:
         # The positions of the transaction become visible, or vanish, with the marker.
         return broker.groups.end_transaction(partition, producer_id, producer_epoch, marker)
     replica = broker.replicas.get_leader(topic, partition)
+    # Else it would wait, and be written again with each try; and what goes by the same line to
+    # this broker would wait behind it.
+    replica.require_in_sync_replicas()
     result = replica.append_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)
     return replica.committed(result.last_offset + 1)
 

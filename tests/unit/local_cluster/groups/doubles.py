@@ -49,6 +49,7 @@ class FakeReplica:
     append_bytes_max: int = 1 << 30
     """What one append may hold, as a segment's size says."""
     reads: int = 0
+    is_under_min_isr: bool = False
     parked: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     log_start_offset: int = 0
     log_end_offset: int = 0
@@ -78,6 +79,10 @@ class FakeReplica:
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=0
         )
         return self.append(batch, [read_header(batch)])
+
+    def require_in_sync_replicas(self) -> None:
+        if self.is_under_min_isr:
+            raise KafkaError(ErrorCode.not_enough_replicas)
 
     @property
     def leader_epoch(self) -> int:

@@ -10,17 +10,25 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import BrokerEndpoints, ClusterImage, TopicState, difference
+from local_cluster.controller.model import (
+    OFFSETS_TOPIC,
+    BrokerEndpoints,
+    ClusterImage,
+    TopicState,
+    difference,
+)
 from local_cluster.handlers.services import BrokerServices
+from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.broker_lines import BrokerLines
 from local_cluster.transactions.coordinator import TransactionCoordinator
-from local_cluster.transactions.markers import MarkerSender
+from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import partition
+from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 ME, LEADER = 1, 2
 
@@ -106,6 +114,34 @@ async def test_a_partition_that_is_merely_missing_gets_its_marker_later() -> Non
         broker.metadata = broker_that_knows(1, is_whole=False).metadata
         assert await sending
     assert lines.asked == [0]
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, "t"])
+async def test_a_marker_that_cannot_be_committed_is_not_written(topic: str) -> None:
+    """It is refused with an error after which coordinators try again, Kafka's too."""
+    broker = FakeBroker(partitions=2)
+    await broker.lead()
+    sick = broker.partitions[0]
+    sick.is_under_min_isr = True
+
+    async def write() -> dict[tuple[str, int], ErrorCode]:
+        return await write_markers(
+            cast(BrokerServices, broker),
+            [(topic, 0), (topic, 1)],
+            producer_id=1,
+            producer_epoch=0,
+            marker=EndMarker(True, 1),
+        )
+
+    assert await write() == {
+        (topic, 0): ErrorCode.not_enough_replicas,
+        (topic, 1): ErrorCode.none,
+    }
+    assert not sick.batches
+    sick.is_under_min_isr = False
+    assert set((await write()).values()) == {ErrorCode.none}
+    assert len(sick.batches) == 1
+    await broker.groups.stop()
 
 
 async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
