@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -65,6 +65,16 @@ class CommitQueue:
         self._gathered = Outcome()
         self._gathered_bytes = 0
         self._written_end_offset = end_offset
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether what is put now finishes only with a commit that is not there yet."""
+        return bool(self._in_flight) or self._replica.high_watermark < self._written_end_offset
+
+    def waiting_tickets(self) -> Iterator[int]:
+        """The requests whose answers wait for a commit."""
+        for outcome in (*self._in_flight, self._gathered):
+            yield from (ticket for ticket, _ in outcome.answers)
 
     def put(self, outcome: Outcome) -> None:
         """Write the records now or with the next batch, and finish when they are committed."""

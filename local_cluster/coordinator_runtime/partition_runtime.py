@@ -7,7 +7,10 @@
 Guarantees: an answer leaves, and a follow-up begins, only when every record written up to its
 step is committed; while the partition loads, requests are refused with
 COORDINATOR_LOAD_IN_PROGRESS; where an append or a commit fails the shard is thrown away, everyone
-who waits is told so, and the state is read back from the log. All steps run on the event loop, one
+who waits is told so, and the state is read back from the log. Where fewer replicas are in sync than
+min.insync.replicas nothing is appended, which would wait for ever and everybody else behind it:
+requests that write are refused before they change anything, as are those that would wait for a
+commit, and timers are put off. All steps run on the event loop, one
 at a time; none awaits. A runtime belongs to one term of leadership: when leadership comes back, a
 new one loads what the log then holds.
 
@@ -43,6 +46,10 @@ nothing committed in between, so that a full or sick disk is not hammered."""
 RELOAD_WAIT_SECONDS_MAX: Final = 5.0
 WAITING_REQUESTS_MAX: Final = 100_000
 """Requests per partition that may wait for their answer at one time."""
+WRITABLE_POLL_SECONDS: Final = 1.0
+"""Between two looks whether there are enough replicas in sync again."""
+GRACE_MS: Final = 10_000
+"""No timer fires this soon after that: whose requests were refused has to be heard of first."""
 INSISTED_STEPS_MAX: Final = 1_000
 """Steps per partition that may wait for being committed; the oldest are given up."""
 
@@ -103,6 +110,8 @@ class PartitionRuntime(Generic[S]):
         self._following: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._writable_poll: asyncio.TimerHandle | None = None
+        """While something is put off, or was refused, until it can be committed."""
         self._failures_in_a_row = 0
 
     def start(self) -> None:
@@ -133,7 +142,17 @@ class PartitionRuntime(Generic[S]):
         """The epoch under which this broker leads, which is the coordinator's epoch."""
         return self._replica.leader_epoch
 
-    def ask(self, ask: Ask[S]) -> asyncio.Future[Any]:
+    @property
+    def is_writable(self) -> bool:
+        """Whether what is appended now can be committed."""
+        return not self._replica.is_under_min_isr
+
+    async def wait_writable(self) -> None:
+        """Until what is appended now can be committed, or this broker leads no more."""
+        while not self.is_writable:  # noqa: ASYNC110 - the replica tells nobody
+            await asyncio.sleep(WRITABLE_POLL_SECONDS)
+
+    def ask(self, ask: Ask[S], *, may_write: bool = True) -> asyncio.Future[Any]:
         """Run one request on the shard; the future gives its answer once that may be told.
 
         Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR or
@@ -141,6 +160,12 @@ class PartitionRuntime(Generic[S]):
         UNKNOWN_SERVER_ERROR where the records are too large for the log.
         """
         self._require_active()
+        if not self.is_writable and (may_write or self._commits.is_waiting):
+            # Before the step: undoing it would take a load, and all that is not in the log.
+            self._put_off()
+            raise KafkaError(
+                ErrorCode.coordinator_not_available, f"{self.name} has too few replicas in sync"
+            )
         if len(self._waiting) >= WAITING_REQUESTS_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
         ticket = next(self._tickets)
@@ -150,16 +175,33 @@ class PartitionRuntime(Generic[S]):
         self._perform(outcome)
         return future
 
+    def answer_now(self, ask: Ask[S]) -> asyncio.Future[Any]:
+        """Run a request that writes nothing and whose answer need not wait for any commit.
+
+        So it is not held up by one that takes long. Raises KafkaError: as `ask`.
+        """
+        self._require_active()
+        ticket = next(self._tickets)
+        outcome = self._run(lambda shard, now: ask(shard, ticket, now))
+        ((answered, answer),) = outcome.answers
+        assert answered == ticket and not outcome.records and not outcome.follow_ups
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.set_result(answer)
+        self._arm()
+        return future
+
     def tell(self, step: Callable[[S, Now], Outcome]) -> None:
-        """Run a step that nobody waits for; nothing happens while the state is not there."""
-        if self.state is RuntimeState.ACTIVE:
+        """Run a step that nobody waits for; nothing happens while the state is not there, or what
+        is appended cannot be committed."""
+        if self.state is RuntimeState.ACTIVE and self.is_writable:
             self._perform(self._run(step))
 
     def insist(self, step: Callable[[S, Now], Outcome]) -> None:
         """Run a step that nobody waits for and that must not be lost while this broker leads.
 
         Where the state is being loaded it is run before the first request, and again after each
-        load until its records are committed; so it must bear being run twice.
+        load until its records are committed; so it must bear being run twice. Where they could not
+        be committed now it is run when they can.
         """
         if self.state not in (RuntimeState.ACTIVE, RuntimeState.LOADING):
             return
@@ -210,6 +252,9 @@ class PartitionRuntime(Generic[S]):
         self._arm()
 
     def _perform_insisted(self, ticket: int) -> None:
+        if not self.is_writable:
+            self._put_off()
+            return
         try:
             outcome = self._run(self._insisted[ticket])
         except Exception:
@@ -251,14 +296,14 @@ class PartitionRuntime(Generic[S]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._writable_poll is not None:
+            self._writable_poll.cancel()
+            self._writable_poll = None
         for task in self._following:
             if task is not asyncio.current_task():
                 task.cancel()
-        waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(KafkaError(code))
-                future.exception()  # a peer that is gone must not leave a warning behind
+        for ticket in tuple(self._waiting):
+            self._refuse(ticket, code)
 
     async def _load(self, wait_seconds: float) -> None:
         await asyncio.sleep(wait_seconds)
@@ -284,14 +329,42 @@ class PartitionRuntime(Generic[S]):
         level = logging.INFO if end_offset else logging.DEBUG
         _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
         self._perform(outcome)
+        self._perform_all_insisted()
+
+    def _perform_all_insisted(self) -> None:
         for ticket in tuple(self._insisted):
             if self.state is not RuntimeState.ACTIVE:
                 break  # the append failed, and the state is loaded again
             self._perform_insisted(ticket)
 
+    def _put_off(self) -> None:
+        """There are too few replicas in sync: look again in a while."""
+        if self._writable_poll is None:
+            loop = asyncio.get_running_loop()
+            self._writable_poll = loop.call_later(WRITABLE_POLL_SECONDS, self._poll_writable)
+
+    def _poll_writable(self) -> None:
+        self._writable_poll = None
+        if not self.is_writable:
+            self._put_off()
+            # What was appended before stays, and is committed once it can be; who asked for it
+            # has to ask again, as when Kafka's offsets.commit.timeout.ms is over.
+            for ticket in self._commits.waiting_tickets():
+                self._refuse(ticket, ErrorCode.coordinator_not_available)
+            return
+        self._shard.put_off_timers(self._clock.monotonic_ms() + GRACE_MS)
+        self._perform_all_insisted()
+        self._arm()
+
+    def _refuse(self, ticket: int, code: ErrorCode) -> None:
+        future = self._waiting.pop(ticket, None)
+        if future is not None and not future.done():
+            future.set_exception(KafkaError(code))
+            future.exception()  # a peer that is gone must not leave a warning behind
+
     def _arm(self) -> None:
         """Wake up for the earliest timer. A deadline that moved back is found out on waking."""
-        if self.state is not RuntimeState.ACTIVE:
+        if self.state is not RuntimeState.ACTIVE or self._writable_poll is not None:
             return
         deadline_ms = self._shard.next_deadline_ms()
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
@@ -304,4 +377,7 @@ class PartitionRuntime(Generic[S]):
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.tell(lambda shard, now: shard.expire_timers(now))
+        if not self.is_writable:
+            self._put_off()
+        elif self._writable_poll is None:
+            self.tell(lambda shard, now: shard.expire_timers(now))

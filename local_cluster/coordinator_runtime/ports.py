@@ -44,6 +44,9 @@ class ReplayedShard(Protocol):
         """Act on every timer whose deadline has come."""
         ...
 
+    def put_off_timers(self, until_ms: int) -> None:
+        """No timer's deadline is before this, in monotonic milliseconds."""
+
 
 class LogBounds(Protocol):
     """Where a log begins and ends."""

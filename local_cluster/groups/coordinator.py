@@ -148,6 +148,9 @@ class GroupCoordinator:
         return str(self._new_uuid())
 
     # -- requests: each raises KafkaError where the group is not served here and now --------
+    #
+    # Joins, syncs and leaves count as writing although not all do: under min.insync.replicas a
+    # rebalance cannot end, so none begins, and a stable group goes on as it is.
 
     def join(self, request: JoinRequest) -> Awaitable[JoinAnswer]:
         """JoinGroup."""
@@ -158,8 +161,9 @@ class GroupCoordinator:
         return self._ask(request.group_id, lambda shard, t, now: shard.sync(t, request, now))
 
     def heartbeat(self, request: HeartbeatRequest) -> Awaitable[ErrorCode]:
-        """Heartbeat."""
-        return self._ask(request.group_id, lambda shard, t, now: shard.heartbeat(t, request, now))
+        """Heartbeat. It tells of what is in memory, as Kafka's does, so it waits for nothing."""
+        runtime = self._topic.runtime_of(request.group_id)
+        return runtime.answer_now(lambda shard, t, now: shard.heartbeat(t, request, now))
 
     def leave(self, request: LeaveRequest) -> Awaitable[LeaveAnswer]:
         """LeaveGroup."""
@@ -191,6 +195,7 @@ class GroupCoordinator:
                 member_id=member_id,
                 member_epoch=member_epoch,
             ),
+            may_write=False,
         )
 
     def commit_transactional(
@@ -217,7 +222,7 @@ class GroupCoordinator:
 
     def describe(self, group_id: str) -> Awaitable[DescribedGroup]:
         """DescribeGroups of one group."""
-        return self._ask(group_id, lambda shard, t, _: shard.describe(t, group_id))
+        return self._ask(group_id, lambda shard, t, _: shard.describe(t, group_id), may_write=False)
 
     def delete_group(self, group_id: str) -> Awaitable[ErrorCode]:
         """DeleteGroups of one group."""
@@ -239,7 +244,11 @@ class GroupCoordinator:
 
     def describe_consumer_group(self, group_id: str) -> Awaitable[DescribedConsumerGroup]:
         """ConsumerGroupDescribe of one group."""
-        return self._ask(group_id, lambda shard, t, _: shard.describe_consumer_group(t, group_id))
+        return self._ask(
+            group_id,
+            lambda shard, t, _: shard.describe_consumer_group(t, group_id),
+            may_write=False,
+        )
 
     def list_groups(self) -> tuple[ErrorCode, list[ListedGroup]]:
         """Every group led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
@@ -248,8 +257,10 @@ class GroupCoordinator:
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _ask(self, group_id: str, ask: Ask[GroupShard]) -> asyncio.Future[Any]:
-        return self._topic.runtime_of(group_id).ask(ask)
+    def _ask(
+        self, group_id: str, ask: Ask[GroupShard], *, may_write: bool = True
+    ) -> asyncio.Future[Any]:
+        return self._topic.runtime_of(group_id).ask(ask, may_write=may_write)
 
 
 def _forget(runtime: PartitionRuntime[GroupShard], topics: frozenset[str]) -> None:

@@ -271,6 +271,10 @@ class GroupShard(ShardOffsets):
         """When `expire_timers` has something to do, in monotonic milliseconds."""
         return self.timers.next_deadline_ms()
 
+    def put_off_timers(self, until_ms: int) -> None:
+        """No timer's deadline is before this, in monotonic milliseconds."""
+        self.timers.put_off(until_ms)
+
     def expire_timers(self, now: Now) -> Outcome:
         """Act on every timer whose deadline has come."""
         step = self._step(now)

@@ -67,6 +67,14 @@ class TimerQueue:
         del self._deadlines_ms[key]
         return key
 
+    def put_off(self, until_ms: int) -> None:
+        """Move every deadline before this one to it."""
+        due = []
+        while (key := self.pop_due(until_ms - 1)) is not None:
+            due.append(key)
+        for key in due:
+            self.schedule(key, until_ms)
+
     def _settle(self) -> None:
         """Make the head of the heap a true deadline."""
         heap = self._heap

@@ -185,4 +185,5 @@ class TransactionCoordinator:
             _log.exception("markers of %s were not written", decided.transactional_id)
             return
         if marked:
+            await runtime.wait_writable()
             runtime.tell(lambda shard, now: shard.complete(decided, now.wall_ms).to_runtime())

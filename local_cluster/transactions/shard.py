@@ -113,6 +113,9 @@ class TransactionShard:
         """There are no timers."""
         return RuntimeOutcome()
 
+    def put_off_timers(self, until_ms: int) -> None:
+        """As above."""
+
     # Requests
 
     def init_producer_id(self, request: InitRequest, now_ms: int) -> Outcome:

@@ -11,6 +11,7 @@ from local_cluster.groups.requests import (
     CommitRequest,
     FetchedOffset,
     GroupLimits,
+    HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
     OffsetToCommit,
@@ -54,7 +55,14 @@ async def replica_that_holds(offset: int) -> FakeReplica:
 
 
 def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
-    return runtime.ask(lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]))
+    return runtime.ask(
+        lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]), may_write=False
+    )
+
+
+def heartbeat(runtime: Runtime, member_id: str, generation_id: int) -> asyncio.Future[Any]:
+    request = HeartbeatRequest("g", member_id, None, generation_id)
+    return runtime.answer_now(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
 
 
 def offset_of(fetched: tuple[FetchedOffset, ...]) -> int:

@@ -10,7 +10,6 @@ from local_cluster.coordinator_runtime import batches, commit_queue, partition_r
 from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,
-    HeartbeatRequest,
     OffsetToCommit,
 )
 from local_cluster.records.control import EndMarker
@@ -19,6 +18,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     commit,
     fetch,
+    heartbeat,
     join,
     loaded_runtime,
     offset_of,
@@ -43,14 +43,17 @@ async def test_what_is_read_waits_for_the_commits_before_it() -> None:
     runtime = await loaded_runtime(replica)
     commit(runtime, 5)
     fetched = fetch(runtime)
-    request = HeartbeatRequest("other", "m", None, 1)
-    beat = runtime.ask(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
     await settle()
     assert not fetched.done()
-    assert not beat.done()
     replica.commit()
     assert offset_of(await fetched) == 5
-    assert await beat is ErrorCode.unknown_member_id
+    runtime.close()
+
+
+async def test_a_heartbeat_waits_for_no_commit() -> None:
+    runtime = await loaded_runtime(FakeReplica(commits_at_once=False))
+    commit(runtime, 5)
+    assert heartbeat(runtime, "m", 1).result() is ErrorCode.unknown_member_id
     runtime.close()
 
 

@@ -60,3 +60,14 @@ def test_the_heap_stays_in_proportion_to_the_timers() -> None:
     assert len(timers._heap) < 100
     assert timers.pop_due(2_000_000) == B
     assert timers.pop_due(2_000_000) == A
+
+
+def test_what_is_due_before_a_moment_is_put_off_to_it() -> None:
+    timers = TimerQueue()
+    timers.schedule(A, 10)
+    timers.schedule(B, 50)
+    timers.put_off(30)
+    assert (timers.deadline_ms(A), timers.deadline_ms(B)) == (30, 50)
+    assert timers.pop_due(29) is None
+    assert timers.pop_due(30) == A
+    assert timers.next_deadline_ms() == 50

@@ -1,0 +1,214 @@
+"""Fewer replicas in sync than min.insync.replicas: nothing is appended, nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from local_cluster.clock import SystemClock
+from local_cluster.coordinator_runtime import partition_runtime
+from local_cluster.coordinator_runtime.outcome import Outcome
+from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
+from local_cluster.groups.requests import (
+    HeartbeatRequest,
+    LeaveRequest,
+    LeavingMember,
+    SyncRequest,
+)
+from local_cluster.transactions.requests import TransactionLimits
+from local_cluster.transactions.shard import TransactionShard
+from local_cluster.transactions.transaction import Transaction
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
+    Runtime,
+    commit,
+    fetch,
+    heartbeat,
+    join,
+    loaded_runtime,
+    offset_of,
+    settle,
+    until_loaded,
+)
+from tests.unit.local_cluster.groups.doubles import FakeBroker, FakeReplica
+
+
+@pytest.fixture(autouse=True)
+def polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_runtime, "WRITABLE_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(partition_runtime, "GRACE_MS", 0)
+
+
+def assert_refused(request: Callable[[], object]) -> None:
+    with pytest.raises(KafkaError) as refused:
+        request()
+    assert refused.value.code is ErrorCode.coordinator_not_available
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_writes_is_refused_and_changes_nothing() -> None:
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    member = await join(runtime)
+    await commit(runtime, 5, "other")
+    written = list(replica.batches)
+    replica.is_under_min_isr = True
+    for _ in range(3):
+        assert_refused(lambda: commit(runtime, 6, "other"))
+        assert_refused(lambda: join(runtime, group_instance_id="another"))
+    assert replica.batches == written
+    # The state was not thrown away, which would have reverted the rebalance under way.
+    assert runtime.state is RuntimeState.ACTIVE
+    assert heartbeat(runtime, member.member_id, 1).result() is ErrorCode.none
+    assert offset_of(await fetch(runtime, "other")) == 5
+    replica.is_under_min_isr = False
+    assert await commit(runtime, 6, "other") == (ErrorCode.none,)
+    runtime.close()
+
+
+async def test_a_broker_answers_what_only_reads() -> None:
+    broker = FakeBroker(partitions=1)
+    await broker.lead()
+    broker.partitions[0].is_under_min_isr = True
+    groups = broker.groups
+    assert (
+        await groups.heartbeat(HeartbeatRequest("g", "m", None, 1)) is ErrorCode.unknown_member_id
+    )
+    assert await broker.positions("g") == ()
+    assert (await groups.describe("g")).state == "Dead"
+    assert (await groups.describe_consumer_group("g")).error is ErrorCode.group_id_not_found
+    leaving = LeaveRequest("g", (LeavingMember("m", None),))
+    for request in (
+        lambda: groups.leave(leaving),
+        lambda: groups.sync(SyncRequest("g", "m", None, 1, "consumer", "range", ())),
+        lambda: groups.delete_group("g"),
+        lambda: groups.delete_offsets("g", (("t", 0),)),
+    ):
+        assert_refused(request)
+    await groups.stop()
+
+
+async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_again() -> None:
+    """Its records stay, and are committed when the replicas are back, as in Kafka."""
+    replica = FakeReplica(commits_at_once=False)
+    runtime = await loaded_runtime(replica)
+    answers = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
+    replica.is_under_min_isr = True
+    assert heartbeat(runtime, "m", 1).done()
+    assert_refused(lambda: fetch(runtime))  # it would wait for what cannot be committed
+    for answer in answers:
+        with pytest.raises(KafkaError) as refused:
+            await asyncio.wait_for(answer, 60)
+        assert refused.value.code is ErrorCode.coordinator_not_available
+    replica.is_under_min_isr = False
+    replica.commits_at_once = True
+    replica.commit()
+    await settle()
+    assert offset_of(await fetch(runtime)) == 6
+    assert len(replica.batches) == 2
+    runtime.close()
+
+
+async def test_timers_are_put_off() -> None:
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    member = await join(runtime, session_timeout_ms=1)
+    put_off = watch_polls(runtime)
+    replica.is_under_min_isr = True
+    await until(lambda: len(put_off) > 3)
+    # The last member's end would be written.
+    assert runtime.shard.groups["g"].members.keys() == {member.member_id}
+    assert not replica.batches
+    replica.is_under_min_isr = False
+    await until(lambda: not runtime.shard.groups["g"].members)
+    assert len(replica.batches) == 1
+    runtime.close()
+
+
+async def test_whose_heartbeats_were_refused_is_heard_of_before_its_session_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_runtime, "GRACE_MS", 600_000)
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    await join(runtime, session_timeout_ms=1)
+    put_off = watch_polls(runtime)
+    replica.is_under_min_isr = True
+    await until(lambda: len(put_off) > 3)
+    replica.is_under_min_isr = False
+    before_ms = SystemClock().monotonic_ms()
+    await until(lambda: (runtime.shard.next_deadline_ms() or 0) > before_ms + 300_000)
+    assert runtime.shard.groups["g"].members
+    runtime.close()
+
+
+async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
+    replica = FakeReplica()
+    runtime = await loaded_runtime(replica)
+    await commit(runtime, 5)
+    replica.is_under_min_isr = True
+    runtime.insist(lambda shard, _: shard.delete_topics(frozenset({"t"})))
+    runtime.tell(lambda shard, _: shard.delete_topics(frozenset({"t"})))
+    await settle()
+    assert len(replica.batches) == 1
+    assert offset_of(await fetch(runtime)) == 5
+    replica.is_under_min_isr = False
+    await until(lambda: len(replica.batches) == 2)
+    assert offset_of(await fetch(runtime)) == -1
+    runtime.close()
+
+
+async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody would tell it again: the next transaction of the id would never begin."""
+    told: list[Transaction] = []
+
+    def complete(shard: Any, decided: Transaction, now_ms: int) -> Any:
+        told.append(decided)
+        return type("Done", (), {"to_runtime": staticmethod(Outcome)})
+
+    monkeypatch.setattr(TransactionShard, "complete", complete)
+    broker = FakeBroker()
+    replica = FakeReplica()
+    runtime = PartitionRuntime(
+        "transactions-0", replica, lambda: TransactionShard(TransactionLimits()), SystemClock()
+    )
+    runtime.start()
+    await until_loaded(cast(Runtime, runtime))
+    coordinator = broker.transactions
+
+    async def written(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(coordinator, "_markers", written)
+    decided = Transaction(transactional_id="x", producer_id=1, producer_epoch=0, timeout_ms=1)
+    replica.is_under_min_isr = True
+    marking = asyncio.create_task(coordinator._mark(runtime, decided))
+    await settle()
+    assert not told and not marking.done()
+    replica.is_under_min_isr = False
+    await asyncio.wait_for(marking, 60)
+    assert told == [decided]
+    runtime.close()
+
+
+def watch_polls(runtime: Runtime) -> list[None]:
+    """Grows with each look whether there are enough replicas in sync again."""
+    polls: list[None] = []
+    put_off = runtime._put_off
+
+    def noted() -> None:
+        polls.append(None)
+        put_off()
+
+    runtime._put_off = noted  # type: ignore[method-assign]
+    return polls
