@@ -178,6 +178,8 @@ class ClusterNews:
         if not again and not gone:
             return
         seen = await self._reader.topics(sorted(again))
+        # Its own watch may tell of one that went before that of the list does.
+        gone |= {name for name, topic in seen.items() if topic is None}
         self._note_lost((gone & self._keeper.state.topics.keys()) | (again - seen.keys()))
         await self._keeper.apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
 

@@ -80,6 +80,22 @@ class TestDeletion:
         await member.create("c")
         assert [*told, member.cache.is_whole] == [True, False, False], "b was deleted, a vanished"
 
+    async def test_a_topic_whose_own_watch_comes_before_that_of_the_list_vanished_all_the_same(
+        self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await member.create("a")
+        await eventually(lambda: server.watches.get(znodes.topic_path("a")))
+        late: list[str] = []
+        with monkeypatch.context() as watches:
+            watches.setattr(server, "fire", late.extend)
+            server.remove(znodes.topic_path("a"))
+        server.fire([znodes.topic_path("a")])
+        await eventually(lambda: "a" not in member.cache.topics)
+        assert not member.cache.is_whole, "nobody deleted it"
+        server.fire(late)
+        await member.create("c")
+        assert not member.cache.is_whole
+
     async def test_a_topic_that_cannot_be_read_is_not_taken_for_one_that_is_gone(
         self, server: FakeZooKeeper
     ) -> None:
