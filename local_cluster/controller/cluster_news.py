@@ -53,6 +53,8 @@ class ClusterNews:
         self._admin_znodes = AdminZnodes(coordination, term, keeper, mover, self.touch)
         self._known_topics: frozenset[str] = frozenset()
         """Names whose znode is watched."""
+        self._unreadable: frozenset[str] = frozenset()
+        """Those of them that could not be read with everything."""
         self._has_lost_topics = False
         """Whether a topic vanished in this term that nobody had deleted, or could not be read."""
         self._dirty: set[str | None] = set()
@@ -102,9 +104,11 @@ class ClusterNews:
         await self._drain(znodes.ISR_CHANGE_NOTIFICATION)
         # Every broker answers the image that follows, and says what it cannot serve.
         await self._drain(znodes.LOG_DIR_EVENTS)
-        loaded = await self._reader.everything()
-        self._known_topics = frozenset(loaded.topics)
-        self._note_lost(self._keeper.state.topics.keys() - loaded.topics.keys())
+        loaded, unreadable = await self._reader.everything()
+        self._known_topics = frozenset(loaded.topics) | unreadable
+        missed = self._unreadable - self._known_topics
+        self._unreadable = unreadable
+        self._note_lost(missed | (self._keeper.state.topics.keys() - loaded.topics.keys()))
         self._keeper.is_whole = loaded.is_whole and not self._has_lost_topics
         await self._keeper.apply(loaded)
         await self._admin_znodes.see_preferred_election()
@@ -180,7 +184,13 @@ class ClusterNews:
         seen = await self._reader.topics(sorted(again))
         # Its own watch may tell of one that went before that of the list does.
         gone |= {name for name, topic in seen.items() if topic is None}
-        self._note_lost((gone & self._keeper.state.topics.keys()) | (again - seen.keys()))
+        missed = gone & (self._keeper.state.topics.keys() | self._unreadable)
+        self._note_lost(missed | (again - seen.keys() - self._unreadable))
+        if self._unreadable & seen.keys() - gone:
+            # Repaired. Who leads there may have been started again meanwhile, as for any topic at
+            # the begin of a term: that shows where everything is read.
+            self.touch(EVERYTHING)
+            return
         await self._keeper.apply(fsm.TopicsSeen(seen | dict.fromkeys(gone)))
 
     def _note_lost(self, names: Collection[str]) -> None:

@@ -59,13 +59,17 @@ class ClusterReader:
         self._keeps_tails = keeps_tails
         self._new_uuid = new_uuid
 
-    async def everything(self) -> Loaded:
-        """All that a controller needs; every watched path has its watch set before its read."""
+    async def everything(self) -> tuple[Loaded, frozenset[str]]:
+        """(all that a controller needs, names of topics that nobody can read).
+
+        Every watched path has its watch set before its read.
+        """
         brokers = await self.brokers()
         marked = frozenset(await self._coordination.children(znodes.DELETE_TOPICS, watch=True))
         broker_configs = await self._broker_configs()
         names = await self._coordination.children(znodes.TOPICS, watch=True)
-        seen = {n: t for n, t in (await self.topics(names)).items() if t is not None}
+        found = await self.topics(names)
+        seen = {name: topic for name, topic in found.items() if topic is not None}
         keys = [(name, partition) for name, topic in seen.items() for partition in topic.replicas]
         states = await self.states({key: seen[key[0]].replicas[key[1]] for key in keys})
         outlived = set()
@@ -92,7 +96,7 @@ class ClusterReader:
             for name, topic in seen.items()
             for index, each in topic.reassigning.items()
         }
-        return Loaded(
+        loaded = Loaded(
             brokers,
             topics,
             marked,
@@ -103,6 +107,7 @@ class ClusterReader:
             # One that went between the two reads may have gone in any way.
             is_whole=len(seen) == len(names),
         )
+        return loaded, frozenset(names) - found.keys()
 
     async def brokers(self) -> dict[int, BrokerEndpoints]:
         """All registrations; watches their list and each of them."""

@@ -101,6 +101,40 @@ class TestTopics:
         await member.create("good")
         assert member.cache.topics.keys() == {"good"}
 
+    async def test_a_topic_that_was_unreadable_is_taken_up_when_it_is_repaired(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        await member.create("a")
+        whole = server.tree[znodes.topic_path("a")].payload
+        await member.plane.stop()
+        server.write(znodes.topic_path("a"), b"{")
+        again = Member(server)
+        await again.plane.start()
+        for payload in (b"{", whole):
+            assert "a" not in again.cache.topics
+            assert not again.cache.is_whole
+            await eventually(lambda: server.watches.get(znodes.topic_path("a")))
+            server.write(znodes.topic_path("a"), payload)
+        await eventually(lambda: "a" in again.cache.topics and again.cache.is_whole)
+        assert again.leader("a") == (1, 1), "its leader was started again"
+        await again.plane.stop()
+
+    async def test_a_topic_that_is_removed_while_it_is_unreadable_is_missed(
+        self, server: FakeZooKeeper
+    ) -> None:
+        server.write(znodes.topic_path("torn"), b"{")
+        member = Member(server)
+        await member.plane.start()
+        server.remove(znodes.topic_path("torn"))
+        await member.create("a")
+        controller = member.plane._member.controller
+        assert controller is not None
+        controller.news.touch(None)
+        sequence = controller.sequence
+        await eventually(lambda: controller.sequence > sequence)
+        assert not member.cache.is_whole, "nobody deleted it"
+        await member.plane.stop()
+
     async def test_unreadable_configs_harm_nothing_else(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
