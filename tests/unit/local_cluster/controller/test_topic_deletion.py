@@ -112,7 +112,7 @@ class TestDeletion:
     ) -> None:
         server.write("/brokers/topics/a", b'{"version":1,"partitions":{"0":[1],"1":[7]}}')
         await eventually(lambda: "a" in member.cache.topics)
-        results = await member.plane.delete_topics(["a"], timeout_ms=20)
+        results = await member.plane.delete_topics(["a"], timeout_ms=500)
         assert results["a"] is not None
         assert results["a"].code is ErrorCode.request_timed_out
         assert "a" not in member.cache.topics, "nobody uses it any more"
