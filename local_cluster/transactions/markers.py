@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
+COMMIT_SECONDS_MAX: Final = 10.0
+"""A marker that is not committed by then is written again; well within a call's time."""
 MARKERS_VERSION: Final = 2
 
 _DEPOSED: Final = frozenset(
@@ -68,7 +70,11 @@ async def write_markers(
     producer_epoch: int,
     marker: EndMarker,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Write a marker to each partition; ErrorCode.none where it is committed."""
+    """Write a marker to each partition; ErrorCode.none where it is committed.
+
+    Where it is not in time the error is REQUEST_TIMED_OUT, after which coordinators try again: a
+    partition whose replicas fell out of sync must not hold up the others, nor their next markers.
+    """
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting: dict[TopicPartition, asyncio.Future[None]] = {}
     for topic, partition in partitions:
@@ -83,10 +89,17 @@ async def write_markers(
             )
         except KafkaError as error:
             errors[topic, partition] = error.code
-    # All at once: who is cancelled over the first leaves no other whose failure nobody hears.
-    committed = await asyncio.gather(*waiting.values(), return_exceptions=True)
-    for key, failure in zip(waiting, committed, strict=True):
-        if failure is None:
+    try:
+        async with asyncio.timeout(COMMIT_SECONDS_MAX):
+            # All at once: who is cancelled over the first leaves none whose failure nobody hears.
+            await asyncio.gather(*waiting.values(), return_exceptions=True)
+    except TimeoutError:
+        _log.info("markers of producer %d are not committed in time", producer_id)
+    for key, committed in waiting.items():
+        failure = None if committed.cancelled() else committed.exception()
+        if committed.cancelled():
+            errors[key] = ErrorCode.request_timed_out
+        elif failure is None:
             errors[key] = ErrorCode.none
         elif isinstance(failure, KafkaError):
             errors[key] = failure.code

@@ -20,6 +20,7 @@ from local_cluster.controller.model import (
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.transactions import markers
 from local_cluster.transactions.broker_lines import BrokerLines
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.markers import MarkerSender, write_markers
@@ -141,6 +142,30 @@ async def test_a_marker_that_cannot_be_committed_is_not_written(topic: str) -> N
     sick.is_under_min_isr = False
     assert set((await write()).values()) == {ErrorCode.none}
     assert len(sick.batches) == 1
+    await broker.groups.stop()
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, "t"])
+async def test_a_marker_that_is_not_committed_in_time_is_tried_again(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer for the other partitions goes out."""
+    monkeypatch.setattr(markers, "COMMIT_SECONDS_MAX", 0.01)
+    broker = FakeBroker(partitions=2)
+    await broker.lead()
+    broker.partitions[0].commits_at_once = False
+    errors = await asyncio.wait_for(
+        write_markers(
+            cast(BrokerServices, broker),
+            [(topic, 0), (topic, 1)],
+            producer_id=1,
+            producer_epoch=0,
+            marker=EndMarker(True, 1),
+        ),
+        60,
+    )
+    assert errors == {(topic, 0): ErrorCode.request_timed_out, (topic, 1): ErrorCode.none}
+    broker.partitions[0].commit()
     await broker.groups.stop()
 
 
