@@ -60,7 +60,7 @@ class AdminZnodes:
         """Targets of the entries that this term has taken up."""
 
     def moves_changed(self, topic: str) -> None:
-        """Moves of a topic were finished, or others asked for: entries may be done."""
+        """Moves of a topic are over, or others asked for: entries may be done."""
         if any(key[0] == topic for key in self._begun):
             self._touch(znodes.REASSIGN_PARTITIONS)
 

@@ -90,7 +90,7 @@ class ClusterNews:
         self.came.set()
 
     def moves_changed(self, topic: str) -> None:
-        """Moves of a topic were finished, or others asked for."""
+        """Moves of a topic are over, or others asked for."""
         self._admin_znodes.moves_changed(topic)
 
     # -- what is done about it --------------------------------------------------------------

@@ -51,7 +51,7 @@ class StateKeeper:
         moves_changed: Callable[[str], None],
         sequence: int = 0,
     ) -> None:
-        """`publish` is given every new image; `moves_changed` a topic of which moves are done;
+        """`publish` is given every new image; `moves_changed` a topic of which moves are over;
         `sequence` is that of the last image published in this controller epoch."""
         self.state = initial
         self.sequence = sequence
@@ -72,6 +72,7 @@ class StateKeeper:
         """Run the FSM until nothing is left to write, then publish."""
         events = collections.deque([event])
         conflicts = 0
+        moving = self.state.reassigning.keys()
         while events:
             decided = fsm.step(self.state, events.popleft())
             self.state = decided.state
@@ -91,6 +92,9 @@ class StateKeeper:
                     events.extend(await self._finish_reassignments(effect))
                 elif isinstance(effect, ClearMark):
                     await self._eraser.clear_mark(effect.name)
+        # Done, or gone with their topics.
+        for name in {name for name, _ in moving - self.state.reassigning.keys()}:
+            self._moves_changed(name)
         self.publish_image(again=isinstance(event, fsm.Loaded))
 
     async def write(self, writes: Sequence[WriteState]) -> tuple[Written, list[TopicPartition]]:
@@ -123,7 +127,6 @@ class StateKeeper:
             log.error("moved replicas of %s are not noted: %s", effect.topic, seen)
             return []
         log.info("replicas of %s were moved: %s", effect.topic, dict(effect.replicas))
-        self._moves_changed(effect.topic)
         return [fsm.TopicsSeen({effect.topic: seen})]
 
     def publish_image(self, *, again: bool) -> None:

@@ -102,6 +102,30 @@ async def test_a_move_that_is_cancelled_is_not_begun_again(
     assert replicas(member, 0) == (1,)
 
 
+@pytest.mark.parametrize("how", ["deleted", "removed by hand"])
+async def test_entries_of_a_topic_that_goes_are_taken_out(
+    member: Member, server: FakeZooKeeper, how: str
+) -> None:
+    await member.create("b")
+    server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 1, [1, 2]), ("b", 0, [1, 2])))
+    await eventually(lambda: len(member.plane.reassignments()) == 3)
+    if how == "deleted":
+        server.write(znodes.delete_topic_path("a"))
+    else:
+        server.remove(znodes.topic_path("a"))
+    await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("b", 0, [1, 2])))
+    if how == "deleted":
+        server.write(znodes.delete_topic_path("b"))
+    else:
+        server.remove(znodes.topic_path("b"))
+    await eventually(lambda: REASSIGN not in server.tree)
+    assert member.plane.is_controller
+    # The next one is heard.
+    await member.create("c")
+    server.write(REASSIGN, asked(("c", 0, [1, 2])))
+    await eventually(lambda: member.cache.topics["c"].partitions[0].replicas == (1, 2))
+
+
 async def test_the_next_controller_goes_on(member: Member, server: FakeZooKeeper) -> None:
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("b", 0, [1])))
     await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 0, [1, 2])))
