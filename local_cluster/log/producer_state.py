@@ -204,7 +204,10 @@ class ProducerState:
             return None
         self._verifying.pop(producer_id, None)
         if marker is None:
-            if not header.attributes & CONTROL_BIT:
+            if header.attributes & CONTROL_BIT:
+                # A marker that compaction has emptied, as nothing is left of what it ended.
+                self._open.pop(producer_id, None)
+            else:
                 self._open.setdefault(producer_id, base_offset)
             return None
         entry.coordinator_epoch = marker.coordinator_epoch

@@ -48,10 +48,13 @@ def encode_marker(
 
 
 def read_marker(buffer: h.Buffer, position: int, header: h.BatchHeader) -> EndMarker | None:
-    """The marker in the control batch at `position`; None for control records of other kinds.
+    """The marker in the control batch at `position`; None for control records of other kinds, and
+    where compaction has taken the record out and kept the batch, its producer's last.
 
     Raises CorruptRecordError or CompressionError for a batch that cannot be read.
     """
+    if not header.records_count:
+        return None
     record = decode_batch(buffer, position, header)[0]
     if record.key is None or len(record.key) < _KEY.size:
         raise CorruptRecordError("a control record without a type")

@@ -14,12 +14,15 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.files import OsFiles
 from local_cluster.log.key_offsets import KeyOffsets
 from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.producer_state import ProducerState
 from local_cluster.records.batch import CorruptRecordError, NewRecord, encode_batch
+from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     iter_headers,
+    read_header,
 )
 
 from .compacting import KEY_BYTES_MAX, NoThrottle, compact, put
@@ -224,6 +227,55 @@ def test_control_batches_stay_while_their_transaction_has_data(log: PartitionLog
     assert again(NOW_MS) == [1, 4]
     assert again(NOW_MS + HOUR_MS) == [1]
     assert again(NOW_MS + HOUR_MS + HOUR_MS) == []
+
+
+def emptied_marker(log: PartitionLog) -> int:
+    """A marker that compaction has emptied and kept, as it is the last of its producer."""
+    put(log, (b"a", b"1"), producer=(7, 0, 0), attributes=TRANSACTIONAL_BIT)
+    at = marker(log, 1, 7, epoch=1)  # as in version 2 of transactions
+    cleaned_offset = 0
+    for hours in (0, 2, 4):
+        put(log, (b"a", b"%d" % hours))
+        log.roll(NOW_MS)
+        done = compact(log, cleaned_offset=cleaned_offset, now_ms=NOW_MS + hours * HOUR_MS)
+        assert done is not None
+        cleaned_offset = done.end_offset
+    (kept,) = [header for header in headers(log) if header.is_control]
+    assert (kept.base_offset, kept.records_count) == (at, 0)
+    return at
+
+
+def test_a_log_with_an_emptied_marker_is_followed_and_opened(
+    log: PartitionLog, tmp_path: Path
+) -> None:
+    emptied_marker(log)
+    content = bytearray(read_all(log))
+    follower = create(tmp_path / "follower", config=CONFIG)
+    found = [header for _, header in iter_headers(content)]
+    follower.append_as_follower(content, found, now_ms=NOW_MS)
+    assert read_all(follower) == content
+    for path in Path(log.directory).glob("*.snapshot"):
+        path.unlink()
+    again = reopen(tmp_path, config=CONFIG)
+    assert again.last_stable_offset(again.log_end_offset) == again.log_end_offset
+
+
+def test_an_emptied_marker_ends_what_an_old_snapshot_has_open() -> None:
+    state = ProducerState(0)
+    opened = encode_batch(
+        [NewRecord(NOW_MS, b"a", b"1")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=TRANSACTIONAL_BIT,
+    )
+    state.record(read_header(opened), 0, NOW_MS, NOW_MS)
+    assert state.first_open_offset == 0
+    ended = encode_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp_ms=NOW_MS)
+    header = read_header(ended)._replace(records_count=0)
+    assert read_marker(ended, 0, header) is None
+    state.record(header, 1, NOW_MS, NOW_MS, None)
+    assert state.first_open_offset is None
 
 
 def test_the_active_segment_and_what_is_not_stable_stay_as_they_are(log: PartitionLog) -> None:
