@@ -52,7 +52,11 @@ class CachedPartition:
 
     def take_news(self, result: PartitionFetched) -> bool:
         """Whether the client has to be told, and remember that it was."""
-        news = records_size_bytes(result.records) > 0 or result.diverging_epoch is not None
+        news = (
+            records_size_bytes(result.records) > 0
+            or result.diverging_epoch is not None
+            or result.preferred_read_replica >= 0
+        )
         if result.high_watermark != self.high_watermark:
             self.high_watermark = result.high_watermark
             news = True

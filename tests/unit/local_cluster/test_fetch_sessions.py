@@ -255,3 +255,14 @@ def test_a_session_that_ends_watches_nothing(epoch: int) -> None:
     assert len(context.session.watches) == 1
     client.open(session, epoch, asked("a"))
     assert not thing.watchers
+
+
+def test_where_to_read_instead_is_told_though_nothing_else_is_new() -> None:
+    client = Client()
+    context = client.open(0, FULL, asked("a"))
+    session_id, _ = client.answer(context, told("a"))
+    context = client.open(session_id, 1)
+    redirected = told("a")._replace(preferred_read_replica=2)
+    assert client.answer(context, redirected) == (session_id, ["a"])
+    context = client.open(session_id, 2)
+    assert client.answer(context, told("a")) == (session_id, [])
