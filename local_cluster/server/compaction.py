@@ -37,6 +37,8 @@ DEDUPE_BUFFER_BYTES: Final = 128 * 1024 * 1024
 """Default of log.cleaner.dedupe.buffer.size."""
 UNCLEANABLE_RETRY_MS: Final = 600_000
 """How long a log is left alone after a round over it failed."""
+EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What the compactor says in one line; with a group of segments all of their offsets are in it."""
 STOP_SECONDS_MAX: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -89,9 +91,22 @@ class Compaction:
             await asyncio.sleep(self._backoff_ms / 1000)
             try:
                 for partition in await self._choose():
-                    await self._compact(partition)
+                    await self._compact_or_leave(partition)
             except (KafkaError, OSError) as error:
                 _log.warning("compaction goes on later: %s", error)
+
+    async def _compact_or_leave(self, partition: Partition) -> None:
+        """What nobody foresaw over one log leaves that log alone for a while, and no other."""
+        try:
+            await self._compact(partition)
+        except (KafkaError, OSError):
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is, the other logs are compacted
+            _log.exception("%s is not compacted", partition.log)
+            key = partition.log.topic, partition.log.partition
+            self._left_alone_until_ms[key] = self._clock.now_ms() + UNCLEANABLE_RETRY_MS
+            # What it says next would be taken for the answer to another job.
+            await self._end_process()
 
     async def _choose(self) -> list[Partition]:
         """The partitions that are due, the dirtiest first."""
@@ -248,6 +263,7 @@ class Compaction:
             f"--bytes-per-second={self._bytes_per_second}",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            limit=EVENT_BYTES_MAX,
             env=os.environ | {"PYTHONPATH": python_path},
         )
         _log.info("compactor started with pid %d", self._process.pid)
