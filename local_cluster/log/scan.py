@@ -90,6 +90,19 @@ def find_offset(file: LogFile, offset: int, position: int, end: int) -> Found | 
     return None
 
 
+def leads_to(file: LogFile, position: int, end: int) -> bool:
+    """Whether the batches from `position` on lead to `end`: not where a length is damaged."""
+    while position + HEADER_BYTES <= end:
+        header = file.pread(HEADER_BYTES, position)
+        if len(header) < HEADER_BYTES:
+            return False
+        batch_length = BOUNDS.unpack_from(header)[1]
+        if batch_length < BATCH_LENGTH_MIN:
+            return False
+        position += batch_length + LOG_OVERHEAD_BYTES
+    return position == end
+
+
 def find_position(file: LogFile, position: int, position_max: int, end: int) -> Found | None:
     """The last batch from `position` on that ends at or before `position_max`."""
     unpack_from = BOUNDS.unpack_from

@@ -24,7 +24,15 @@ from .index import (
     TimeIndex,
 )
 from .open_files import OPEN_FILES
-from .scan import CheckedScan, Found, ValidPrefix, find_offset, find_position, iter_file_headers
+from .scan import (
+    CheckedScan,
+    Found,
+    ValidPrefix,
+    find_offset,
+    find_position,
+    iter_file_headers,
+    leads_to,
+)
 from .transaction_index import (
     AbortedTransaction,
     TransactionIndexCorruptError,
@@ -325,6 +333,10 @@ class Segment:
             return position
         found = find_offset(self.file, offset, self.offset_index.lookup(offset), self.size_bytes)
         return None if found is None else found.position
+
+    def ends_before(self, offset: int) -> bool:
+        """Where `position_of` knows no batch: whether that is because the last one is before it."""
+        return leads_to(self.file, self.offset_index.lookup(offset), self.size_bytes)
 
     def batch_at(self, position: int) -> Found | None:
         return find_offset(self.file, -1, position, self.size_bytes)

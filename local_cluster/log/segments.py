@@ -7,9 +7,11 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from local_cluster.wire.errors import ErrorCode, KafkaError
+
 from .files import Files
 from .index import IndexCorruptError
-from .segment import DELETED_SUFFIX, LogSlice, Segment
+from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice, Segment
 from .swap import swap_steps
 from .tickets import DeletedSegment, Deletion
 from .transaction_index import AbortedTransaction
@@ -56,7 +58,11 @@ class Segments:
         return sum(segment.size_bytes for segment in self._segments)
 
     def read(self, offset: int, bytes_max: int, limit: int, at_least_one_batch: bool) -> LogSlice:
-        """The slice of `PartitionLog.read`; offset and limit lie inside the log."""
+        """The slice of `PartitionLog.read`; offset and limit lie inside the log.
+
+        Raises KafkaError(corrupt_message) where a damaged length ends the way to a batch: what is
+        behind it must not be passed over, nor be told where it is not committed.
+        """
         index = len(self._bases) - 1
         if offset < self._bases[index]:
             index = bisect_right(self._bases, offset) - 1
@@ -64,6 +70,8 @@ class Segments:
             position = segment.position_of(offset)
             if position is not None:
                 return self._slice(segment, position, offset, bytes_max, limit, at_least_one_batch)
+            if not segment.ends_before(offset):
+                raise _damaged(segment, offset)
         return LogSlice(self.active.file, 0, 0, offset)
 
     def _slice(
@@ -81,6 +89,8 @@ class Segments:
             limit_position = segment.position_of(limit)
             if limit_position is not None:
                 end, next_offset = limit_position, limit
+            elif not segment.ends_before(limit):
+                raise _damaged(segment, limit)
         if end <= position:
             return LogSlice(segment.file, position, 0, offset)
         if end - position > bytes_max:
@@ -89,7 +99,9 @@ class Segments:
                 if not at_least_one_batch:
                     return LogSlice(segment.file, position, 0, offset)
                 last = segment.batch_at(position)
-            if last is not None and last.following_position < end:
+                if last is None:
+                    raise _damaged(segment, offset)
+            if last.following_position < end:
                 end, next_offset = last.following_position, last.next_offset
         segment.remember(next_offset, end)
         return LogSlice(segment.file, position, end - position, next_offset)
@@ -215,3 +227,10 @@ class Segments:
             paths += segment.mark_deleted()
         deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in segments]
         return Deletion(segments=deleted, paths=paths, port=self._files)
+
+
+def _damaged(segment: Segment, offset: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.corrupt_message,
+        f"{segment.path(LOG_SUFFIX)}: a damaged batch is in the way to offset {offset}",
+    )

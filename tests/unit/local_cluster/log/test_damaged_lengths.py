@@ -1,0 +1,62 @@
+"""A bit that flipped in the length of a batch: nothing behind it is passed over in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.partition_log import PartitionLog
+from local_cluster.records.header import iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.log.samples import append, batch, create, flush, read_all, reopen
+
+CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=1_000)
+LENGTH_AT = 8
+DAMAGED = 10
+
+
+def damaged(directory: Path, bit: int) -> PartitionLog:
+    """Three segments after a clean stop, and a flipped bit in the length of one batch."""
+    log = create(directory, config=CONFIG)
+    while len(log.segments) < 3:
+        append(log, batch(1))
+    positions = {header.base_offset: at for at, header in iter_headers(read_all(log))}
+    end_offset = log.log_end_offset
+    flush(log)
+    log.close()
+    path = directory / "t-0" / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[positions[DAMAGED] + LENGTH_AT + 3 - bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    return reopen(directory, config=CONFIG, recovery_point=end_offset, is_clean=True)
+
+
+@pytest.mark.parametrize("bit", [7, 12, 31])
+def test_offsets_behind_it_are_refused_and_the_next_segment_is_read(
+    tmp_path: Path, bit: int
+) -> None:
+    log = damaged(tmp_path, bit)
+    end_offset, second = log.log_end_offset, log.segments[1].base_offset
+
+    def first_of(offset: int, limit: int = end_offset) -> int:
+        piece = log.read(offset, bytes_max=200, offset_limit=limit, at_least_one_batch=True)
+        return next(header.base_offset for _, header in iter_headers(piece.read()))
+
+    assert first_of(DAMAGED - 1) == DAMAGED - 1
+    with pytest.raises(KafkaError) as refused:
+        first_of(DAMAGED + 1)
+    assert refused.value.code is ErrorCode.corrupt_message
+    with pytest.raises(KafkaError, match="offset 12"):
+        first_of(DAMAGED - 1, limit=DAMAGED + 2)
+    assert first_of(second) == second
+    log.close()
+
+
+def test_a_damaged_batch_that_is_asked_for_is_no_whole_segment(tmp_path: Path) -> None:
+    log = damaged(tmp_path, 31)
+    with pytest.raises(KafkaError) as refused:
+        log.read(DAMAGED, bytes_max=200, offset_limit=log.log_end_offset, at_least_one_batch=True)
+    assert refused.value.code is ErrorCode.corrupt_message
+    log.close()
