@@ -1,14 +1,17 @@
 """Which worker copies which partitions: balanced and sticky. Pure.
 
 Workers share the flows of a target by the group protocol. Each tells what it has; the leader
-gives out everything, moving as little as possible. Two workers may hold the same flow for a
-moment: the conditional append makes that safe, only wasteful.
+gives out everything, moving as little as possible, and each flow to a worker that has its link:
+while links are added or taken away, workers run with different settings. Two workers may hold the
+same flow for a moment: the conditional append makes that safe, only wasteful.
 """
 
 from __future__ import annotations
 
+import heapq
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from .formats.workers import WorkerAddress, address_of, decode_document, encode_document
@@ -35,6 +38,12 @@ class Subscription(NamedTuple):
     joins again only where something in its subscription has changed."""
     address: WorkerAddress | None = None
     """Where its status is served, for whoever describes the group."""
+    links: frozenset[str] | None = None
+    """The links that it has; None where it does not say (an older version): all of them."""
+
+    def has(self, link: str) -> bool:
+        """Whether it can copy flows of this link."""
+        return self.links is None or link in self.links
 
 
 class Assignment(NamedTuple):
@@ -46,35 +55,50 @@ class Assignment(NamedTuple):
 
 
 def assign_sticky(members: Mapping[str, Subscription]) -> dict[str, set[FlowName]]:
-    """Give every known flow to one member; loads differ by one at most, moves are few.
+    """Give every known flow to one member that has its link; moves are few.
 
-    Deterministic in its input.
+    Loads differ by one at most where every member has every link, otherwise by no more than it
+    takes. A flow whose link no member has is given to nobody. Deterministic in its input.
     """
-    flows = sorted({flow for member in members.values() for flow in member.known})
-    names = sorted(members)
-    if not names:
-        return {}
-    share, larger_count = divmod(len(flows), len(names))
-    assigned: dict[str, set[FlowName]] = {name: set() for name in names}
+    assigned: dict[str, set[FlowName]] = {name: set() for name in sorted(members)}
+    shared: dict[tuple[str, ...], list[FlowName]] = {}
+    able: dict[str, tuple[str, ...]] = {}
+    for flow in sorted({flow for member in members.values() for flow in member.known}):
+        if flow.link not in able:
+            able[flow.link] = tuple(name for name in assigned if members[name].has(flow.link))
+        shared.setdefault(able[flow.link], []).append(flow)
+    # What few can have goes first: the others' loads make up for it.
+    for names in sorted(shared, key=lambda names: (len(names), names)):
+        if names:
+            _share(shared[names], names, members, assigned)
+    return assigned
+
+
+def _share(
+    flows: Sequence[FlowName],
+    names: Sequence[str],
+    members: Mapping[str, Subscription],
+    assigned: dict[str, set[FlowName]],
+) -> None:
+    """Give each of these flows to one of these members, filling up from the lowest load."""
     free = set(flows)
-    # Those who have most keep the larger shares, so that fewest flows move.
-    ranked = sorted(names, key=lambda name: (-len(members[name].owned), name))
-    for name in ranked:
-        for flow in sorted(members[name].owned):
-            if flow in free and len(assigned[name]) < share + (larger_count > 0):
-                if len(assigned[name]) == share:
-                    larger_count -= 1
+    owned = {name: sorted(members[name].owned & free) for name in names}
+    # Those who would have most keep the larger shares, so that fewest flows move.
+    loads = [(len(assigned[name]), -len(assigned[name]) - len(owned[name]), name) for name in names]
+    heapq.heapify(loads)
+    limits = {name: len(assigned[name]) for name in names}
+    for _ in flows:
+        load, rank, name = loads[0]
+        heapq.heapreplace(loads, (load + 1, rank, name))
+        limits[name] += 1
+    for name in sorted(names, key=lambda name: (-len(assigned[name]) - len(owned[name]), name)):
+        for flow in owned[name]:
+            if flow in free and len(assigned[name]) < limits[name]:
                 assigned[name].add(flow)
                 free.discard(flow)
     remaining = iter(sorted(free))
-    for limit in (share, share + 1):
-        for name in names:
-            while len(assigned[name]) < limit:
-                flow_or_none = next(remaining, None)
-                if flow_or_none is None:
-                    return assigned
-                assigned[name].add(flow_or_none)
-    return assigned
+    for name in names:
+        assigned[name].update(islice(remaining, limits[name] - len(assigned[name])))
 
 
 def digest(flows: Iterable[FlowName]) -> int:
@@ -104,6 +128,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
             "owned": _nested(subscription.owned),
             "known": _nested(subscription.known),
             "attempt": subscription.attempt,
+            "links": None if subscription.links is None else sorted(subscription.links),
         }
     )
 
@@ -111,11 +136,13 @@ def encode_subscription(subscription: Subscription) -> bytes:
 def decode_subscription(encoded: bytes) -> Subscription:
     """Read what a member sent. Raises ValueError."""
     document = decode_document(encoded)
+    links = document.get("links")
     return Subscription(
         frozenset(_flat(document["owned"])),
         frozenset(_flat(document["known"])),
         int(document["attempt"]),
         address_of(document),
+        None if links is None else frozenset(map(str, links)),
     )
 
 

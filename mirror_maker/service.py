@@ -145,6 +145,7 @@ class MirrorService:
                 "generation_id": membership.generation_id,
                 "is_leader": membership.is_leader,
                 "failure": membership.failure,
+                "unknown_links": list(self._group.unknown_links),
             },
             "links": [
                 link_status(

@@ -37,6 +37,8 @@ class WorkerGroup:
         self.is_joined = False
         self.address: WorkerAddress | None = None
         """Told to the group; set before `membership.run`."""
+        self.unknown_links: tuple[str, ...] = ()
+        """Links that this worker was given flows of and does not have: nobody copies those."""
         self.membership = GroupMembership(
             client,
             GroupOptions(
@@ -49,9 +51,9 @@ class WorkerGroup:
                 rebalance_timeout_ms=settings.session_timeout_ms,
                 heartbeat_ms=settings.heartbeat_ms,
             ),
-            metadata=self._subscription,
+            metadata=self.subscription,
             assign=_assign,
-            on_assignment=self._on_assignment,
+            on_assignment=self.on_assignment,
         )
 
     def is_valid(self) -> bool:
@@ -74,16 +76,34 @@ class WorkerGroup:
             for at in link.known
         )
 
-    def _subscription(self) -> bytes:
+    def subscription(self) -> bytes:
+        """What this worker says when it joins."""
         known = self._known()
         self._told_digest = digest(known)
         self._attempts += 1
-        return encode_subscription(Subscription(self._owned, known, self._attempts, self.address))
+        return encode_subscription(
+            Subscription(self._owned, known, self._attempts, self.address, frozenset(self._links))
+        )
 
-    async def _on_assignment(self, given: GroupAssignment) -> None:
+    def _tell_unknown(self) -> None:
+        """The leader gives flows to workers that have their link, but one of an older version
+        does not look at that."""
+        ours = [flow for flow in self._owned if flow.link not in self._links]
+        self.unknown_links = tuple(sorted({flow.link for flow in ours}))
+        if ours:
+            logger.error(
+                "%d flows of links that this worker does not have are given to it and not copied "
+                "by anybody: %s; give every worker of this target the same links and version",
+                len(ours),
+                ", ".join(self.unknown_links),
+            )
+
+    async def on_assignment(self, given: GroupAssignment) -> None:
+        """Hand what a generation gives this worker to its links. Raises ValueError."""
         assignment = decode_assignment(given.assignment)
         self._owned = assignment.flows
         known = self._known()
+        self._tell_unknown()
         logger.info(
             "generation %d: %d flows of %d known",
             given.generation_id,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from local_cluster.client.group import GroupAssignment
+from local_cluster.client.model import TopicPartition
 from mirror_maker.assignment import (
     Assignment,
     FlowName,
@@ -18,7 +23,14 @@ from mirror_maker.assignment import (
     encode_assignment,
     encode_subscription,
 )
-from mirror_maker.formats.workers import WorkerAddress, worker_address
+from mirror_maker.formats.workers import (
+    WorkerAddress,
+    decode_document,
+    encode_document,
+    worker_address,
+)
+from mirror_maker.link import LinkWorker
+from mirror_maker.sharing import WorkerGroup
 
 
 def flows(count: int, topic: str = "t") -> frozenset[FlowName]:
@@ -28,7 +40,7 @@ def flows(count: int, topic: str = "t") -> frozenset[FlowName]:
 NOTHING: frozenset[FlowName] = frozenset()
 subsets = st.frozensets(st.builds(FlowName, st.sampled_from("xy"), st.just("t"), st.integers(0, 9)))
 memberships = st.dictionaries(
-    st.sampled_from("abcde"), st.builds(Subscription, subsets, subsets), min_size=1
+    st.sampled_from("abcde"), st.builds(Subscription, subsets, subsets, links=st.none()), min_size=1
 )
 
 
@@ -76,6 +88,78 @@ def test_a_new_topic_moves_nothing() -> None:
     assert all(before[name] <= after[name] for name in before)
 
 
+LINKS = (frozenset("x"), frozenset("y"), frozenset("xy"), None)
+
+
+@st.composite
+def restarting(draw: st.DrawFn) -> dict[str, Subscription]:
+    """Members amid a change of settings: each has links and knows flows of those only."""
+    members = {}
+    for name in sorted(draw(st.sets(st.sampled_from("abcde"), min_size=1))):
+        links = draw(st.sampled_from(LINKS))
+        known = {flow for flow in draw(subsets) if links is None or flow.link in links}
+        members[name] = Subscription(draw(subsets), frozenset(known), links=links)
+    return members
+
+
+@given(restarting())
+def test_a_flow_goes_to_a_worker_that_has_its_link(members: dict[str, Subscription]) -> None:
+    assigned = assign_sticky(members)
+    given_out = [flow for mine in assigned.values() for flow in mine]
+    assert len(given_out) == len(set(given_out))
+    assert set(given_out) == {flow for member in members.values() for flow in member.known}
+    assert all(members[name].has(flow.link) for name, mine in assigned.items() for flow in mine)
+    again = {name: each._replace(owned=frozenset(assigned[name])) for name, each in members.items()}
+    assert assign_sticky(again) == assigned
+
+
+def test_a_worker_that_is_not_restarted_yet_makes_up_by_the_other_links() -> None:
+    old, new = flows(8), frozenset(FlowName("added", "u", index) for index in range(4))
+    members = {
+        "restarted": Subscription(NOTHING, old | new, links=frozenset({"l", "added"})),
+        "waiting": Subscription(old, old, links=frozenset({"l"})),
+    }
+    assigned = assign_sticky(members)
+    assert new <= assigned["restarted"]
+    assert {name: len(mine) for name, mine in assigned.items()} == {"restarted": 6, "waiting": 6}
+
+
+def test_a_worker_of_an_older_version_names_no_links_and_has_all() -> None:
+    told = decode_document(encode_subscription(Subscription(NOTHING, flows(2))))
+    del told["links"]
+    assert decode_subscription(encode_document(told)).links is None
+    assert Subscription(NOTHING, NOTHING).has("any")
+
+
+def test_a_flow_of_nobodys_link_is_given_to_nobody() -> None:
+    members = {"a": Subscription(flows(2), flows(2), links=frozenset({"other"}))}
+    assert assign_sticky(members) == {"a": set()}
+
+
+async def test_a_worker_says_which_links_it_has_and_what_it_was_given_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = SimpleNamespace(
+        target_alias="t", worker_id="w", session_timeout_ms=10_000, heartbeat_ms=1_000
+    )
+    group = WorkerGroup(cast(Any, settings), cast(Any, None))
+    taken: list[TopicPartition] = []
+    link = SimpleNamespace(name="l", known=frozenset({TopicPartition("t", 0)}), assign=taken.extend)
+    group.attach([cast(LinkWorker, link)])
+    assert decode_subscription(group.subscription()).links == frozenset({"l"})
+
+    async def give(mine: frozenset[FlowName]) -> None:
+        encoded = encode_assignment(Assignment(mine, digest(mine)))
+        await group.on_assignment(GroupAssignment(1, "m", encoded))
+
+    await give(flows(1) | {FlowName("added", "u", 0)})
+    assert taken == [TopicPartition("t", 0)]
+    assert list(group.unknown_links) == ["added"]
+    assert "not copied by anybody: added" in caplog.text
+    await give(flows(1))
+    assert list(group.unknown_links) == []
+
+
 def test_encodings_round_trip() -> None:
     subscription = Subscription(flows(2), flows(3, "u"), 4)
     assert decode_subscription(encode_subscription(subscription)) == subscription
@@ -83,6 +167,8 @@ def test_encodings_round_trip() -> None:
     assert decode_subscription(encode_subscription(served)) == served
     assert worker_address(encode_subscription(served)) == served.address
     assert worker_address(encode_subscription(subscription)) is None
+    linked = subscription._replace(links=frozenset({"a", "b"}))
+    assert decode_subscription(encode_subscription(linked)) == linked
     assignment = Assignment(flows(5), digest(flows(5)))
     assert decode_assignment(encode_assignment(assignment)) == assignment
     assert decode_assignment(b"") == Assignment(NOTHING, 0)
