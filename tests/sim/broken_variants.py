@@ -1,7 +1,7 @@
 """Deliberately broken brokers: each breaks one rule that a promise hangs on.
 
 The simulation must notice every one of them, else it proves nothing. To add one: a function that
-patches the rule away, and its line in VARIANTS with the first seed that notices.
+patches the rule away, and its line in VARIANTS with a seed that notices.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
 
+from .broken_deletions import (
+    delete_what_nobody_asked_for,
+    never_tell_followers_what_was_deleted,
+    refuse_the_batch_to_begin_within,
+)
 from .broken_transactions import (
     Broken,
     answer_before_the_decision_is_written,
@@ -284,7 +289,7 @@ def forget_the_producers() -> Broken:
 
 
 class Variant(NamedTuple):
-    """A broken broker, and the first seed that notices."""
+    """A broken broker, and a seed that notices."""
 
     broken: Callable[[], Broken]
     noticed_at: int
@@ -295,35 +300,38 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     for variant in (
         Variant(acknowledge_before_replicating, 0),
         Variant(forget_min_insync_replicas, 8),
-        Variant(take_a_proposal_for_decided, 16),
-        Variant(forget_the_replicas_that_join, 169),
-        Variant(never_truncate, 2),
-        Variant(truncate_to_the_high_watermark, 31),
-        Variant(take_the_log_for_committed_when_elected, 9),
-        Variant(acknowledge_when_leadership_ends, 2),
+        Variant(take_a_proposal_for_decided, 35),
+        Variant(forget_the_replicas_that_join, 267),
+        Variant(never_truncate, 10),
+        Variant(truncate_to_the_high_watermark, 44),
+        Variant(take_the_log_for_committed_when_elected, 35),
+        Variant(acknowledge_when_leadership_ends, 8),
         Variant(serve_followers_of_any_epoch, 0),
         Variant(count_what_a_follower_has_not_flushed, 0),
-        Variant(count_what_the_leader_has_not_flushed, 9),
+        Variant(count_what_the_leader_has_not_flushed, 14),
         Variant(let_replicas_join_early, 80),
-        Variant(believe_any_proposal, 85),
-        Variant(skip_the_fence_of_the_controller, 219),
+        Variant(believe_any_proposal, 100),
+        Variant(skip_the_fence_of_the_controller, 325),
         Variant(keep_the_leader_epoch, 1),
-        Variant(elect_whoever_lives, 29),
+        Variant(elect_whoever_lives, 119),
         Variant(empty_the_isr, 28),
-        Variant(finish_a_move_at_once, 19),
-        Variant(never_delete_what_was_moved, 2),
-        Variant(never_tell_a_leader_that_it_was_refused, 2),
+        Variant(finish_a_move_at_once, 58),
+        Variant(never_delete_what_was_moved, 6),
+        Variant(never_tell_a_leader_that_it_was_refused, 39),
         Variant(take_a_copy_for_flushed, 1),
         Variant(forget_the_producers, 4),
         Variant(leave_former_topics_in_the_way, 98),
         Variant(take_former_topics_for_living_ones, 328),
-        Variant(answer_before_the_decision_is_written, 12),
-        Variant(forget_what_was_decided, 9),
+        Variant(answer_before_the_decision_is_written, 322),
+        Variant(forget_what_was_decided, 109),
         Variant(mark_only_what_is_led_here, 9),
-        Variant(never_time_transactions_out, 29),
-        Variant(serve_producers_that_were_replaced, 9),
-        Variant(end_transactions_of_any_epoch, 19),
-        Variant(read_past_open_transactions, 29),
+        Variant(never_time_transactions_out, 39),
+        Variant(serve_producers_that_were_replaced, 19),
+        Variant(end_transactions_of_any_epoch, 29),
+        Variant(read_past_open_transactions, 39),
         Variant(show_what_was_aborted, 9),
+        Variant(refuse_the_batch_to_begin_within, 142),
+        Variant(delete_what_nobody_asked_for, 2),
+        Variant(never_tell_followers_what_was_deleted, 2),
     )
 }

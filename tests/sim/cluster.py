@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .broken_variants import VARIANTS
-from .cluster_checks import Anomaly
+from .cluster_names import Anomaly
 from .cluster_scenarios import scenario_of
 from .cluster_world import SimWorld
 from .sim_process import ProcessLoop

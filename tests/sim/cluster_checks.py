@@ -15,6 +15,15 @@
       and no others than those of the log's own producer                     at the end
     replicas are byte-identical, all are in sync, none is left over          at the end
     no transaction is open                                                   at the end
+    no log begins after what was asked to be deleted, nor after its high
+      watermark; where it begins goes back only where it begins anew         after every step
+    no follower's log begins before its leader's                             at the end
+
+Where records were deleted a replica has what begins with the batch of its own log start, and from
+there on all of the above holds. The checks keep what they saw of a log from its first record on. As
+in Kafka, a follower may come to lead that did not hear of a deletion, or that lost power before its
+checkpoint: then records are back, and others' logs begin later than its own. A replica that begins
+anew has nothing, and its high watermark goes along with it.
 
 A log is what a topic id names: where a topic is deleted and made anew under the same name, what is
 said here holds for each of them, and nothing of the one is ever seen in the other.
@@ -23,16 +32,17 @@ A topic that allows unclean elections may lose what was acknowledged, and only t
 
 from __future__ import annotations
 
-import uuid
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from local_cluster.controller import znodes
 from local_cluster.controller.coordination import Znode
 from local_cluster.controller.model import PartitionState
-from local_cluster.records.batch import decode_batch
-from local_cluster.records.header import iter_headers
 from local_cluster.replication.partition import Partition
+
+from .cluster_committed import CommittedLog
+from .cluster_disks import check_disks
+from .cluster_names import Anomaly, At, Log
 
 if TYPE_CHECKING:
     from .cluster_world import SimWorld
@@ -42,34 +52,14 @@ READ_BYTES = 1 << 20
 decode_topic = lru_cache(maxsize=64)(znodes.decode_topic)
 
 
-class Anomaly(AssertionError):
-    """The cluster broke a promise."""
-
-
-class At(NamedTuple):
-    """One partition."""
-
-    topic: str
-    partition: int
-
-
-class Log(NamedTuple):
-    """One partition of one topic among those that had its name."""
-
-    at: At
-    topic_id: uuid.UUID
-
-    def __str__(self) -> str:
-        return f"{self.at.topic}-{self.at.partition} of {self.topic_id}"
-
-
 class _Seen(NamedTuple):
     """How far one replica was compared."""
 
     replica: Partition
     offset: int
-    position: int
-    """In the committed bytes."""
+    log_start: int
+    base: int
+    """Of the first segment: another one where the replica began anew."""
 
 
 class ClusterChecks:
@@ -78,9 +68,7 @@ class ClusterChecks:
     def __init__(self, world: SimWorld) -> None:
         self._world = world
         self._leaders: dict[tuple[Log, int], int] = {}
-        self.committed: dict[Log, bytearray] = {}
-        """The bytes of the log below the highest high watermark seen."""
-        self._committed_end: dict[Log, int] = {}
+        self.committed: dict[Log, CommittedLog] = {}
         self._seen: dict[tuple[int, At], _Seen] = {}
         """By broker."""
         self._led: set[tuple[int, int, Log, int]] = set()
@@ -105,20 +93,51 @@ class ClusterChecks:
                     self._look_at_leader(broker, partition, at)
                 if at.topic in self._world.unclean_topics:
                     continue
-                seen = self._seen.get((broker.id, at))
-                if seen is None or seen.replica is not partition:
-                    if partition.log.corruption is not None and (broker.id, at) not in self.damaged:
-                        raise Anomaly(f"{at}: sound, but {partition.log.corruption}")
-                    seen = self._seen[broker.id, at] = _Seen(partition, 0, 0)
-                if partition.high_watermark > seen.offset:
-                    self._compare(broker, at, seen)
-                elif partition.high_watermark < seen.offset and (broker.id, at) in self.damaged:
-                    self._seen[broker.id, at] = _Seen(partition, 0, 0)
-                elif partition.high_watermark < seen.offset:
-                    raise Anomaly(
-                        f"{at}: the high watermark at broker {broker.id} went back from "
-                        f"{seen.offset} to {partition.high_watermark}"
-                    )
+                self._look_at_replica(broker, partition, at)
+
+    def _look_at_replica(self, broker: SimBroker, partition: Partition, at: At) -> None:
+        seen = self._seen.get((broker.id, at))
+        log = partition.log
+        begins = (log.log_start_offset, log.first_base_offset)
+        is_new = seen is None or seen.replica is not partition
+        if is_new and log.corruption is not None and (broker.id, at) not in self.damaged:
+            raise Anomaly(f"{at}: sound, but {log.corruption}")
+        if is_new or seen is None or seen[2:] != begins:
+            seen = self._seen[broker.id, at] = self._begin(broker, partition, at, seen)
+        if partition.high_watermark > seen.offset:
+            self._compare(broker, at, seen)
+        elif partition.high_watermark < seen.offset and (broker.id, at) in self.damaged:
+            self._seen[broker.id, at] = _Seen(partition, log.log_start_offset, *begins)
+        elif partition.high_watermark < seen.offset:
+            raise Anomaly(
+                f"{at}: the high watermark at broker {broker.id} went back from "
+                f"{seen.offset} to {partition.high_watermark}"
+            )
+
+    def _begin(self, broker: SimBroker, partition: Partition, at: At, seen: _Seen | None) -> _Seen:
+        """A replica that was not looked at yet, or whose log begins elsewhere than it did."""
+        begins = partition.log.log_start_offset, partition.log.first_base_offset
+        log_start, base = begins
+        may_begin = self.committed_of(Log(at, partition.topic_id)).may_begin
+        if not base <= log_start <= min(may_begin, partition.high_watermark):
+            raise Anomaly(
+                f"{at}: the log of broker {broker.id} begins at {log_start}, in a segment of "
+                f"{base}; {may_begin} was asked for, the high watermark is "
+                f"{partition.high_watermark}"
+            )
+        is_same = seen is not None and seen.replica is partition and seen.base == base
+        if seen is None or not is_same:
+            return _Seen(partition, log_start, *begins)
+        if log_start < seen.log_start and (broker.id, at) not in self.damaged:
+            raise Anomaly(
+                f"{at}: the log start at broker {broker.id} went back from "
+                f"{seen.log_start} to {log_start}"
+            )
+        return _Seen(partition, seen.offset, *begins)
+
+    def committed_of(self, log: Log) -> CommittedLog:
+        """What was committed of a log so far."""
+        return self.committed.setdefault(log, CommittedLog())
 
     def _look_at_zookeeper(self) -> None:
         zookeeper = self._world.zookeeper
@@ -142,7 +161,7 @@ class ClusterChecks:
         """A producer was told that everything below an offset is committed."""
         if log.at.topic in self._world.unclean_topics:
             return
-        if next_offset > self._committed_end.get(log, 0):
+        if next_offset > self.committed_of(log).end_offset:
             raise Anomaly(f"{log}: offset {next_offset - 1} was acknowledged and is not committed")
 
     def _look_at_leader(self, broker: SimBroker, partition: Partition, at: At) -> None:
@@ -160,67 +179,27 @@ class ClusterChecks:
         if self._world.topic_id(at.topic) != partition.topic_id:
             return
         self._led.add(term)
-        committed = self.committed.get(log, bytearray())
-        if read_log(partition, 0, partition.log.log_end_offset)[: len(committed)] != committed:
+        committed, log_start = self.committed_of(log), partition.log.log_start_offset
+        must_have = committed.content[committed.position_of(log_start) :]
+        has = read_log(partition, log_start, partition.log.log_end_offset)
+        if has[: len(must_have)] != must_have:
             raise Anomaly(f"{log}: broker {broker.id} leads in epoch {epoch} without all committed")
 
     def _compare(self, broker: SimBroker, at: At, seen: _Seen) -> None:
         partition = seen.replica
-        fresh = read_log(partition, seen.offset, partition.high_watermark)
         log = Log(at, partition.topic_id)
-        committed = self.committed.setdefault(log, bytearray())
-        known = committed[seen.position : seen.position + len(fresh)]
-        if known != fresh[: len(known)]:
+        committed = self.committed_of(log)
+        start = max(seen.offset, seen.log_start)
+        fresh = read_log(partition, start, partition.high_watermark)
+        position = committed.position_of(start)
+        known = committed.content[position : position + len(fresh)]
+        if start > committed.end_offset or known != fresh[: len(known)]:
             raise Anomaly(f"{log}: broker {broker.id} shows other records than were committed")
-        self._seen[broker.id, at] = _Seen(
-            partition, partition.high_watermark, seen.position + len(fresh)
-        )
+        self._seen[broker.id, at] = seen._replace(offset=partition.high_watermark)
         if len(known) < len(fresh):
-            committed += fresh[len(known) :]
-            self._committed_end[log] = partition.high_watermark
+            committed.extend(fresh[len(known) :], partition.high_watermark)
             if self._world.living_topic_id(at.topic) == partition.topic_id:
-                self._check_disks(at, committed, partition)
-
-    def _check_disks(self, at: At, committed: bytearray, partition: Partition) -> None:
-        """More is committed: is it on enough disks, and on every in-sync replica's?"""
-        state = self._world.state_in_zookeeper(at)
-        assert state is not None
-        holders = {
-            broker.id
-            for broker in self._world.brokers.values()
-            for directory in broker.settings.log_dirs
-            if self._has(broker, f"{directory}/{at.topic}-{at.partition}/", committed)
-        }
-        lost = self._world.nemesis.without_power
-        if lost is not None and lost.id in state.isr:
-            # What its page cache held counts until the controller takes it out: Kafka's promise.
-            holders.add(lost.id)
-        # A leader goes by the replicas and the config that it knows of. A replica that was moved
-        # off may have heard of it first, and deleted what the leader still counts.
-        known = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
-        replicas = min(known, len(state.replicas))
-        least = min(replicas, partition.log.config.min_insync_replicas)
-        if len(holders) < least:
-            raise Anomaly(f"{at}: committed with brokers {sorted(holders)} alone")
-        if not set(state.isr) & set(state.replicas) <= holders:
-            raise Anomaly(f"{at}: in sync are {state.isr}, but only {holders} have all committed")
-
-    def _has(self, broker: SimBroker, directory: str, committed: bytearray) -> bool:
-        """Whether the segments there begin with these bytes."""
-        files = broker.disk.files
-        first = f"{directory}{0:020d}.log"
-        if first not in files:
-            return False
-        if self._on_disk(broker, first).startswith(committed):
-            return True
-        segments = sorted(n for n in files if n.startswith(directory) and n.endswith(".log"))
-        return b"".join(self._on_disk(broker, each) for each in segments).startswith(committed)
-
-    def _on_disk(self, broker: SimBroker, path: str) -> bytes | bytearray:
-        inode = broker.disk.files[path]
-        if self._world.scenario.flush == "page_cache":
-            return inode.content
-        return inode.synced or b""
+                check_disks(self._world, at, committed, partition)
 
     # -- after healing ----------------------------------------------------------------------
 
@@ -246,6 +225,7 @@ class ClusterChecks:
             if self._world.is_moving(at):
                 return f"{at}: a move is under way"
             ends = set()
+            starts: dict[int, int] = {}
             for broker in self._world.brokers.values():
                 partition = broker.replicas.get(*at)
                 if broker.id not in state.replicas:
@@ -265,8 +245,11 @@ class ClusterChecks:
                     return f"{at}: broker {broker.id} has it in {homes}, or makes a copy"
                 ends.add(partition.log.log_end_offset)
                 ends.add(partition.high_watermark)
+                starts[broker.id] = partition.log.log_start_offset
             if len(ends) != 1:
                 return f"{at}: the offsets are {sorted(ends)}"
+            if min(starts.values()) < starts[state.leader]:
+                return f"{at}: the logs begin at {starts}, and broker {state.leader} leads"
         return self.open_transaction()
 
     def open_transaction(self) -> str | None:
@@ -282,27 +265,23 @@ class ClusterChecks:
         for at in self._world.partitions_in_zookeeper():
             state = self._world.state_in_zookeeper(at)
             assert state is not None
-            logs = set()
+            replicas = []
             for broker_id in state.replicas:
                 partition = self._world.brokers[broker_id].replicas.get(*at)
                 assert partition is not None
-                logs.add(read_log(partition, 0, partition.log.log_end_offset))
-            if len(logs) != 1:
+                replicas.append(partition)
+            start = max(partition.log.log_start_offset for partition in replicas)
+            if len({read_log(each, start, each.log.log_end_offset) for each in replicas}) != 1:
                 raise Anomaly(f"{at}: the replicas differ at the end")
         for producer in self._world.producers:
             if producer.at.topic in self._world.unclean_topics:
                 continue
             log = producer.log
-            view = memoryview(self.committed.get(log, bytearray()))
-            found = [
-                (record.value, record.offset)
-                for start, header in iter_headers(view)
-                for record in decode_batch(view, start, header)
-            ]
-            values = [value for value, _ in found]
+            found = self.committed_of(log).records()
+            values = [value for _, value in found]
             if len(set(values)) != len(values):
                 raise Anomaly(f"{log}: records are there twice")
-            offsets = {value: offset for value, offset in found if value is not None}
+            offsets = {value: offset for offset, value in found if value is not None}
             for value, offset in producer.acknowledged.items():
                 if offsets.get(value) != offset:
                     raise Anomaly(

@@ -12,7 +12,7 @@ from .sim_broker import host_of
 from .sim_network import SimLine
 
 if TYPE_CHECKING:
-    from .cluster_checks import At
+    from .cluster_names import At
     from .cluster_world import SimWorld
 
 CLIENT = "client"

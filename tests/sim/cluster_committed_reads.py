@@ -11,11 +11,12 @@ from local_cluster.records.committed import committed_batches
 from local_cluster.records.control import read_marker
 from local_cluster.records.header import iter_headers
 from local_cluster.wire import fetch as fetch_codec
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .cluster_checks import Anomaly, At, Log
 from .cluster_client import SimClient
+from .cluster_names import Anomaly, At, Log
 
 if TYPE_CHECKING:
     from .cluster_transactions import SimTransactions
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 FETCH_VERSION: Final = 13
 FETCH_BYTES: Final = 1 << 20
+LIST_OFFSETS_VERSION: Final = 6
+EARLIEST: Final = -2
+"""As a timestamp."""
 
 
 class SimReader:
@@ -31,11 +35,14 @@ class SimReader:
     def __init__(self, world: SimWorld, at: At) -> None:
         self.at = at
         self.stopping = False
-        self.values: list[bytes] = []
-        """What it was given, in order."""
+        self.records: list[tuple[int, bytes]] = []
+        """What it was given, in order, and at which offsets."""
+        self.offset = 0
+        """Where it reads on."""
+        self.skipped: list[range] = []
+        """Offsets that were deleted before it came to them."""
         self._world = world
         self._client = SimClient(world)
-        self._offset = 0
 
     async def run(self) -> None:
         """Read until it is stopped."""
@@ -46,7 +53,7 @@ class SimReader:
 
     async def _read(self) -> None:
         entry = fetch_codec.FetchPartition(
-            *self.at, -1, self._offset, -1, 0, FETCH_BYTES, self._world.topic_id(self.at.topic)
+            *self.at, -1, self.offset, -1, 0, FETCH_BYTES, self._world.topic_id(self.at.topic)
         )
         request = fetch_codec.FetchRequest(
             -1, 0, 0, FETCH_BYTES, fetch_codec.READ_COMMITTED, 0, -1, [entry], [], ""
@@ -57,54 +64,91 @@ class SimReader:
         )
         _, _, answers = fetch_codec.decode_response(FETCH_VERSION, frame, position)
         for answer in answers:
+            if answer.error_code == ErrorCode.offset_out_of_range:
+                await self._go_on_where_the_log_begins()
             if answer.error_code or not isinstance(answer.records, memoryview):
                 continue
             records = answer.records
             for start, header, is_visible in committed_batches(
                 records, answer.aborted_transactions or ()
             ):
-                if header.next_offset <= self._offset:
+                if header.next_offset <= self.offset:
                     continue
-                self._offset = header.next_offset
+                begin, self.offset = self.offset, header.next_offset
                 if is_visible:
-                    self.values += values_of(records, start, header)
+                    # The log may begin within a batch, which is answered whole.
+                    self.records += [r for r in records_of(records, start, header) if r[0] >= begin]
+
+    async def _go_on_where_the_log_begins(self) -> None:
+        """As auto.offset.reset=earliest has it."""
+        partition = {
+            "partition_index": self.at.partition,
+            "current_leader_epoch": -1,
+            "timestamp": EARLIEST,
+        }
+        fields = {
+            "replica_id": -1,
+            "isolation_level": fetch_codec.READ_COMMITTED,
+            "topics": [{"name": self.at.topic, "partitions": [partition]}],
+        }
+        api, version = ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION
+        body = messages.encode_request(api, version, fields)
+        frame, position = await self._client.ask_leader(self.at, api, version, bytes(body))
+        answer = messages.decode_response(api, version, frame, position)
+        (found,) = answer.topics[0].partitions
+        if not found.error_code and found.offset > self.offset:
+            self.skipped.append(range(self.offset, found.offset))
+            self.offset = found.offset
 
 
-def values_of(records: Any, start: int, header: Any) -> list[bytes]:
-    """The values of one batch."""
-    return [r.value for r in decode_batch(records, start, header) if r.value is not None]
+def records_of(records: Any, start: int, header: Any) -> list[tuple[int, bytes]]:
+    """Offsets and values of one batch."""
+    return [
+        (r.offset, r.value) for r in decode_batch(records, start, header) if r.value is not None
+    ]
 
 
-def committed_values(log: memoryview) -> list[bytes]:
-    """Values of committed transactions in a log, by its markers alone."""
+def committed_records(log: memoryview) -> list[tuple[int, bytes]]:
+    """Offsets and values of committed transactions in a log, by its markers alone."""
     decided: dict[int, bool] = {}
     began: dict[int, list[int]] = {}
-    found: list[tuple[int, bytes]] = []
+    found: list[tuple[int, tuple[int, bytes]]] = []
     for start, header in iter_headers(log):
         if not header.is_control:
             began.setdefault(header.producer_id, []).append(header.base_offset)
-            values = values_of(log, start, header)
-            found += [(header.base_offset, value) for value in values]
+            found += [(header.base_offset, record) for record in records_of(log, start, header)]
             continue
         marker = read_marker(log, start, header)
         assert marker is not None, "no other control batches are written"
         for offset in began.pop(header.producer_id, []):
             decided[offset] = marker.is_commit
-    return [value for offset, value in found if decided.get(offset)]
+    return [record for offset, record in found if decided.get(offset)]
 
 
 def judge_transactions(world: SimWorld, transactions: SimTransactions) -> None:
     """What was promised of every transaction. Raises Anomaly."""
-    read: dict[At, list[bytes]] = {}
+    committed: dict[At, list[tuple[int, bytes]]] = {}
+    may_begin: dict[At, int] = {}
+    read: dict[At, list[bytes | None]] = {}
     for at in world.partitions_in_zookeeper():
         topic_id = world.topic_id(at.topic)
         if at.topic == world.topic and topic_id is not None:
-            log = world.checks.committed.get(Log(at, topic_id), bytearray())
-            read[at] = committed_values(memoryview(log))
+            log = world.checks.committed_of(Log(at, topic_id))
+            may_begin[at] = log.may_begin
+            committed[at] = committed_records(memoryview(bytes(log.content)))
+            read[at] = [value for _, value in log.without_forgotten(committed[at])]
             if len(set(read[at])) != len(read[at]):
                 raise Anomaly(f"{at}: a committed record is read twice")
     for reader in world.readers:
-        if reader.values != read[reader.at][: len(reader.values)]:
+        if any(skipped.stop > may_begin[reader.at] for skipped in reader.skipped):
+            raise Anomaly(f"{reader.at}: a reader was sent past records that nobody deleted")
+        could_read = [
+            record
+            for record in committed[reader.at]
+            if record[0] < reader.offset
+            and not any(record[0] in skipped for skipped in reader.skipped)
+        ]
+        if reader.records != could_read:
             raise Anomaly(f"{reader.at}: a reader saw other records than were committed in the end")
     visible = {value for values in read.values() for value in values}
     for attempted in transactions.attempted:

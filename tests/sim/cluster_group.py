@@ -15,8 +15,8 @@ from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .cluster_checks import Anomaly, At
 from .cluster_client import SimClient
+from .cluster_names import Anomaly, At
 
 if TYPE_CHECKING:
     from .cluster_world import SimWorld

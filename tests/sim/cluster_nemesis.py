@@ -10,7 +10,8 @@
     operators   replicas moved, to other brokers and to other log directories, moves cancelled,
                 preferred leaders elected, min.insync.replicas changed, partitions added; a topic
                 deleted and made anew under its name, its znodes removed by hand, its deletion
-                missed by a broker that had replicas and is down
+                missed by a broker that had replicas and is down; records deleted, often all but
+                the newest, before which replicas that were away have to begin anew
 
 With `flush: page_cache` one machine at a time loses its power, while everybody else is well, and
 nothing else happens before its replicas have left the ISR: what is promised there is no more.
@@ -27,7 +28,9 @@ from local_cluster.controller import znodes
 from local_cluster.controller.reassignments import ReassignmentRequest
 from local_cluster.controller.topic_requests import PartitionsSpec
 
-from .cluster_checks import At
+from .cluster_client import SimClient
+from .cluster_deletions import delete_records
+from .cluster_names import At, Log
 from .sim_broker import SimBroker, host_of
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class Nemesis:
         self._do_by_name: dict[str, Callable[[SimBroker], bool]] = {
             name: getattr(self, f"_{name}") for name in self._names
         }
+        self._client = SimClient(world)
         self.without_power: SimBroker | None = None
         """It lost its page cache, and its replicas may still count."""
 
@@ -396,6 +400,23 @@ class Nemesis:
                 [PartitionsSpec(topic=self._world.topic, count=count)]
             ),
         )
+        return True
+
+    def _delete_records(self, _: SimBroker) -> bool:
+        """Asks the leader to delete records before an offset, within a batch as well as between."""
+        world = self._world
+        topic_id = world.living_topic_id(world.topic)
+        candidates = [at for at in world.partitions_in_zookeeper() if at.topic == world.topic]
+        if topic_id is None or not candidates:
+            return False
+        log = Log(self._random.choice(candidates), topic_id)
+        committed = world.checks.committed_of(log)
+        # What replicas lack that were away a while is near the end.
+        least = self._random.choice((1, committed.end_offset - 5, committed.end_offset))
+        if committed.end_offset < 1:
+            return False
+        offset = self._random.randint(max(least, 1), committed.end_offset)
+        world.operate(delete_records(world, self._client, log, committed, offset))
         return True
 
     def _recreate(self, _: SimBroker) -> bool:

@@ -11,8 +11,8 @@ from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .cluster_checks import Anomaly, At, Log
 from .cluster_client import SimClient
+from .cluster_names import Anomaly, At, Log
 
 if TYPE_CHECKING:
     from .cluster_world import SimWorld

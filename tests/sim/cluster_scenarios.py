@@ -16,7 +16,8 @@
     9          transactions by a producer that is replaced now and then, read by read_committed
                readers, in two partitions that move among four brokers, as their coordinator does
 
-Topics have three replicas until they are moved, and most have one partition.
+In 1, 2, 5, 6 and 9 somebody deletes records now and then. Topics have three replicas until they are
+moved, and most have one partition.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ NETWORK_FAULTS: Final = {"cut": 1, "one_way": 1, "slow": 1, "heal": 2.5}
 ZOOKEEPER_FAULTS: Final = {"zookeeper": 1, "zk_outage": 0.8, "depose": 1}
 DISK_FAULTS: Final = {"crash": 1.5, "crash_all": 0.8, "slow_disk": 1}
 MOVES: Final = {"move": 4, "cancel_move": 0.7, "elect_preferred": 0.7}
+DELETIONS: Final = {"delete_records": 3}
 """Faults by how often they are chosen."""
 
 USUAL: Final = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | DISK_FAULTS
@@ -64,12 +66,12 @@ def scenario_of(seed: int) -> Scenario:
     match seed % SCENARIOS:
         case 1:
             return Scenario(
-                faults=USUAL | {"fail_directory": 3, "move_dir": 6},
+                faults=USUAL | {"fail_directory": 3, "move_dir": 6} | DELETIONS,
                 log_dirs=("/data", "/more"),
                 partitions=2,
             )
         case 2:
-            return Scenario(faults=USUAL | MOVES, brokers=4, has_group=True)
+            return Scenario(faults=USUAL | MOVES | DELETIONS, brokers=4, has_group=True)
         case 3:
             return Scenario(faults=WITH_PAGE_CACHE, flush="page_cache", partitions=partitions)
         case 4:
@@ -77,9 +79,11 @@ def scenario_of(seed: int) -> Scenario:
                 faults=USUAL | {"elect_preferred": 1, "orphan": 5}, has_unclean_topic=True
             )
         case 5:
-            return Scenario(faults=USUAL | MOVES | {"full_disk": 1}, partitions=partitions)
+            faults = USUAL | MOVES | DELETIONS | {"full_disk": 1}
+            return Scenario(faults=faults, partitions=partitions)
         case 6:
-            return Scenario(faults=WITH_PAGE_CACHE | MOVES, flush="page_cache", brokers=4)
+            faults = WITH_PAGE_CACHE | MOVES | DELETIONS
+            return Scenario(faults=faults, flush="page_cache", brokers=4)
         case 7:
             changes = {"min_insync": 1.5, "add_partition": 0.7}
             return Scenario(faults=USUAL | changes)
@@ -95,6 +99,8 @@ def scenario_of(seed: int) -> Scenario:
         case 9:
             # Timeouts of transactions go by the wall clock of whoever coordinates.
             faults = {name: weight for name, weight in USUAL.items() if name != "clock"}
-            return Scenario(faults=faults | MOVES, brokers=4, partitions=2, has_transactions=True)
+            return Scenario(
+                faults=faults | MOVES | DELETIONS, brokers=4, partitions=2, has_transactions=True
+            )
         case _:
             return Scenario(faults=USUAL, partitions=partitions, ends_a_session_at_rest=True)

@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from random import Random
+from typing import Any
 
 from local_cluster.controller import znodes
 from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, PartitionState
 from local_cluster.controller.topic_requests import TopicCreation, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .cluster_checks import Anomaly, At, ClusterChecks, Log, decode_topic, state_of
+from .cluster_checks import ClusterChecks, decode_topic, state_of
 from .cluster_committed_reads import SimReader, judge_transactions
 from .cluster_group import SimGroup
+from .cluster_names import Anomaly, At, Log
 from .cluster_nemesis import Nemesis
 from .cluster_producer import SimProducer
 from .cluster_scenarios import Scenario
@@ -167,6 +169,10 @@ class SimWorld:
             reader.stopping = True
         if self.transactions is not None:
             self.transactions.stopping = True
+
+    def operate(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have an operator do something from outside the brokers; the play waits for its end."""
+        self._working.append(asyncio.ensure_future(work))
 
     @property
     def records_acknowledged(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeVar, cast
@@ -348,6 +348,15 @@ class SimBroker(SimProcess):
 
     def authorize(self, *_: object) -> bool:
         return True
+
+    async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Have the offsets of these partitions on the disk; a moment later. As server/broker.py."""
+        homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
+        for home in homes:
+            if home is not None:
+                checkpoint = home.prepare_checkpoint(self._high_watermarks())
+                await asyncio.sleep(self._random.uniform(0.001, 0.01))
+                checkpoint.run()
 
     def directory_failed(self, log: PartitionLog, error: BaseException) -> None:
         """An fsync of a log failed."""

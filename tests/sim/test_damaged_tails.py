@@ -19,7 +19,7 @@ from local_cluster.controller.elections import decide_leader
 from local_cluster.log import checkpoints, recovery
 
 from .cluster import play
-from .cluster_checks import Anomaly, At
+from .cluster_names import Anomaly, At
 from .cluster_nemesis import Nemesis
 from .cluster_scenarios import Scenario
 from .cluster_world import TOPIC, SimWorld

@@ -1,0 +1,65 @@
+"""What is committed is on the disks of a simulated cluster, of as many replicas as it must be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from local_cluster.replication.partition import Partition
+
+from .cluster_committed import CommittedLog
+from .cluster_names import Anomaly, At
+
+if TYPE_CHECKING:
+    from .cluster_world import SimWorld
+    from .sim_broker import SimBroker
+
+
+def check_disks(world: SimWorld, at: At, committed: CommittedLog, partition: Partition) -> None:
+    """More is committed: is it on enough disks, and on every in-sync replica's? Raises Anomaly."""
+    state = world.state_in_zookeeper(at)
+    assert state is not None
+    holders = {
+        broker.id
+        for broker in world.brokers.values()
+        for directory in broker.settings.log_dirs
+        if _has(world, broker, f"{directory}/{at.topic}-{at.partition}/", committed)
+    }
+    lost = world.nemesis.without_power
+    if lost is not None and lost.id in state.isr:
+        # What its page cache held counts until the controller takes it out: Kafka's promise.
+        holders.add(lost.id)
+    # A leader goes by the replicas and the config that it knows of. A replica that was moved
+    # off may have heard of it first, and deleted what the leader still counts.
+    known = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
+    replicas = min(known, len(state.replicas))
+    least = min(replicas, partition.log.config.min_insync_replicas)
+    if len(holders) < least:
+        raise Anomaly(f"{at}: committed with brokers {sorted(holders)} alone")
+    if not set(state.isr) & set(state.replicas) <= holders:
+        raise Anomaly(f"{at}: in sync are {state.isr}, but only {holders} have all committed")
+
+
+def _has(world: SimWorld, broker: SimBroker, directory: str, committed: CommittedLog) -> bool:
+    """Whether the segments there have these bytes, from where they begin on."""
+    files, content = broker.disk.files, committed.content
+    first = f"{directory}{0:020d}.log"
+    if first in files:
+        if _on_disk(world, broker, first).startswith(content):
+            return True
+    elif not committed.asked:
+        return False
+    segments = sorted(n for n in files if n.startswith(directory) and n.endswith(".log"))
+    base = int(segments[0][len(directory) : -len(".log")]) if segments else -1
+    if not 0 <= base <= committed.may_begin:
+        return False
+    position = committed.position_of(base)
+    return b"".join(_on_disk(world, broker, each) for each in segments).startswith(
+        content[position:]
+    )
+
+
+def _on_disk(world: SimWorld, broker: SimBroker, path: str) -> bytes | bytearray:
+    inode = broker.disk.files[path]
+    if world.scenario.flush == "page_cache":
+        return inode.content
+    return inode.synced or b""
