@@ -36,6 +36,8 @@ from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+PAIR_FETCH_BYTES_MIN: Final = 256 * 1024
+"""Of the source, however short the tail: what it is paired with may be larger there."""
 SOURCE_END_ATTEMPTS_MAX: Final = 40
 SOURCE_END_WAIT_MS: Final = 250
 """Together 10 s: how long a source leader may take to show what the mirror has read before."""
@@ -355,6 +357,9 @@ async def _pair(
 ) -> tuple[Pairing, int]:
     """The tail paired, and the leader epoch of the source's last batch before where it ends."""
     pairing = Pairing(base, tail, may_lose=may_lose)
+    # What is fetched beyond the tail is thrown away, and counts for a quota.
+    tail_bytes = sum(each.header.size_bytes for each in tail.batches)
+    bytes_max = min(TAIL_FETCH_BYTES_MAX, max(PAIR_FETCH_BYTES_MIN, tail_bytes))
     leader_epoch = -1
     position = gaps.behind(base.source_next)
     attempts = 0
@@ -367,7 +372,7 @@ async def _pair(
                 leader,
                 {source: FetchPosition(position)},
                 wait_ms_max=0,
-                partition_bytes_max=context.fetch_bytes(TAIL_FETCH_BYTES_MAX),
+                partition_bytes_max=context.fetch_bytes(bytes_max),
                 isolation_level=READ_COMMITTED,
             )
         )[source]

@@ -28,6 +28,7 @@ from .model import (
     TopicConfigs,
     TopicPartition,
 )
+from .throttled import until_answered
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long a new leader may take to know what is committed before callers are told so."""
@@ -225,7 +226,11 @@ class KafkaClient(ClusterCalls):
         partition_bytes_max: int = 1_048_576,
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]:
-        """One Fetch to one broker. Raises KafkaError for trouble with the whole request."""
+        """One Fetch to one broker: an answer for every partition that is asked for.
+
+        What a quota holds back is waited for, see `throttled`. Raises KafkaError for trouble with
+        the whole request.
+        """
         request = fetch_codec.FetchRequest(
             CONSUMER_REPLICA_ID,
             wait_ms_max,
@@ -238,7 +243,7 @@ class KafkaClient(ClusterCalls):
             (),
             "",
         )
-        return (await self._fetch(node_id, request)).partitions
+        return await until_answered(positions.keys(), lambda: self._fetch(node_id, request))
 
     async def fetch_in_session(
         self,

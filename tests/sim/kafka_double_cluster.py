@@ -43,6 +43,8 @@ class SimCluster:
         """Whether its brokers know Fetch v13."""
         self.fetch_names_count = 0
         """Partitions named in fetches of sessions so far."""
+        self.throttle_ms: Callable[[], int] = lambda: 0
+        """For how long a fetch is held back by a quota; above 0 its answer is empty."""
         self.denied: set[str] = set()
         """Topics that may not be read."""
         self.hidden: set[str] = set()

@@ -13,11 +13,14 @@ from local_cluster.client.model import (
     FetchPosition,
     ListedOffset,
     PartitionMetadata,
+    SessionAnswer,
     TopicConfigs,
     TopicMetadata,
     TopicPartition,
 )
+from local_cluster.client.throttled import until_answered
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.fetch import NO_SESSION
 
 from .kafka_double_network import SimConnections
 
@@ -115,21 +118,44 @@ class SimReader(SimConnections):
         partition_bytes_max: int = 1_048_576,
         isolation_level: int = 0,
     ) -> dict[TopicPartition, FetchedPartition]:
+        return await until_answered(
+            positions.keys(),
+            lambda: self._fetch_once(node_id, positions, wait_ms_max, partition_bytes_max),
+        )
+
+    async def _fetch_once(
+        self,
+        node_id: int,
+        positions: Mapping[TopicPartition, FetchPosition],
+        wait_ms_max: int,
+        partition_bytes_max: int,
+    ) -> SessionAnswer:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + wait_ms_max / 1000
         while True:
             answer: dict[TopicPartition, FetchedPartition] = {}
+            throttled_ms: list[int] = []
 
-            def apply(into: dict[TopicPartition, FetchedPartition] = answer) -> None:
+            def apply(
+                into: dict[TopicPartition, FetchedPartition] = answer,
+                throttled_ms: list[int] = throttled_ms,
+            ) -> None:
+                throttled_ms.append(self._cluster.throttle_ms())
+                if throttled_ms[0]:
+                    return
                 for at, position in positions.items():
                     into[at] = self._read(node_id, at, position, partition_bytes_max)
 
             await self._exchange(node_id, apply, detached=False)
-            if loop.time() >= deadline_s or any(
-                entry.error or entry.diverging_epoch or len(entry.records)
-                for entry in answer.values()
+            if (
+                throttled_ms[0]
+                or loop.time() >= deadline_s
+                or any(
+                    entry.error or entry.diverging_epoch or len(entry.records)
+                    for entry in answer.values()
+                )
             ):
-                return answer
+                return SessionAnswer(NO_SESSION, throttled_ms[0], answer)
             await asyncio.sleep(0.01)
 
     def _read(

@@ -15,6 +15,7 @@ from local_cluster.client.model import (
 from local_cluster.fetch_sessions import FetchContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
+    NO_SESSION,
     FetchPartition,
     ForgottenPartition,
     PartitionFetched,
@@ -111,6 +112,12 @@ class SimSource(SimReader):
                     )
             except KafkaError as error:
                 answers.append(error)
+                return
+            throttle_ms = self._cluster.throttle_ms()
+            if throttle_ms:
+                # A session goes on, a new one is not begun: its first answer was not given.
+                kept = NO_SESSION if opened[0].session is None else opened[0].session.id
+                answers.append(SessionAnswer(kept, throttle_ms, {}, request.is_by_id))
                 return
             results = [self._read_entry(node_id, entry) for entry in opened[0].partitions]
             if loop.time() >= deadline_s or any(

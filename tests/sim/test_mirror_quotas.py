@@ -1,0 +1,63 @@
+"""The mirror under client quotas: above one, Kafka answers a fetch without error and without any
+partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from random import Random
+
+import pytest
+
+from .mirror_scenarios import chaos
+from .mirror_world import MirrorWorld
+from .virtual_time import run_virtually
+
+
+class Quotas:
+    """Of both clusters: half of the fetches are held back, of whatever they are."""
+
+    def __init__(self, world: MirrorWorld, random: Random) -> None:
+        self.held_back: Counter[str] = Counter()
+        self._random = random
+        world.source.throttle_ms = lambda: self._throttle_ms("source")
+        world.target.throttle_ms = lambda: self._throttle_ms("target")
+
+    def _throttle_ms(self, cluster: str) -> int:
+        if self._random.random() < 0.5:
+            return 0
+        self.held_back[cluster] += 1
+        return self._random.randint(1, 200)
+
+
+def test_a_worker_lives_through_quotas_on_both_sides() -> None:
+    """Long polls, proofs, topics of state, what operators said."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(1)
+        quotas = Quotas(world, Random(1))
+        world.write(40)
+        first = await world.worker("w0")
+        async with asyncio.timeout(600):
+            while not any(flow.totals().records for flow in first.flows):
+                await asyncio.sleep(0.01)
+        await first.kill()  # what it has not mapped is to be proved
+        world.write(20)
+        second = await world.worker("w1")
+        await world.settle(second, seconds_max=600)
+        world.check_everything()
+        assert set(quotas.held_back) == {"source", "target"}
+        assert not second.failures()
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("seed", range(2), ids=lambda seed: f"seed-{seed}")
+def test_chaos_under_quotas(seed: int) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(seed)
+        Quotas(world, Random(seed))
+        await chaos(world, Random(seed), batches=20, batches_per_turn_max=10)
+
+    run_virtually(scenario())
