@@ -20,9 +20,11 @@ from local_cluster.client.model import (
 )
 from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import KafkaError
 from local_cluster.wire.messages import Fields
 
 from .formats.records import NO_TOPIC_ID
+from .model import DescribedProducer
 from .rights import MissingRights, Right, answered_rights, topic_right
 
 logger = logging.getLogger(__name__)
@@ -109,3 +111,21 @@ class MirrorClient(KafkaClient):
             for name, topic in found.topics.items()
             if not topic.error
         }
+
+    async def describe_producer(
+        self, node_id: int, at: TopicPartition, producer_id: int
+    ) -> DescribedProducer | None:
+        """What the log of a partition that this broker leads knows of a producer; None where that
+        is nothing. Raises KafkaError, `unsupported_version` before Kafka 2.8 (KIP-664)."""
+        response = await self.call(
+            ApiKey.DESCRIBE_PRODUCERS,
+            {"topics": [{"name": at.topic, "partition_indexes": [at.partition]}]},
+            node_id=node_id,
+        )
+        (found,) = response.topics[0].partitions
+        if found.error_code:
+            raise KafkaError(found.error_code, found.error_message or str(at))
+        for producer in found.active_producers:
+            if producer.producer_id == producer_id:
+                return DescribedProducer(int(producer.producer_epoch), int(producer.last_sequence))
+        return None

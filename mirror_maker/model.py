@@ -67,6 +67,14 @@ class LinkFailedError(Exception):
     """The link must stop: its map cannot be trusted."""
 
 
+class DescribedProducer(NamedTuple):
+    """What a partition's leader knows of a producer id (KIP-664)."""
+
+    producer_epoch: int
+    last_sequence: int
+    """-1 where it has none."""
+
+
 class SourceGap(NamedTuple):
     """Source offsets [source_from, source_to) that a trouble makes uncopyable."""
 

@@ -25,6 +25,8 @@ from local_cluster.client.model import (
 )
 from local_cluster.wire.errors import KafkaError
 
+from .model import DescribedProducer
+
 
 class LogReader(Protocol):
     """A cluster whose logs are read. Every method raises KafkaError."""
@@ -107,6 +109,12 @@ class DataSink(LogReader, Protocol):
     ) -> dict[TopicPartition, ProducedPartition]: ...
 
     async def init_producer_id(self) -> tuple[int, int]: ...
+
+    async def describe_producer(
+        self, node_id: int, at: TopicPartition, producer_id: int
+    ) -> DescribedProducer | None:
+        """What the log of a partition that this broker leads knows of a producer."""
+        ...
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .formats import Run
-from .model import SEQUENCE_MASK, PairingError, advance_sequence
+from .model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
 from .passthrough import CopyPath, SourceBatch
 
 MISSING_RECORDS_MAX: Final = 1 << 30
@@ -56,7 +57,53 @@ class TailReader:
         self.batches: list[TargetBatch] = []
         self.missing_count = 0
         """Copied records that the target's retention took before they were mapped."""
-        self._next_sequence = base.next_sequence
+        self.next_sequence = base.next_sequence
+        """After the last batch of ours that is known of."""
+        self._is_told = False
+
+    @property
+    def is_sequence_unknown(self) -> bool:
+        """Whether retention may have taken copies behind the base of which no trace is left."""
+        return (
+            not self.batches
+            and not self._is_told
+            and self._log_start_offset > self._base.target_next
+        )
+
+    def take_told(self, producer: DescribedProducer | None) -> None:
+        """What the target still knows of our producer says how many copies are missing.
+
+        Raises PairingError where that contradicts the map, KafkaError (try again) where the last
+        of them may not be committed yet.
+        """
+        base = self._base
+        assert self.is_sequence_unknown
+        if producer is None or producer.producer_epoch < base.producer_epoch:
+            # Of an older epoch: of ours the target has had nothing, or has forgotten it.
+            self._is_told = producer is not None and not base.has_records
+            return
+        if producer.producer_epoch > base.producer_epoch:
+            raise PairingError(
+                f"the target knows our producer id at epoch {producer.producer_epoch}, the map at "
+                f"{base.producer_epoch}"
+            )
+        if producer.last_sequence < 0:
+            return
+        missing = (producer.last_sequence + 1 - base.next_sequence) & SEQUENCE_MASK
+        if missing > MISSING_RECORDS_MAX:
+            raise PairingError(
+                f"the target has sequence {producer.last_sequence} of us, but acknowledged all "
+                f"before {base.next_sequence}: it lost records"
+            )
+        if missing > self._log_start_offset - base.target_next:
+            raise KafkaError(
+                ErrorCode.offset_not_available,
+                f"what the target has of us up to sequence {producer.last_sequence} is not "
+                "committed yet",
+            )
+        self._is_told = True
+        self.missing_count = missing
+        self.next_sequence = advance_sequence(base.next_sequence, missing)
 
     def check_end(self, high_watermark: int) -> None:
         """The target must reach at least to where the map says. Raises PairingError."""
@@ -86,17 +133,17 @@ class TailReader:
                 f"target offset {header.base_offset} has our producer id at epoch "
                 f"{header.producer_epoch}, the map knows {base.producer_epoch}"
             )
-        missing = (header.base_sequence - self._next_sequence) & SEQUENCE_MASK
+        missing = (header.base_sequence - self.next_sequence) & SEQUENCE_MASK
         if missing:
             may_miss = not self.batches and self._log_start_offset > base.target_next
             if not may_miss or missing > MISSING_RECORDS_MAX:
                 raise PairingError(
                     f"target offset {header.base_offset} has sequence {header.base_sequence}, "
-                    f"{self._next_sequence} was expected"
+                    f"{self.next_sequence} was expected"
                 )
             self.missing_count = missing
         self.batches.append(TargetBatch(header, view))
-        self._next_sequence = advance_sequence(header.last_sequence, 1)
+        self.next_sequence = advance_sequence(header.last_sequence, 1)
 
     def _check_last_mapped(self, header: h.BatchHeader) -> None:
         base = self._base
@@ -114,12 +161,22 @@ class TailReader:
 class Pairing:
     """Pairs the tail with the source; `feed` source batches in order until `is_done`."""
 
-    def __init__(self, base: ResumeBase, tail: TailReader, *, may_lose: bool = False) -> None:
+    def __init__(
+        self,
+        base: ResumeBase,
+        tail: TailReader,
+        *,
+        may_lose: bool = False,
+        source_from: int | None = None,
+    ) -> None:
         """`may_lose`: the source may have lost records since they were copied (compaction,
-        retention); they must have left holes."""
+        retention); they must have left holes. `source_from`: where it is read from, if a gap of
+        the journal lies behind the base, which is no such hole."""
         self._may_lose = may_lose
-        self._paired_next = base.source_next
-        """The source offset after the last record that was paired."""
+        self._paired_next = base.source_next if source_from is None else source_from
+        """The source offset after the last record that was paired, or whose copy is missing."""
+        self._holes_count = 0
+        """Source offsets without a record that were passed over before the first pair."""
         self.lost_at_end = 0
         """Copies at the tail's end whose records the source no longer has."""
         self._tail = deque(tail.batches)
@@ -128,9 +185,7 @@ class Pairing:
         self.runs: list[Run] = []
         self.source_next = base.source_next
         self.target_next = base.target_next
-        self.next_sequence = base.next_sequence
-        if tail.batches:
-            self.next_sequence = advance_sequence(tail.batches[-1].header.last_sequence, 1)
+        self.next_sequence = tail.next_sequence
 
     @property
     def mapped_sequence(self) -> int:
@@ -139,7 +194,7 @@ class Pairing:
 
     @property
     def is_done(self) -> bool:
-        return not self._tail and not self._records
+        return not self._missing and not self._tail and not self._records
 
     def advance(self, source_next: int) -> None:
         """Nothing copyable lies before `source_next` in what was fed."""
@@ -151,7 +206,7 @@ class Pairing:
         assert not self.is_done
         if batch.path is CopyPath.PASSTHROUGH and not self._records:
             count = batch.header.records_count
-            if self._missing >= count:
+            if self._missing >= count and not self._may_lose:
                 self._missing -= count
                 self.source_next = batch.source_next
                 return
@@ -165,16 +220,56 @@ class Pairing:
     def _feed_records(self, batch: SourceBatch) -> None:
         """Record by record, for batches that were cut, rebuilt or split otherwise."""
         for record in batch.records():
-            if self._missing:
+            if self._is_missing(record):
                 self._missing -= 1
+                self._holes_count = self._holes_before(record)
+                self._paired_next = record.offset + 1
             elif self.is_done or (target := self._match(record)) is None:
                 # The tail ends inside this batch: the rest of it is still to be copied.
-                self.source_next = self._paired_next if self.lost_at_end else record.offset
+                # What the source lost behind the last pair may not have been copied.
+                self.source_next = self._paired_next if self._may_lose else record.offset
                 return
             else:
                 self._add(record.offset, target.offset, 1)
             self.source_next = record.offset + 1
         self.source_next = batch.source_next
+
+    def _holes_before(self, record: Record) -> int:
+        if not self._may_lose:
+            return 0
+        return self._holes_count + record.offset - self._paired_next
+
+    def _is_missing(self, record: Record) -> bool:
+        """Whether the copy of this source record is one that the target's retention took.
+
+        What is missing on both sides left holes in the source: as many as there are may account
+        for it, and the tail tells whether they do. Raises PairingError where nothing can tell.
+        """
+        holes = self._holes_before(record)
+        if self._missing > holes:
+            if holes and not self._tail and not self._records:
+                raise PairingError(
+                    f"the target no longer has {self._missing} copies that are not mapped, and the "
+                    f"source no longer has some of their records before offset {record.offset}"
+                )
+            return True
+        if not self._missing:
+            return False
+        found = self._find(record, holes - self._missing)
+        if found is None and len(self._records) > holes - self._missing:
+            return True
+        self._missing = 0
+        return False
+
+    def _find(self, record: Record, passed_max: int) -> int | None:
+        """How many records of the tail lie before the copy of this one; None where it is not
+        found behind `passed_max` of them or fewer."""
+        for passed in range(passed_max + 1):
+            if passed == len(self._records) and not self._open_next():
+                return None
+            if self._records[passed][1:] == record[1:]:
+                return passed
+        return None
 
     def _match(self, record: Record) -> Record | None:
         """The copy of a source record; None where the rest of the tail has copies of none.
@@ -182,31 +277,29 @@ class Pairing:
         Copies that are passed over are of records that the source no longer has; there must be
         holes for them, and nothing else than holes in between. Raises PairingError.
         """
-        holes = record.offset - self._paired_next if self._may_lose else 0
-        passed = 0
-        while passed <= holes:
-            if passed == len(self._records) and not self._open_next():
-                if passed:
-                    self._records.clear()
-                    self.lost_at_end = passed
-                    return None
-                break
-            if self._records[passed][1:] == record[1:]:
-                for _ in range(passed):
-                    self._records.popleft()
-                return self._records.popleft()
-            passed += 1
-        raise PairingError(
-            f"target offset {self._records[0].offset} is not a copy of source offset "
-            f"{record.offset}"
-        )
+        holes = self._holes_before(record)
+        passed = self._find(record, holes)
+        if passed is None:
+            if len(self._records) > holes:
+                raise PairingError(
+                    f"target offset {self._records[0].offset} is not a copy of source offset "
+                    f"{record.offset}"
+                )
+            self.lost_at_end = len(self._records)
+            self._records.clear()
+            return None
+        for _ in range(passed):
+            self._records.popleft()
+        return self._records.popleft()
 
     def end(self, source_end: int) -> bool:
         """The source ends here; whether the tail's rest is of records that it no longer has."""
         while self._open_next():
             pass
-        if not self._may_lose or len(self._records) > source_end - self._paired_next:
+        holes = self._holes_count + source_end - self._paired_next
+        if not self._may_lose or self._missing + len(self._records) > holes:
             return False
+        self._missing = 0
         self.lost_at_end = len(self._records)
         self._records.clear()
         self.source_next = self._paired_next
@@ -231,6 +324,7 @@ class Pairing:
 
     def _add(self, source_offset: int, target_offset: int, count: int) -> None:
         self._paired_next = source_offset + count
+        self._holes_count = 0
         self.target_next = target_offset + count
         last = self.runs[-1] if self.runs else None
         if last and (last.source_next, last.target_next) == (source_offset, target_offset):

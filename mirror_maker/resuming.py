@@ -34,8 +34,8 @@ from .passthrough import select_batches
 from .ports import DataSink
 from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content
+from .tail_reading import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
 
-TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 PAIR_FETCH_BYTES_MIN: Final = 256 * 1024
 """Of the source, however short the tail: what it is paired with may be larger there."""
 SOURCE_END_ATTEMPTS_MAX: Final = 40
@@ -86,7 +86,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     base = _base(opening, last)
     audit = await _go_on_with_audit(context, flow, target, base)
     try:
-        tail, high_watermark = await _read_tail(context, base, target)
+        tail, high_watermark = await read_tail(context, base, target)
         # Read after the tail: an entry precedes every batch behind its gap.
         await context.gap_store.catch_up()
         gaps = GapRanges(
@@ -94,9 +94,12 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
             for gap in context.gap_store.state.gaps(flow, opening.producer_epoch)
             if gap.source_to is not None
         )
+        if tail.is_sequence_unknown:
+            await check_none_missing(context, base, source, target, gaps)
         pairing, last_epoch = await _pair_or_lose(context, base, tail, source, gaps)
         if last is not None and last.runs and not tail.batches:
-            last_epoch = await _look_back(context, flow, target, last, gaps)
+            epoch_there = await _look_back(context, flow, target, last, gaps)
+            last_epoch = last_epoch if tail.missing_count else epoch_there
     except PairingError as error:
         # Another worker may have raised the epoch after the map was read here.
         await context.map_store.catch_up()
@@ -116,7 +119,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         # The last block is where the next proof begins: it stays, whatever the target trims.
         older=[each for each in context.map_store.state.blocks(flow) if each != last],
     )
-    if tail.batches:
+    if tail.batches or tail.missing_count:
         block.append(pairing.runs, pairing.source_next, pairing.mapped_sequence)
         if pairing.lost_at_end:
             block.hold()
@@ -297,33 +300,6 @@ def _base(opening: Opening, last: Block | None) -> ResumeBase:
     )
 
 
-async def _read_tail(
-    context: LinkContext, base: ResumeBase, target: TopicPartition
-) -> tuple[TailReader, int]:
-    log_start_offset, high_watermark = await context.sink_logs.bounds(target)
-    tail = TailReader(base, log_start_offset)
-    tail.check_end(high_watermark)
-    while tail.position < high_watermark:
-        leader = context.directory.target_leader(target)
-        if leader is None:
-            raise KafkaError(ErrorCode.leader_not_available, str(target))
-        before = tail.position
-        fetched = (
-            await context.sink.fetch(
-                leader,
-                {target: FetchPosition(before)},
-                wait_ms_max=0,
-                partition_bytes_max=TAIL_FETCH_BYTES_MAX,
-            )
-        )[target]
-        if fetched.error:
-            raise KafkaError(fetched.error, str(target))
-        tail.feed(fetched.records)
-        if tail.position == before:
-            raise KafkaError(ErrorCode.offset_not_available, f"{target}: nothing at {before}")
-    return tail, high_watermark
-
-
 async def _pair_or_lose(
     context: LinkContext,
     base: ResumeBase,
@@ -332,13 +308,22 @@ async def _pair_or_lose(
     gaps: GapRanges,
 ) -> tuple[Pairing, int]:
     """The tail paired, also where the source lost records since they were copied."""
+    # Where no copy is left, nothing would show that the source lost some of what is missing.
+    is_blind = bool(tail.missing_count) and not tail.batches
     try:
-        return await _pair(context, base, tail, source, gaps, may_lose=False)
+        position = gaps.behind(base.source_next)
+        if not is_blind or not await _may_have_lost(context, source, position):
+            return await _pair(context, base, tail, source, gaps, may_lose=False)
     except PairingError:
-        first = await context.source_logs.first(source)
-        if first <= base.source_next and not await _is_compacted(context, source.topic):
+        if not await _may_have_lost(context, source, base.source_next):
             raise
-        return await _pair(context, base, tail, source, gaps, may_lose=True)
+    return await _pair(context, base, tail, source, gaps, may_lose=True)
+
+
+async def _may_have_lost(context: LinkContext, source: TopicPartition, source_from: int) -> bool:
+    """Whether records from this offset on may have gone since they were copied."""
+    first = await context.source_logs.first(source)
+    return first > source_from or await _is_compacted(context, source.topic)
 
 
 async def _is_compacted(context: LinkContext, topic: str) -> bool:
@@ -356,12 +341,14 @@ async def _pair(
     may_lose: bool,
 ) -> tuple[Pairing, int]:
     """The tail paired, and the leader epoch of the source's last batch before where it ends."""
-    pairing = Pairing(base, tail, may_lose=may_lose)
+    position = gaps.behind(base.source_next)
+    # A gap is noted when all before it is mapped, so what is counted from the base on lies behind.
+    counted_from = None if tail.batches else position
+    pairing = Pairing(base, tail, may_lose=may_lose, source_from=counted_from)
     # What is fetched beyond the tail is thrown away, and counts for a quota.
     tail_bytes = sum(each.header.size_bytes for each in tail.batches)
     bytes_max = min(TAIL_FETCH_BYTES_MAX, max(PAIR_FETCH_BYTES_MIN, tail_bytes))
     leader_epoch = -1
-    position = gaps.behind(base.source_next)
     attempts = 0
     while not pairing.is_done:
         leader = context.directory.source_leader(source)

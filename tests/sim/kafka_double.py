@@ -15,6 +15,7 @@ from local_cluster.client.model import NewTopic, ProducedPartition, TopicPartiti
 from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.model import DescribedProducer
 
 from .kafka_double_log import SimPartition
 from .kafka_double_source import SimSource
@@ -76,6 +77,25 @@ class SimClient(SimSource):
 
         await self._exchange(0, apply, detached=False)
         return answer[0], 0
+
+    async def describe_producer(
+        self, node_id: int, at: TopicPartition, producer_id: int
+    ) -> DescribedProducer | None:
+        answer: list[DescribedProducer | KafkaError | None] = []
+
+        def apply() -> None:
+            try:
+                state = self._cluster.find(at, node_id).producers.get(producer_id)
+            except KafkaError as error:
+                answer.append(error)
+                return
+            known = None if state is None else DescribedProducer(state.epoch, state.batches[-1][1])
+            answer.append(known)
+
+        await self._exchange(node_id, apply, detached=False)
+        if isinstance(answer[0], KafkaError):
+            raise answer[0]
+        return answer[0]
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000

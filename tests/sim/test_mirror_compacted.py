@@ -21,7 +21,7 @@ async def _refuse_to_write(*args: object) -> None:
     raise KafkaError(ErrorCode.network_exception, "the map cannot be written")
 
 
-async def _world_with_unmapped_copies(seed: int, monkeypatch: pytest.MonkeyPatch) -> MirrorWorld:
+async def world_with_unmapped_copies(seed: int, monkeypatch: pytest.MonkeyPatch) -> MirrorWorld:
     """Copied by a worker that was killed before it wrote the map: eight batches of four."""
     world = MirrorWorld(seed, partitions=1)
     world.write(10)
@@ -85,7 +85,7 @@ def test_compaction_of_what_is_not_mapped_yet(
 ) -> None:
     async def scenario() -> None:
         random = Random(seed)
-        world = await _world_with_unmapped_copies(seed, monkeypatch)
+        world = await world_with_unmapped_copies(seed, monkeypatch)
         writer = world.writers[0]
         unmapped = [record.offset for record in writer.expected[-32:]]
         # The last record of a log is never compacted.
@@ -115,7 +115,7 @@ def test_holes_in_a_log_that_is_not_compacted_are_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
-        world = await _world_with_unmapped_copies(1, monkeypatch)
+        world = await world_with_unmapped_copies(1, monkeypatch)
         _compact(world.writers[0].partition, {world.writers[0].expected[-5].offset})
         worker = await world.worker("next")
         flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
@@ -130,7 +130,7 @@ def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.Mo
     """Inside: some copies have no source left. Beyond: records were lost that nobody copied."""
 
     async def scenario() -> None:
-        world = await _world_with_unmapped_copies(2, monkeypatch)
+        world = await world_with_unmapped_copies(2, monkeypatch)
         world.link_settings = {"on": Policies(out_of_range="skip")}
         writer = world.writers[0]
         copied = list(writer.expected)

@@ -6,8 +6,9 @@ import pytest
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
+from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import Run
-from mirror_maker.model import PairingError
+from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.passthrough import select_batches
 from mirror_maker.resume import Pairing, ResumeBase, TailReader, is_same_content
 
@@ -210,3 +211,89 @@ def test_without_holes_nothing_was_lost() -> None:
     assert not pairing.end(3), "one hole cannot have held two records"
     assert pairing.end(4)
     assert (pairing.source_next, pairing.lost_at_end) == (2, 2)
+
+
+# -- retention took the target's tail, or the front of both sides --------------------------------
+
+
+def told(start: ResumeBase, log_start_offset: int, last_sequence: int) -> TailReader:
+    """A target that has nothing behind the map any more, but knows our last sequence."""
+    tail = TailReader(start, log_start_offset)
+    tail.check_end(log_start_offset)
+    tail.take_told(DescribedProducer(EPOCH, last_sequence))
+    return tail
+
+
+def test_a_tail_that_went_whole_is_counted_by_what_the_target_knows_of_us() -> None:
+    start = MAPPED
+    tail = told(start, 11, 10)
+    assert (tail.missing_count, tail.next_sequence) == (5, 11)
+    assert not tail.is_sequence_unknown
+    pairing = pair(start, tail, source((6, 3), (9, 3), (12, 4)))
+    assert pairing.is_done
+    assert (pairing.source_next, pairing.next_sequence, pairing.runs) == (11, 11, [])
+    assert not pair(start, told(start, 11, 10), source((6, 3))).is_done
+
+
+def test_others_records_went_and_none_of_ours() -> None:
+    tail = told(MAPPED, 50, 5)
+    assert (tail.missing_count, tail.next_sequence) == (0, 6)
+
+
+def test_a_producer_that_the_target_forgot_leaves_the_sequence_unknown() -> None:
+    for forgotten in (None, DescribedProducer(EPOCH, -1), DescribedProducer(EPOCH - 1, 3)):
+        tail = TailReader(MAPPED, 11)
+        tail.take_told(forgotten)
+        assert tail.is_sequence_unknown
+    opened = TailReader(base(target_next=6), 11)
+    opened.take_told(DescribedProducer(EPOCH - 1, 3))
+    assert not opened.is_sequence_unknown, "nothing was written since the epoch was raised"
+
+
+def test_what_the_target_says_of_us_must_agree_with_the_map() -> None:
+    with pytest.raises(PairingError, match="lost records"):
+        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 4))
+    with pytest.raises(PairingError, match="epoch 4"):
+        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH + 1, 4))
+    with pytest.raises(KafkaError, match="not committed yet"):
+        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 11))
+
+
+def test_without_retention_the_target_is_not_asked() -> None:
+    assert not TailReader(MAPPED, 6).is_sequence_unknown
+    assert not read_tail(
+        MAPPED, own(11, records(11, 1), 11), log_start_offset=11
+    ).is_sequence_unknown
+
+
+@pytest.mark.parametrize("source_first", [3, 5, 7, 9])
+def test_both_sides_lost_the_front_of_what_is_not_mapped(source_first: int) -> None:
+    """Ten copies 0..9; the target has those from 5 on, the source its records from 3, 5, ..."""
+    tail = read_tail(base(), own(5, records(5, 2), 5), own(7, records(7, 3), 7), log_start_offset=5)
+    log = source((source_first, 12 - source_first), (12, 2))
+    pairing = lossy(base(), tail, log)
+    assert pairing.is_done
+    first = max(5, source_first)
+    assert pairing.runs == [Run(first, first, 10 - first)]
+    assert (pairing.source_next, pairing.next_sequence, pairing.lost_at_end) == (10, 10, 0)
+
+
+def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
+    """The source lost 0..3, of which 1 and 2 were no records: the tail says which is the next."""
+    content = [*records(6, 1), *records(7, 3)]  # 0, 3, 4 and 5 are missing
+    tail = read_tail(base(), own(4, content, 4), log_start_offset=4)
+    pairing = lossy(base(), tail, source((4, 4), (8, 4)))
+    assert pairing.runs == [Run(6, 4, 4)]
+    assert (pairing.source_next, pairing.next_sequence) == (10, 8)
+
+
+def test_both_sides_lost_all_that_is_not_mapped() -> None:
+    pairing = lossy(MAPPED, told(MAPPED, 11, 10), source((11, 3)))
+    assert pairing.is_done
+    # What the source lost beyond is not known to be copied: it is asked for, and missed.
+    assert (pairing.source_next, pairing.mapped_sequence, pairing.next_sequence) == (6, 11, 11)
+
+
+def test_where_nothing_tells_how_many_the_source_lost_it_is_not_guessed() -> None:
+    with pytest.raises(PairingError, match="before offset 8"):
+        lossy(MAPPED, told(MAPPED, 11, 10), source((8, 6)))

@@ -1,0 +1,208 @@
+"""The target's retention takes copies before they are mapped: nothing is doubled, nothing stands
+still without saying so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.records import header as h
+from local_cluster.records.batch import decode_batch
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.model import FlowState
+from mirror_maker.trouble import Policies, Trouble
+
+from .kafka_double import SimClient
+from .kafka_double_log import SimPartition
+from .kafka_double_network import Killed
+from .mirror_world import TOPIC, MirrorWorld
+from .test_mirror_compacted import world_with_unmapped_copies
+from .virtual_time import run_virtually
+
+
+def _target_of(world: MirrorWorld) -> SimPartition:
+    names = world.link_settings.get("names", TopicNames())
+    return world.target.partition(TopicPartition(names.target_topic("a", TOPIC), 0))
+
+
+def _forget_records(partition: SimPartition, before: int) -> None:
+    """What retention does; the state of producers stays."""
+    partition.batches = [entry for entry in partition.batches if entry[0].next_offset > before]
+    partition.log_start_offset = before
+
+
+async def _check_goes_on(world: MirrorWorld, *, written: int) -> None:
+    """What is written from here on is copied once, nothing else is; also after another kill."""
+    writer = world.writers[0]
+    copied = len(writer.expected) - written
+    for name in ("next", "after", "last"):
+        worker = await world.worker(name)
+        await world.settle(worker)
+        writer.write_plain(3)
+        await world.settle(worker)
+        await worker.kill()
+        copies = [record[1:] for record in world.copies(world.partitions[0])]
+        assert copies == [record[1:] for record in writer.expected[copied:]]
+
+
+@pytest.mark.parametrize("written", [0, 9], ids=["quiet", "written on"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_whole_tail_went(seed: int, written: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(seed, monkeypatch)
+        target = _target_of(world)
+        _forget_records(target, target.high_watermark)
+        if written:
+            world.writers[0].write_plain(written)
+        await _check_goes_on(world, written=written)
+
+    run_virtually(scenario())
+
+
+def test_both_sides_lost_the_front_of_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(3, monkeypatch)
+        writer, target = world.writers[0], _target_of(world)
+        _forget_records(target, target.high_watermark - 16)
+        _forget_records(writer.partition, writer.expected[-16].offset)
+        await _check_goes_on(world, written=16)
+
+    run_virtually(scenario())
+
+
+def test_both_sides_lost_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(4, monkeypatch)
+        world.link_settings = {"on": Policies(out_of_range="skip")}
+        writer, target = world.writers[0], _target_of(world)
+        _forget_records(target, target.high_watermark)
+        writer.write_plain(4)  # nobody copies these
+        _forget_records(writer.partition, writer.partition.log_end_offset)
+        writer.write_plain(5)
+        await _check_goes_on(world, written=5)
+        (gap,) = world.gaps(world.partitions[0])
+        assert gap.reason == Trouble.OUT_OF_RANGE
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("reason", ["forgotten", "cannot be asked"])
+def test_where_it_cannot_be_told_the_flow_says_so(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(5, monkeypatch)
+        target = _target_of(world)
+        _forget_records(target, target.high_watermark)
+        if reason == "forgotten":
+            target.producers.clear()
+        else:
+            _ask_in_vain(monkeypatch)
+        worker = await world.worker("next")
+        flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
+        assert "were copied already cannot be told" in (flow.reason or "")
+        assert not target.batches
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "12"))))
+def test_chaos_while_retention_is_short(seed: int) -> None:
+    """Workers are killed at any step, and whatever they wrote may be gone when the next comes."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(seed, partitions=1)
+        random, writer = Random(seed), world.writers[0]
+        world.network.harm(random)
+        world.write(3)
+        ever: dict[int, bytes] = {}
+        for round_number in range(8):
+            step, killed = _killer(random.randint(1, 120))
+            worker = await world.worker(f"w{round_number}", step)
+            for _ in range(random.randint(0, 12)):
+                writer.write()
+                await asyncio.sleep(random.uniform(0, 0.02))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await killed.wait()
+            await worker.kill()
+            await asyncio.sleep(random.choice([0.0, 5.0]))
+            if _is_there(world):
+                target = _target_of(world)
+                ever |= {header.base_offset: batch for header, batch in target.batches}
+                whole = random.random() < 0.5
+                before = random.randint(target.log_start_offset, target.high_watermark)
+                _forget_records(target, target.high_watermark if whole else before)
+        world.network.heal()
+        writer.write_plain(2)
+        worker = await world.worker("last")
+        await world.settle(worker)
+        await worker.stop()
+        ever |= {header.base_offset: batch for header, batch in _target_of(world).batches}
+        copies = [
+            record[1:]
+            for _, batch in sorted(ever.items())
+            for record in decode_batch(batch, 0, h.read_header(batch))
+        ]
+        assert copies == [record[1:] for record in writer.expected]
+
+    run_virtually(scenario())
+
+
+def _killer(steps: int) -> tuple[Callable[[], None], asyncio.Event]:
+    """What kills a process at one of its steps, and tells."""
+    killed = asyncio.Event()
+    left = iter(range(steps))
+
+    def step() -> None:
+        if next(left, None) is None:
+            killed.set()
+            raise Killed
+
+    return step, killed
+
+
+def _is_there(world: MirrorWorld) -> bool:
+    return TopicNames().target_topic("a", TOPIC) in world.target.topics
+
+
+def _ask_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*args: object) -> None:
+        raise KafkaError(ErrorCode.unsupported_version, "the broker has no DESCRIBE_PRODUCERS")
+
+    monkeypatch.setattr(SimClient, "describe_producer", refuse)
+
+
+def test_a_target_that_others_write_into_and_that_has_forgotten_us(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quiet flow under an identical name: what went was the others'."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(6, partitions=1)
+        world.link_settings = {"names": TopicNames(otherwise="identity")}
+        writer = world.writers[0]
+        writer.write_plain(4)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        await worker.kill()
+        target = _target_of(world)
+        target.log_end_offset += 20
+        target.commit(target.log_end_offset)
+        _forget_records(target, target.high_watermark)
+        target.producers.clear()
+        writer.write_plain(3)
+        worker = await world.worker("next")
+        await world.settle(worker)
+        assert sum(header.records_count for header, _ in target.batches) == 3
+        await worker.stop()
+
+    run_virtually(scenario())
