@@ -95,6 +95,8 @@ class FlowAudit:
         self._source_from = self._source_to = source_from
         self._source, self._target = _Sums(), _Sums()
         self._fetched: deque[_Fetched] = deque()
+        self.is_behind = False
+        """Whether what was taken is not known to be written, and was given back."""
         self._closed: list[AuditChunk] = []
         self._expired: list[bytes] = []
         self._written = deque(sorted(written, key=lambda chunk: chunk.written_at_ms))
@@ -159,7 +161,7 @@ class FlowAudit:
                 for start_ms in {**self._source.by_start, **self._target.by_start}
             },
         )
-        chunks, self._closed = [*self._closed, chunk], []
+        chunks, self._closed, self.is_behind = [*self._closed, chunk], [], False
         if len(chunk.buckets) >= CHUNK_BUCKETS_MAX:
             self._written.append(chunk)
             self._source_from = self._source_to
@@ -172,5 +174,6 @@ class FlowAudit:
     def put_back(self, chunks: Sequence[AuditChunk], expired: Sequence[bytes]) -> None:
         """The write of `take_records` is not known to have happened: have it written again."""
         # The open chunk is written again as it is by then; to write one twice does no harm.
+        self.is_behind = True
         self._expired[:0] = expired
         self._closed[:0] = [each for each in chunks if each.source_from != self._source_from]

@@ -1,6 +1,8 @@
 """What the flows' maps have gained is written to the link's map topic, now and then.
 
-Only flows that said that they moved are looked at.
+Only flows that said that they moved are looked at. The audit is written first, so that it reaches
+at least as far as the map. Where it cannot be written the map waits for it, but not for long: what
+a proof has to read grows as long as it waits.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
@@ -16,6 +19,10 @@ from .context import LinkContext
 from .flow import Flow
 from .formats.audit import AuditChunk
 from .replicator import PartitionReplicator
+
+AUDIT_WAIT_MS_MAX: Final = 10_000
+"""How long the map waits for an audit that cannot be written. What is mapped without it may be
+missing in the audit if the worker dies before it is written."""
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +36,12 @@ class MapFlushing:
         self._flows = flows
         self._moved: dict[TopicPartition, None] = {}
         self._flushing = asyncio.Lock()
+        self._unaudited_since_ms: int | None = None
+        """Since when the audit cannot be written, on the monotonic clock."""
+        self._unaudited: dict[TopicPartition, None] = {}
+        """What has been mapped without its audit since then."""
+        self._audit_retry_ms = 0
+        """When those that do not move are tried again, on the monotonic clock."""
 
     def look_at(self, at: TopicPartition) -> None:
         """There may be something to write of this partition."""
@@ -45,31 +58,59 @@ class MapFlushing:
     async def flush(self) -> None:
         """Write what the maps have gained. Raises KafkaError; then it is written later."""
         async with self._flushing:
+            if self._unaudited and self._context.clock.monotonic_ms() >= self._audit_retry_ms:
+                self._moved |= self._unaudited
             moved, self._moved = self._moved, {}
-            taken = [
-                _Taken(flow.replicator, self._context.clock.now_ms())
-                for flow in map(self._flows.get, moved)
-                if flow is not None
-                and flow.replicator is not None
-                and flow.replicator.block.is_dirty
-            ]
+            taken = {
+                at: _Taken(flow.replicator, self._context.clock.now_ms())
+                for at, flow in ((at, self._flows.get(at)) for at in moved)
+                if flow is not None and flow.replicator is not None and _has_news(flow.replicator)
+            }
             if not taken:
+                self._unaudited_since_ms = None  # nothing waits for it
                 return
             try:
-                # The audit reaches at least as far as the map, see `audit`.
-                await self._context.audit_store.append(
-                    [chunk for each in taken for chunk in each.chunks],
-                    [key for each in taken for key in each.chunk_keys],
-                )
+                await self._write_audit(taken)
                 await self._context.map_store.append(
-                    [block for each in taken for block in each.blocks],
-                    [key for each in taken for key in each.block_keys],
+                    [block for each in taken.values() for block in each.blocks],
+                    [key for each in taken.values() for key in each.block_keys],
                 )
             except BaseException:
-                for each in taken:
+                for each in taken.values():
                     each.put_back()
                 self._moved |= moved
                 raise
+
+    async def _write_audit(self, taken: Mapping[TopicPartition, _Taken]) -> None:
+        """Raises KafkaError while the map is to wait for it."""
+        try:
+            await self._context.audit_store.append(
+                [chunk for each in taken.values() for chunk in each.chunks],
+                [key for each in taken.values() for key in each.chunk_keys],
+            )
+        except KafkaError as error:
+            now_ms = self._context.clock.monotonic_ms()
+            if self._unaudited_since_ms is None:
+                self._unaudited_since_ms = now_ms
+            if now_ms - self._unaudited_since_ms < AUDIT_WAIT_MS_MAX:
+                raise
+            if not self._unaudited:
+                name = self._context.settings.name
+                logger.warning("link %s: mapped without its audit: %s", name, error)
+            for each in taken.values():
+                each.put_audit_back()
+            self._unaudited |= dict.fromkeys(taken)
+            self._audit_retry_ms = now_ms + AUDIT_WAIT_MS_MAX
+        else:
+            self._unaudited_since_ms = None
+            self._moved |= self._unaudited
+            self._unaudited.clear()
+
+
+def _has_news(replicator: PartitionReplicator) -> bool:
+    """Whether there is something to write of its map or its audit."""
+    audit = replicator.audit
+    return replicator.block.is_dirty or (audit is not None and audit.is_behind)
 
 
 class _Taken:
@@ -87,5 +128,10 @@ class _Taken:
     def put_back(self) -> None:
         """The writes are not known to have happened."""
         self._replicator.block.put_back(self.blocks, self.block_keys)
+        self.put_audit_back()
+
+    def put_audit_back(self) -> None:
+        """The same of the audit alone."""
         if self._replicator.audit is not None:
             self._replicator.audit.put_back(self.chunks, self.chunk_keys)
+            self.chunks, self.chunk_keys = [], []

@@ -1,0 +1,109 @@
+"""The mirror when its topics of state on the target are lost, or cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.records.header import BatchHeader
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.flow import Flow
+from mirror_maker.formats.audit import audit_topic_name
+from mirror_maker.map_flushing import AUDIT_WAIT_MS_MAX
+
+from .mirror_scenarios import LATE_SECONDS
+from .mirror_world import LINK, MirrorWorld, read_audit_topic
+from .virtual_time import run_virtually
+
+AUDIT_TOPIC = audit_topic_name(LINK)
+
+
+def refusing(topic: str) -> Callable[[TopicPartition, BatchHeader], ErrorCode | None]:
+    """A target that takes nothing into one topic."""
+    return lambda at, header: ErrorCode.kafka_storage_error if at.topic == topic else None
+
+
+def is_behind(flow: Flow) -> bool:
+    """Whether some of its audit is still to be written."""
+    return (
+        flow.replicator is None or flow.replicator.audit is None or flow.replicator.audit.is_behind
+    )
+
+
+def check_begun_anew(world: MirrorWorld) -> None:
+    """All is copied and mapped; the audit tells of what moved since."""
+    world.check_copies()
+    world.check_map(complete=False)
+    assert read_audit_topic(world.target).flows()
+
+
+def test_an_audit_topic_that_is_deleted_is_begun_anew() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(3)
+        world.write(20)
+        first = await world.worker("w0")
+        await world.settle(first)
+        del world.target.topics[AUDIT_TOPIC]
+        world.write(10)
+        await world.settle(first)
+        check_begun_anew(world)
+        # A disturbed flow reads it, and so does another worker.
+        del world.target.topics[AUDIT_TOPIC]
+        for flow in first.flows:
+            assert flow.copying is not None
+            flow.copying.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
+        world.write(10)
+        await world.settle(first)
+        del world.target.topics[AUDIT_TOPIC]
+        await first.kill()
+        world.write(10)
+        second = await world.worker("w1")
+        await world.settle(second)
+        check_begun_anew(world)
+        assert not second.failures()
+        await second.stop()
+
+    run_virtually(scenario())
+
+
+def test_an_audit_topic_that_was_made_anew_by_others_is_followed() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(4)
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        del world.target.topics[AUDIT_TOPIC]
+        world.target.create(AUDIT_TOPIC, 1)
+        world.write(10)
+        await world.settle(worker)
+        check_begun_anew(world)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_the_map_waits_for_an_audit_that_cannot_be_written_but_not_for_ever() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(5)
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        world.target.refuse = refusing(AUDIT_TOPIC)
+        began_s = asyncio.get_running_loop().time()
+        world.write(10)
+        await world.settle(worker)
+        waited_ms = (asyncio.get_running_loop().time() - began_s) * 1000
+        assert waited_ms >= AUDIT_WAIT_MS_MAX, "the audit is to be written first"
+        world.check_copies()
+        world.check_map(complete=False)
+        # It is written as soon as it can be, also of partitions that stand still since.
+        world.target.refuse = lambda at, header: None
+        async with asyncio.timeout(60):
+            while any(is_behind(flow) for flow in worker.flows):
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(LATE_SECONDS)
+        world.check_everything()
+        await worker.stop()
+
+    run_virtually(scenario())
