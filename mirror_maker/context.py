@@ -15,6 +15,7 @@ from .directory import Directory
 from .gap_store import GapStore
 from .log_offsets import LogOffsets
 from .map_store import MapStore
+from .map_writes import MapWrites
 from .origins import Origins
 from .ports import Clock, DataSink, DataSource, Lease
 from .record_rules import RecordRules, record_rules
@@ -42,6 +43,7 @@ class LinkContext:
     map_store: MapStore
     gap_store: GapStore
     audit_store: AuditStore
+    map_writes: MapWrites = field(default_factory=MapWrites)
     origins: Origins | None = None
     """Where only what was born at the source is copied."""
     rates: Rates = field(default_factory=Rates)

@@ -84,11 +84,13 @@ class Copying:
 
     @property
     def wants_fetch(self) -> bool:
-        """Whether it has room, met nothing that it cannot copy, and is not paused."""
+        """Whether it has room, met nothing that it cannot copy, is not paused, and not too much
+        of the link waits to be mapped."""
         return (
             self.disturbance is None
             and self.replicator.wants_fetch
             and not self._context.is_held(self.source)
+            and not self._context.map_writes.is_overdue
         )
 
     @property

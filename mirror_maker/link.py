@@ -66,7 +66,7 @@ class LinkWorker:
             self._on_round,
             on_opened=self._controlling.follow,
         )
-        self._flushing = MapFlushing(context, self.flows)
+        self._flushing = MapFlushing(context, self.flows, self._fetchers.look_at_all)
         self.flush = self._flushing.flush
         self._offer = offer
         self._on_known_changed = on_known_changed
@@ -95,6 +95,7 @@ class LinkWorker:
             self.failure
             or self.source_failure
             or self.target_failure
+            or self._map_failure
             or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
             or next(iter(self.context.missing_rights()), None)
         )
@@ -113,6 +114,16 @@ class LinkWorker:
     def target_failure(self) -> str | None:
         """Why the target did not answer last time."""
         return self._discovering.target_failure
+
+    @property
+    def _map_failure(self) -> str | None:
+        """Why the map could not be written last time, and what comes of it."""
+        writes = self.context.map_writes
+        if writes.failure is None:
+            return None
+        since_s = writes.unwritten_ms(self.context.clock.monotonic_ms()) // 1000
+        stops = ", and nothing is copied until it is" if writes.is_overdue else ""
+        return f"the map has not been written for {since_s} s{stops}: {writes.failure}"
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -246,7 +257,11 @@ class LinkWorker:
         if self.target_failure is not None:
             return LinkState.TARGET_DOWN
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
-        is_restricted = bool(self._discovering.collisions or self.context.missing_rights())
+        is_restricted = bool(
+            self._discovering.collisions
+            or self.context.map_writes.failure
+            or self.context.missing_rights()
+        )
         if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
         if states and all(state is FlowState.HELD for state in states):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
@@ -30,10 +31,17 @@ logger = logging.getLogger(__name__)
 class MapFlushing:
     """The map's writes of one link; `run` until cancelled."""
 
-    def __init__(self, context: LinkContext, flows: Mapping[TopicPartition, Flow]) -> None:
-        """`flows` are the link's, as they come and go."""
+    def __init__(
+        self,
+        context: LinkContext,
+        flows: Mapping[TopicPartition, Flow],
+        on_may_take_changed: Callable[[], None],
+    ) -> None:
+        """`flows` are the link's, as they come and go; `on_may_take_changed` hears when they may
+        take no more from the source because the map is not written, and when they may again."""
         self._context = context
         self._flows = flows
+        self._on_may_take_changed = on_may_take_changed
         self._moved: dict[TopicPartition, None] = {}
         self._flushing = asyncio.Lock()
         self._unaudited_since_ms: int | None = None
@@ -50,10 +58,8 @@ class MapFlushing:
     async def run(self) -> None:
         while True:
             await self._context.clock.sleep(self._context.limits.map_flush_ms)
-            try:
+            with suppress(KafkaError):  # it is told by `MapWrites`
                 await self.flush()
-            except KafkaError as error:
-                logger.info("link %s: map not written: %s", self._context.settings.name, error)
 
     async def flush(self) -> None:
         """Write what the maps have gained. Raises KafkaError; then it is written later."""
@@ -68,18 +74,38 @@ class MapFlushing:
             }
             if not taken:
                 self._unaudited_since_ms = None  # nothing waits for it
+                self._note(None, 0)
                 return
+            began_ms = self._context.clock.monotonic_ms()
             try:
                 await self._write_audit(taken)
                 await self._context.map_store.append(
                     [block for each in taken.values() for block in each.blocks],
                     [key for each in taken.values() for key in each.block_keys],
                 )
-            except BaseException:
+            except BaseException as error:
                 for each in taken.values():
                     each.put_back()
                 self._moved |= moved
+                if isinstance(error, KafkaError):
+                    self._note(error, began_ms)
                 raise
+            self._note(None, began_ms)
+
+    def _note(self, failure: KafkaError | None, began_ms: int) -> None:
+        """How the write that began then has ended."""
+        writes, name = self._context.map_writes, self._context.settings.name
+        had_failed, was_overdue = writes.failure is not None, writes.is_overdue
+        if failure is None:
+            writes.succeeded()
+        else:
+            writes.failed(failure, began_ms, self._context.clock.monotonic_ms())
+        if failure is not None and not had_failed:
+            logger.warning("link %s: map not written: %s", name, failure)
+        if writes.is_overdue and not was_overdue:
+            logger.error("link %s: copies no more until its map is written: %s", name, failure)
+        if writes.is_overdue != was_overdue:
+            self._on_may_take_changed()
 
     async def _write_audit(self, taken: Mapping[TopicPartition, _Taken]) -> None:
         """Raises KafkaError while the map is to wait for it."""

@@ -72,6 +72,7 @@ def link_status(
     source_positions: SourcePositions | None = None,
 ) -> JsonObject:
     """One link: totals over the flows that this worker has, and each of them."""
+    now_ms = link.context.clock.monotonic_ms()
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
     lag = total_lag([flow.lag() for flow in flows])
     totals = [flow.totals() for flow in flows]
@@ -81,6 +82,7 @@ def link_status(
         "state": link.state().value,
         "reason": link.reason,
         "rights_missing": link.context.missing_rights(),
+        "map_unwritten_seconds": link.context.map_writes.unwritten_ms(now_ms) / 1000,
         "topics": len({flow.source.topic for flow in flows}),
         "topics_left_out": link.left_out[:LEFT_OUT_SHOWN_MAX],
         "partitions": len(flows),
@@ -98,7 +100,7 @@ def link_status(
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
-        "flows": [flow_status(flow, link.context.clock.monotonic_ms()) for flow in flows],
+        "flows": [flow_status(flow, now_ms) for flow in flows],
     }
 
 
@@ -150,20 +152,7 @@ def render_metrics(status: Mapping[str, Any]) -> str:
 
 def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     links = status["links"]
-    yield "# HELP heliograph_mirror_link_state 1 for the state that the link is in."
-    yield "# TYPE heliograph_mirror_link_state gauge"
-    for link in links:
-        yield f"heliograph_mirror_link_state{_labels(link=link['name'], state=link['state'])} 1"
-    yield "# HELP heliograph_mirror_rights_missing Operations that a cluster refused."
-    yield "# TYPE heliograph_mirror_rights_missing gauge"
-    for link in links:
-        if "rights_missing" in link:
-            missing = len(link["rights_missing"])
-            yield f"heliograph_mirror_rights_missing{_labels(link=link['name'])} {missing}"
-    yield "# HELP heliograph_mirror_partitions Partitions that this worker copies."
-    yield "# TYPE heliograph_mirror_partitions gauge"
-    for link in links:
-        yield f"heliograph_mirror_partitions{_labels(link=link['name'])} {link['partitions']}"
+    yield from _link_lines(links)
     for kind, metrics in (("gauge", _GAUGES), ("counter", _COUNTERS)):
         for name, text in metrics.items():
             full = f"heliograph_mirror_{name}{'_total' if kind == 'counter' else ''}"
@@ -187,6 +176,29 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
         for state, count in ((link.get("groups") or {}).get("states") or {}).items():
             labels = _labels(link=link["name"], state=state)
             yield f"heliograph_mirror_group_positions{labels} {count}"
+
+
+def _link_lines(links: Sequence[JsonObject]) -> Iterator[str]:
+    yield "# HELP heliograph_mirror_link_state 1 for the state that the link is in."
+    yield "# TYPE heliograph_mirror_link_state gauge"
+    for link in links:
+        yield f"heliograph_mirror_link_state{_labels(link=link['name'], state=link['state'])} 1"
+    yield "# HELP heliograph_mirror_rights_missing Operations that a cluster refused."
+    yield "# TYPE heliograph_mirror_rights_missing gauge"
+    for link in links:
+        if "rights_missing" in link:
+            missing = len(link["rights_missing"])
+            yield f"heliograph_mirror_rights_missing{_labels(link=link['name'])} {missing}"
+    yield "# HELP heliograph_mirror_map_unwritten_seconds How long the map could not be written."
+    yield "# TYPE heliograph_mirror_map_unwritten_seconds gauge"
+    for link in links:
+        if "map_unwritten_seconds" in link:
+            seconds = link["map_unwritten_seconds"]
+            yield f"heliograph_mirror_map_unwritten_seconds{_labels(link=link['name'])} {seconds}"
+    yield "# HELP heliograph_mirror_partitions Partitions that this worker copies."
+    yield "# TYPE heliograph_mirror_partitions gauge"
+    for link in links:
+        yield f"heliograph_mirror_partitions{_labels(link=link['name'])} {link['partitions']}"
 
 
 def _trouble_lines(links: Sequence[JsonObject]) -> Iterator[str]:

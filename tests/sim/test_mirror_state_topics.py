@@ -9,8 +9,12 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.flow import Flow
+from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.audit import audit_topic_name
 from mirror_maker.map_flushing import AUDIT_WAIT_MS_MAX
+from mirror_maker.map_writes import UNMAPPED_MS_MAX
+from mirror_maker.model import LinkState
+from mirror_maker.status import link_status
 
 from .mirror_scenarios import LATE_SECONDS
 from .mirror_world import LINK, MirrorWorld, read_audit_topic
@@ -22,6 +26,23 @@ AUDIT_TOPIC = audit_topic_name(LINK)
 def refusing(topic: str) -> Callable[[TopicPartition, BatchHeader], ErrorCode | None]:
     """A target that takes nothing into one topic."""
     return lambda at, header: ErrorCode.kafka_storage_error if at.topic == topic else None
+
+
+def copied(world: MirrorWorld) -> int:
+    """Records on the target."""
+    return sum(len(world.copies(at)) for at in world.partitions)
+
+
+def expected(world: MirrorWorld) -> int:
+    """Records that are to be there in the end."""
+    return sum(len(world.expected(at)) for at in world.partitions)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(120):
+        while not is_so():
+            await asyncio.sleep(0.05)
 
 
 def is_behind(flow: Flow) -> bool:
@@ -78,6 +99,43 @@ def test_an_audit_topic_that_was_made_anew_by_others_is_followed() -> None:
         world.write(10)
         await world.settle(worker)
         check_begun_anew(world)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(6)
+        world.write(20)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        assert worker.link.state() is LinkState.RUNNING
+        world.target.refuse = refusing(map_topic_name(LINK))
+        world.write(10)
+        writes = worker.link.context.map_writes
+        await until(lambda: writes.failure is not None)
+        assert worker.link.state() is LinkState.DEGRADED
+        assert "the map has not been written" in (worker.link.reason or "")
+        # For a while it goes on without.
+        await until(lambda: copied(world) == expected(world))
+        assert not writes.is_overdue
+        await until(lambda: writes.is_overdue)
+        assert link_status(worker.link)["map_unwritten_seconds"] >= UNMAPPED_MS_MAX / 1000
+        assert "nothing is copied" in (worker.link.reason or "")
+        before = copied(world)
+        for writer in world.writers:
+            for _ in range(40):
+                writer.write_plain(3)
+        await asyncio.sleep(5)
+        # No more than what a poll brought that was on its way.
+        assert copied(world) - before < (expected(world) - before) / 2
+        world.target.refuse = lambda at, header: None
+        await world.settle(worker)
+        world.check_everything()
+        assert writes.failure is None
+        assert link_status(worker.link)["map_unwritten_seconds"] == 0
+        assert worker.link.state() is LinkState.RUNNING
         await worker.stop()
 
     run_virtually(scenario())

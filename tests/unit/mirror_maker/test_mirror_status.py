@@ -66,6 +66,13 @@ def test_unknown_values_have_no_sample() -> None:
     assert 'path="passthrough"} 3\n' in text
 
 
+def test_a_map_that_is_not_written_shows() -> None:
+    told = status(flow())
+    told["links"][0]["map_unwritten_seconds"] = 31.5
+    text = render_metrics(told)
+    assert r'heliograph_mirror_map_unwritten_seconds{link="l\"1"} 31.5' in text
+
+
 def test_a_failed_partition_shows() -> None:
     gaps = {"out_of_range": 2}
     text = render_metrics(status(flow(state="FAILED", trouble="too_large", gaps_by_reason=gaps)))
