@@ -315,7 +315,13 @@ class LogDirectory:
         self.prepare_checkpoint(high_watermarks).run()
 
     def reopen_offline(self) -> None:
-        """Try again to open what could not be opened: the disk may have been full. Blocks."""
+        """Try again to open what could not be opened, or ended when a change of its files was
+        refused: the disk may have been full. Blocks."""
+        for key, log in list(self._logs.items()):
+            if log.failure is not None:
+                # Not closed: a flush of it may be under way.
+                del self._logs[key]
+                self._set_offline(key, log.failure)
         for key in list(self.offline):
             del self.offline[key]
             self._open_log(key, is_clean=False)

@@ -182,6 +182,7 @@ class ReplicaSet:
 
     def resume(self) -> None:
         """The disk takes writes again: open and make what it refused, flush what is not yet."""
+        self.take_failed_offline()
         self._directories.reopen_offline()
         for topic_id, name in tuple(self._to_delete.items()):
             self._delete_topic(name, topic_id)

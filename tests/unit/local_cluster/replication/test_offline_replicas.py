@@ -24,6 +24,7 @@ from local_cluster.controller.model import (
 from local_cluster.log import checkpoints
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.files import OsFiles
+from local_cluster.log.segment import Segment
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
@@ -266,4 +267,31 @@ async def test_a_deletion_that_a_disk_refuses_holds_up_nothing_else(
     broker.replicas.resume()
     assert broker.replicas.report() == ALL_WELL
     assert list(broker.directories) == []
+    broker.close()
+
+
+async def test_a_log_that_a_full_disk_ended_in_a_cut_is_opened_again_when_there_is_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path)
+    broker.hear(2, 2)
+    follower = broker.replicas.get("t", 0)
+    assert follower is not None
+    append(follower.log, batch(3))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "injected")
+
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "create", refuse)
+        with pytest.raises(KafkaError, match="cannot be truncated"):
+            follower.log.truncate_fully(9, 0)
+    assert follower.log.failure is not None
+    broker.replicas.resume()
+    assert broker.replicas.report() == ALL_WELL
+    again = broker.replicas.get("t", 0)
+    assert again is not None
+    assert again.log is not follower.log
+    assert broker.fetching.followed == {0, 1}
+    assert again.log.failure is None
     broker.close()
