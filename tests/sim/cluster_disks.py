@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from local_cluster.records.header import iter_headers
 from local_cluster.replication.partition import Partition
 
 from .cluster_committed import CommittedLog
@@ -52,10 +53,15 @@ def _has(world: SimWorld, broker: SimBroker, directory: str, committed: Committe
     base = int(segments[0][len(directory) : -len(".log")]) if segments else -1
     if not 0 <= base <= committed.may_begin:
         return False
-    position = committed.position_of(base)
-    return b"".join(_on_disk(world, broker, each) for each in segments).startswith(
-        content[position:]
-    )
+    found = b"".join(_on_disk(world, broker, each) for each in segments)
+    # Below that nothing is read any more. A replica that diverged there need not be cut back: its
+    # leader does not know any more what ended there (in Kafka neither).
+    begin = max(base, committed.may_begin)
+    expected = memoryview(bytes(content))[committed.position_of(begin) :]
+    for position, header in iter_headers(found):
+        if header.next_offset > begin:
+            return found.startswith(expected, position)
+    return not expected
 
 
 def _on_disk(world: SimWorld, broker: SimBroker, path: str) -> bytes | bytearray:
