@@ -103,10 +103,13 @@ class Compaction:
             raise
         except Exception:  # noqa: BLE001 - whatever it is, the other logs are compacted
             _log.exception("%s is not compacted", partition.log)
-            key = partition.log.topic, partition.log.partition
-            self._left_alone_until_ms[key] = self._clock.now_ms() + UNCLEANABLE_RETRY_MS
+            self._leave_alone(partition)
             # What it says next would be taken for the answer to another job.
             await self._end_process()
+
+    def _leave_alone(self, partition: Partition) -> None:
+        key = (partition.topic, partition.partition)
+        self._left_alone_until_ms[key] = self._clock.now_ms() + UNCLEANABLE_RETRY_MS
 
     async def _choose(self) -> list[Partition]:
         """The partitions that are due, the dirtiest first."""
@@ -166,7 +169,7 @@ class Compaction:
                 await self._end_process()
                 return
             if end_offset is None:
-                self._left_alone_until_ms[key] = self._clock.now_ms() + UNCLEANABLE_RETRY_MS
+                self._leave_alone(partition)
                 return
             if planned.is_void:
                 return
