@@ -96,10 +96,11 @@ async def write_markers(
     except TimeoutError:
         _log.info("markers of producer %d are not committed in time", producer_id)
     for key, committed in waiting.items():
-        failure = None if committed.cancelled() else committed.exception()
         if committed.cancelled():
             errors[key] = ErrorCode.request_timed_out
-        elif failure is None:
+            continue
+        failure = committed.exception()
+        if failure is None:
             errors[key] = ErrorCode.none
         elif isinstance(failure, KafkaError):
             errors[key] = failure.code
