@@ -17,11 +17,9 @@ from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
-    WAITING_MAX,
     Worker,
     Workload,
     end_all,
-    room,
     spread_topic,
 )
 
@@ -91,17 +89,9 @@ class Writer(Worker):
                 "linger.ms": 5,
             }
         )
-        owed = 0
-        while not self.stopping.is_set():
-            owed = min(owed + 1, WAITING_MAX)
-            burst = min(owed, room(producer, while_idle=True))
-            owed -= burst
-            for _ in range(burst):
-                self._update(producer)
-            producer.poll(0)
-            self.pause(1 / UPDATES_PER_SECOND)
-        producer.flush(DELIVERY_MS_MAX / 1000)
-        assert len(producer) == 0, "every record has an outcome within its timeout"
+        self.produce_paced(
+            producer, UPDATES_PER_SECOND, partial(self._update, producer), while_idle=True
+        )
 
     def _update(self, producer: confluent_kafka.Producer) -> None:
         number = len(self._updates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,10 +13,8 @@ from tests.nemesis.checkers.set_full import Outcome, Write
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
     LIBRDKAFKA,
-    WAITING_MAX,
     Worker,
     offset_told,
-    room,
 )
 
 
@@ -61,28 +60,23 @@ class NumberedProducer(Worker):
             }
         )
         numbers: Counter[int] = Counter()
-        turn = 0
-        owed = 0
-        while not self.stopping.is_set():
-            owed = min(owed + 1, WAITING_MAX)
-            burst = min(owed, room(producer, while_idle=self._requests_in_flight_max == 1))
-            owed -= burst
-            for _ in range(burst):
-                partition = turn % self._partitions
-                turn += 1
-                number = numbers[partition]
-                numbers[partition] += 1
-                producer.produce(
-                    self._topic,
-                    value=f"{self.name}:{number}",
-                    partition=partition,
-                    headers={"padding": self._padding} if self._padding else None,
-                    on_delivery=self._noting(partition, number),
-                )
-            producer.poll(0)
-            self.pause(1 / self._per_second)
-        producer.flush(DELIVERY_MS_MAX / 1000)
-        assert len(producer) == 0, "every record has an outcome within its timeout"
+        turns = itertools.count()
+
+        def produce() -> None:
+            partition = next(turns) % self._partitions
+            number = numbers[partition]
+            numbers[partition] += 1
+            producer.produce(
+                self._topic,
+                value=f"{self.name}:{number}",
+                partition=partition,
+                headers={"padding": self._padding} if self._padding else None,
+                on_delivery=self._noting(partition, number),
+            )
+
+        self.produce_paced(
+            producer, self._per_second, produce, while_idle=self._requests_in_flight_max == 1
+        )
 
     def _noting(self, partition: int, number: int) -> Callable[[Any, Any], None]:
         def delivered(error: Any, message: Any) -> None:

@@ -11,7 +11,7 @@ import random
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -98,6 +98,23 @@ class Worker(threading.Thread, ABC):
     def pause(self, seconds: float) -> None:
         """Sleep, but not past the end."""
         self.stopping.wait(seconds)
+
+    def produce_paced(
+        self, producer: Any, per_second: float, produce: Callable[[], None], *, while_idle: bool
+    ) -> None:
+        """Call `produce`, which gives the producer a record, so often until the end, and then wait
+        until each has its outcome. What there was no room for comes later; `while_idle`: `room`."""
+        owed = 0
+        while not self.stopping.is_set():
+            owed = min(owed + 1, WAITING_MAX)
+            burst = min(owed, room(producer, while_idle=while_idle))
+            owed -= burst
+            for _ in range(burst):
+                produce()
+            producer.poll(0)
+            self.pause(1 / per_second)
+        producer.flush(DELIVERY_MS_MAX / 1000)
+        assert len(producer) == 0, "every record has an outcome within its timeout"
 
     async def end(self) -> None:
         """Wait for the thread. Raises RuntimeError where it failed or hangs."""
