@@ -5,7 +5,8 @@
     only the elected controller writes states                                after every step
     the high watermark of a replica never goes back                          after every step
     what was committed once never changes, wherever it is seen               after every step
-    no log is taken for damaged that nothing here damaged                    when it is opened
+    no log is taken for damaged that nothing here damaged, and that no full
+      disk refused half of a cut                                             when it is opened
     what is committed is on the disks of as many replicas as it must be,
       and of every in-sync one (by ZooKeeper)                                whenever more is
     a leader of the newest epoch has all that is committed                   when it begins
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from .sim_broker import SimBroker
 
 READ_BYTES = 1 << 20
+CUT_REFUSED = "cannot be truncated"
+"""How the failure of a log begins that the disk refused in a cut."""
 decode_topic = lru_cache(maxsize=64)(znodes.decode_topic)
 
 
@@ -100,7 +103,7 @@ class ClusterChecks:
         log = partition.log
         begins = (log.log_start_offset, log.first_base_offset)
         is_new = seen is None or seen.replica is not partition
-        if is_new and log.corruption is not None and (broker.id, at) not in self.damaged:
+        if is_new and log.corruption is not None and not self._was_damaged(broker, at, seen):
             raise Anomaly(f"{at}: sound, but {log.corruption}")
         if is_new or seen is None or seen[2:] != begins:
             seen = self._seen[broker.id, at] = self._begin(broker, partition, at, seen)
@@ -113,6 +116,17 @@ class ClusterChecks:
                 f"{at}: the high watermark at broker {broker.id} went back from "
                 f"{seen.offset} to {partition.high_watermark}"
             )
+
+    def _was_damaged(self, broker: SimBroker, at: At, seen: _Seen | None) -> bool:
+        """Whether the files were changed behind the broker's back, or by a cut that a full disk
+        refused half-way: the checkpoints tell of what was there before it."""
+        if (broker.id, at) in self.damaged:
+            return True
+        if seen is None:
+            return False
+        former = seen.replica.log
+        was_refused = (former.failure or "").startswith(CUT_REFUSED)
+        return was_refused or former.corruption is not None
 
     def _begin(self, broker: SimBroker, partition: Partition, at: At, seen: _Seen | None) -> _Seen:
         """A replica that was not looked at yet, or whose log begins elsewhere than it did."""
