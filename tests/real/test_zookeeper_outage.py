@@ -10,6 +10,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
+from local_cluster.wire.errors import ErrorCode
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -45,10 +46,18 @@ async def test_producing_goes_on_without_zookeeper(
         before = len(producer.errors)
         await producer.advance(200)
         assert len(producer.errors) == before, "all three are in sync, and nobody said otherwise"
-        # A follower dies: nobody can write the ISR without it, so nothing is acknowledged.
+        # A follower dies: nobody can write the ISR without it, so a record waits for its whole
+        # time, and nothing is acknowledged but one that the follower had fetched before.
         follower = next(broker for broker in brokers if broker is not leader)
         await follower.kill()
-        acknowledged = len(producer.acknowledged)
+        acknowledged, refused = len(producer.acknowledged), len(producer.errors)
+        await eventually(
+            lambda: (
+                ErrorCode.request_timed_out in producer.errors[refused:]
+                or len(producer.acknowledged) > acknowledged + 1
+            )
+        )
+        assert len(producer.acknowledged) <= acknowledged + 1
         own_zookeeper.start()
         # The controller takes it out of the ISR when its session is over, and producing goes on.
         await producer.advance(20)
