@@ -10,7 +10,10 @@ only replica that stays out of the ISR (its broker died, or shuts down), the rem
 last to have everything: their brokers would delete what nobody else holds.
 
 A cancelled one is turned round: what was added is removed. Whoever is asked for in between starts
-from the replicas that were there before anything was added.
+from the replicas that were there before anything was added; of those that were added and are not
+wanted any more, the ones in sync are removed when the new move is done, for they may be the last
+that have everything. (So with KRaft, which keeps those that are not in sync as well. In ZooKeeper
+mode all of them go at once, even the last.) Cancelled later, such a move keeps them, as in KRaft.
 """
 
 from __future__ import annotations
@@ -43,11 +46,12 @@ def plan_reassignment(
     state: ClusterState, request: ReassignmentRequest, *, may_change_factor: bool = True
 ) -> PlannedReplicas:
     """What to write for a request. Raises KafkaError, with Kafka's codes."""
+    key = (request.topic, request.partition)
     topic = state.topics.get(request.topic)
     partition = None if topic is None else topic.partitions.get(request.partition)
     if partition is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
-    under_way = state.reassigning.get((request.topic, request.partition))
+    under_way = state.reassigning.get(key)
     added = under_way.adding if under_way is not None else ()
     origin = tuple(replica for replica in partition.replicas if replica not in added)
     target = request.target
@@ -56,28 +60,35 @@ def plan_reassignment(
             raise KafkaError(
                 ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
             )
-        return _turned_round(partition, origin, added)
+        return _turned_round(partition, origin, added, _well(state, key))
     _check_target(target, state.brokers.keys())
-    if not may_change_factor and len(target) != len(origin):
+    asked = partition.replicas if under_way is None else target_of(partition, under_way)
+    if not may_change_factor and len(target) != len(asked):
         raise KafkaError(
             ErrorCode.invalid_replication_factor,
-            f"The replication factor is changed from {len(origin)} to {len(target)}",
+            f"The replication factor is changed from {len(asked)} to {len(target)}",
         )
     adding = tuple(replica for replica in target if replica not in origin)
     removing = tuple(replica for replica in origin if replica not in target)
     if not adding and not removing:
         # Only the order changes, which is nobody's move; or what was under way is undone.
-        return _turned_round(partition, target, [a for a in added if a not in target])
+        dropped = [replica for replica in added if replica not in target]
+        return _turned_round(partition, target, dropped, _well(state, key))
+    joined = tuple(r for r in added if r in partition.isr and r not in target)
+    removing = (*joined, *removing)
     return PlannedReplicas((*target, *removing), Reassignment(adding, removing))
 
 
 def _turned_round(
-    partition: PartitionState, replicas: tuple[int, ...], dropped: Collection[int]
+    partition: PartitionState,
+    replicas: tuple[int, ...],
+    dropped: Collection[int],
+    well: Collection[int],
 ) -> PlannedReplicas:
-    stays = [replica for replica in partition.isr if replica in replicas]
+    stays = [replica for replica in partition.isr if replica in replicas and replica in well]
     if stays or not dropped:
         return PlannedReplicas(replicas, None)
-    # Nobody of those that stay is in sync: they have to be first.
+    # Nobody of those that stay lives in sync: they have to be first.
     removing = tuple(replica for replica in partition.replicas if replica in dropped)
     return PlannedReplicas((*replicas, *removing), Reassignment((), removing))
 
@@ -85,6 +96,11 @@ def _turned_round(
 def target_of(partition: PartitionState, reassignment: Reassignment) -> tuple[int, ...]:
     """The replicas when it is done."""
     return tuple(r for r in partition.replicas if r not in reassignment.removing)
+
+
+def _well(state: ClusterState, key: TopicPartition) -> Collection[int]:
+    """Live brokers that said that they can serve their replica."""
+    return set(state.able(key)) - state.unheard
 
 
 def is_done(partition: PartitionState, reassignment: Reassignment, well: Collection[int]) -> bool:
@@ -108,8 +124,7 @@ def find_done(
         if partition is None or (name, index) in changing:
             continue
         # Whoever is removed deletes its replica: those that stay must be known to have theirs.
-        well = set(state.able((name, index))) - state.unheard
-        if is_done(partition, reassignment, well):
+        if is_done(partition, reassignment, _well(state, (name, index))):
             done[name, index] = target_of(partition, reassignment)
     return done
 

@@ -171,6 +171,9 @@ class ControllerMachine(RuleBasedStateMachine):
             plan = plan_reassignment(self.state, request)
         except KafkaError:
             return
+        known = self.state.topics[name].partitions[index]
+        last = set(known.isr) & set(known.replicas) & self.well((name, index))
+        assert not last or last & set(plan.replicas), "nobody is left that has everything"
         self.assign(name, {index: plan})
         self.run(fsm.TopicsSeen({name: self.seen[name]}))
 

@@ -40,6 +40,10 @@ def plan(state: ClusterState, *target: int, cancel: bool = False) -> PlannedRepl
     return plan_reassignment(state, ReassignmentRequest("a", 0, None if cancel else target))
 
 
+def moves(planned: PlannedReplicas) -> dict[int, Reassignment]:
+    return {} if planned.reassignment is None else {0: planned.reassignment}
+
+
 STILL = state_of(partition(0, 1, 2, 3))
 MOVING = state_of(partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3)), Reassignment((4,), (1,)))
 
@@ -53,6 +57,36 @@ class TestPlans:
 
     def test_another_target_starts_from_what_was_there_first(self) -> None:
         assert plan(MOVING, 5, 2, 3) == PlannedReplicas((5, 2, 3, 1), Reassignment((5,), (1,)))
+
+    @pytest.mark.parametrize("target", [(7, 8, 9), (7, 2, 3)])
+    def test_another_target_keeps_who_joined_until_it_is_reached(
+        self, target: tuple[int, ...]
+    ) -> None:
+        """Who was there first is out of sync: 4 and 5 alone have what was written since."""
+        known = partition(0, 4, 5, 6, 1, 2, 3, leader=4, isr=(4, 5))
+        state = state_of(known, Reassignment((4, 5, 6), (1, 2, 3)), live=10)
+        planned = plan(state, *target)
+        gone = tuple(replica for replica in (1, 2, 3) if replica not in target)
+        assert planned.replicas == (*target, 4, 5, *gone)
+        seen = SeenTopic(topic_id("a"), {0: planned.replicas}, {}, moves(planned))
+        begun = step(state, fsm.TopicsSeen({"a": seen}))
+        assert begun.effects == (), "4 leads on, and the move is not done"
+        known = begun.state.topics["a"].partitions[0]
+        joined = known._replace(isr=(4, 5, *target), zk_version=9)
+        reached = step(begun.state, fsm.StatesWritten({("a", 0): joined}))
+        assert reached.effects == (FinishReassignments("a", {0: target}),)
+
+    def test_the_factor_of_another_target_is_that_of_the_one_before(self) -> None:
+        known = partition(0, 4, 5, 1, leader=4, isr=(4, 5))
+        state = state_of(known, Reassignment((4,), (5, 1)))
+        request = ReassignmentRequest("a", 0, (2,))
+        planned = plan_reassignment(state, request, may_change_factor=False)
+        assert planned == PlannedReplicas((2, 4, 5, 1), Reassignment((2,), (4, 5, 1)))
+
+    def test_a_cancelled_one_waits_where_who_was_there_is_dead(self) -> None:
+        known = partition(0, 4, 9, leader=4, isr=(4, 9))
+        state = state_of(known, Reassignment((4,), (9,)))
+        assert plan(state, cancel=True) == PlannedReplicas((9, 4), Reassignment((), (4,)))
 
     def test_a_cancelled_one_goes_back(self) -> None:
         assert plan(MOVING, cancel=True) == PlannedReplicas((2, 3, 1), None)
