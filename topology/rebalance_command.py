@@ -115,7 +115,8 @@ def rebalance(
     except DeployError as error:
         fail(str(error), error.details)
     except KeyboardInterrupt:
-        fail("interrupted; what moves goes on, and the same command goes on with the rest")
+        goes_on = "; what moves goes on, and the same command goes on with the rest"
+        fail("interrupted" + ("" if dry_run else goes_on))
     if not human:
         print_json(document)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
@@ -15,6 +15,8 @@ from topology.deploy import DeployError
 from topology.rebalance.execution import Progress, Refused, execute
 from topology.rebalance.layout import Layout, read_layout
 from topology.rebalance.planner import CannotPlan, Move, plan_moves
+
+GO_ON: Final = "what moves already goes on; give the command again to go on with the rest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,15 @@ def rebalance(
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> dict[str, Any]:
     """The document of what is planned, and whether it is done. Raises DeployError."""
+    asked_to_move = False
+
+    def follow(progress: Progress) -> None:
+        nonlocal asked_to_move  # told before the first move is asked for, and only with one to come
+        asked_to_move = progress.planned > 0
+        on_progress(progress)
+
     try:
-        return asyncio.run(_rebalance(asked, on_plan, on_progress))
+        return asyncio.run(_rebalance(asked, on_plan, follow))
     except CannotPlan as error:
         raise DeployError("not every replica has a place to go", str(error).splitlines()) from error
     except Refused as error:
@@ -46,7 +55,7 @@ def rebalance(
     except KafkaError as error:
         raise DeployError(
             f"the cluster at {asked.bootstrap} does not do it: {error}",
-            ["what moves already goes on; give the command again to go on with the rest"],
+            [GO_ON] if asked_to_move else [],
         ) from error
 
 

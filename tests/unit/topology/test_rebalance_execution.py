@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,8 +13,10 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.controller.placement import Site
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
-from topology.rebalance import execution
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from topology.deploy import DeployError
+from topology.rebalance import command, execution
+from topology.rebalance.command import GO_ON, Rebalance, rebalance
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
 from topology.rebalance.layout import Layout
 from topology.rebalance.planner import Move, PartitionLayout
@@ -34,8 +37,11 @@ class Cluster:
         self.configs: dict[str, dict[str, str]] = {"1": {}, "2": {}, "t": {}}
         self.throttled_while_moving = True
         self.refused: set[int] = set()
+        self.fails_at: ApiKey | None = None
 
     async def call_controller(self, api: ApiKey, fields: Mapping[str, Any]) -> Any:
+        if api is self.fails_at:
+            raise KafkaError(ErrorCode.network_exception, "no answer")
         if api is ApiKey.LIST_PARTITION_REASSIGNMENTS:
             return self._list()
         if api is ApiKey.ELECT_LEADERS:
@@ -169,3 +175,36 @@ async def test_what_is_refused_is_told_by_name(cluster: Cluster) -> None:
     cluster.refused = {1}
     with pytest.raises(Refused, match="t-1: invalid_replica_assignment"):
         await run(cluster, layout(3), moves(3))
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_cluster_that_does_not_answer_moves_nothing(dry_run: bool) -> None:
+    with pytest.raises(DeployError, match="does not do it") as caught:
+        rebalance(Rebalance(bootstrap="127.0.0.1:1", dry_run=dry_run))
+    assert caught.value.details == ()
+
+
+@pytest.mark.parametrize(
+    ("fails_at", "details"),
+    [
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, ()),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, (GO_ON,)),
+        (ApiKey.ELECT_LEADERS, (GO_ON,)),
+    ],
+)
+def test_what_moves_is_spoken_of_once_a_move_was_asked_for(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_at: ApiKey,
+    details: tuple[str, ...],
+) -> None:
+    async def read_layout(client: KafkaClient) -> Layout:
+        return layout(1)
+
+    monkeypatch.setattr(command, "KafkaClient", lambda *_, **__: contextlib.nullcontext(cluster))
+    monkeypatch.setattr(command, "read_layout", read_layout)
+    monkeypatch.setattr(command, "plan_moves", lambda *_: moves(1))
+    cluster.fails_at = fails_at
+    with pytest.raises(DeployError, match="does not do it") as caught:
+        rebalance(Rebalance(bootstrap="b:1"))
+    assert caught.value.details == details
