@@ -1,4 +1,4 @@
-"""Every message but Produce and Fetch: kio's classes behind version-free field names.
+"""Every message without a codec by hand: kio's classes behind version-free field names.
 
 kio has one frozen class per message and version. Handlers and clients are written once for all
 versions, so they give a *mapping* of field names to values (nested: mappings in sequences) and
