@@ -2,8 +2,9 @@
 
     asked      the topic znode gets target + removed replicas, and says which are added and removed
     under way  the added ones fetch and join the ISR, as any follower does
-    done       all added ones live in sync, and one that stays: the znode gets the target, and the
-               election then takes the removed ones out of the ISR, and leadership from them
+    done       all added ones live in sync, and one that stays (all that stay, where more go than
+               come): the znode gets the target, and the election then takes the removed ones out of
+               the ISR, and leadership from them
 
 Whether it is done is judged on an ISR that nobody is about to leave. Where the same event takes the
 only replica that stays out of the ISR (its broker died, or shuts down), the removed ones are the
@@ -104,9 +105,16 @@ def _well(state: ClusterState, key: TopicPartition) -> Collection[int]:
 
 
 def is_done(partition: PartitionState, reassignment: Reassignment, well: Collection[int]) -> bool:
-    """Whether the removed replicas are no longer needed; `well` are brokers that serve theirs."""
+    """Whether the removed replicas are no longer needed; `well` are brokers that serve theirs.
+
+    As PartitionReassignmentReplicas of Kafka 4.3: where fewer come than go, whoever goes must not
+    be what the minimum of in-sync replicas stands on, so all of the target is waited for.
+    """
     stays = {replica for replica in partition.isr if replica in well} - set(reassignment.removing)
-    return bool(stays) and set(reassignment.adding) <= stays
+    needed = set(reassignment.adding)
+    if len(reassignment.adding) < len(reassignment.removing):
+        needed.update(target_of(partition, reassignment))
+    return bool(stays) and needed <= stays
 
 
 def find_done(

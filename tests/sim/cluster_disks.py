@@ -30,10 +30,7 @@ def check_disks(world: SimWorld, at: At, committed: CommittedLog, partition: Par
         # What its page cache held counts until the controller takes it out: Kafka's promise.
         holders.add(lost.id)
     # A leader goes by the replicas and the config that it knows of. A replica that was moved
-    # off may have heard of it first, and deleted what the leader still counts (as in Kafka).
-    if partition.in_sync is not None and partition.leader_epoch < state.leader_epoch:
-        moved_off = set(partition.in_sync.state.isr) - set(state.replicas)
-        holders |= {each for each in moved_off if not _is_there(world.brokers[each], at)}
+    # off may have heard of it first, and deleted what the leader still counts.
     known = 1 if partition.in_sync is None else len(partition.in_sync.state.replicas)
     replicas = min(known, len(state.replicas))
     least = min(replicas, partition.log.config.min_insync_replicas)
@@ -41,12 +38,6 @@ def check_disks(world: SimWorld, at: At, committed: CommittedLog, partition: Par
         raise Anomaly(f"{at}: committed with brokers {sorted(holders)} alone")
     if not set(state.isr) & set(state.replicas) <= holders:
         raise Anomaly(f"{at}: in sync are {state.isr}, but only {holders} have all committed")
-
-
-def _is_there(broker: SimBroker, at: At) -> bool:
-    """Whether a broker has the directory of a partition, on any of its disks."""
-    name = f"{at.topic}-{at.partition}"
-    return any(f"{each}/{name}" in broker.disk.dirs for each in broker.settings.log_dirs)
 
 
 def _has(world: SimWorld, broker: SimBroker, directory: str, committed: CommittedLog) -> bool:

@@ -127,14 +127,19 @@ class TestPlans:
         ((1, 2, 3), (4,), (1,), (1, 2, 3, 4), False),
         ((1, 2, 3, 4), (4,), (1,), (1, 2, 3, 4), True),
         ((4,), (4,), (1,), (1, 4), True),
-        ((1,), (), (1,), (1, 2), False),
-        ((1, 2), (), (1,), (1, 2), True),
+        # More go than come: all that stay have to be in sync.
+        ((1,), (), (1,), (1, 2, 3, 4), False),
+        ((1, 2), (), (1,), (1, 2, 3, 4), False),
+        ((1, 2, 3, 4), (), (1,), (1, 2, 3, 4), True),
+        ((1, 2, 4), (4,), (1, 2), (1, 2, 3, 4), False),
+        ((1, 3, 4), (4,), (1, 2), (1, 2, 3, 4), True),
         # What stays is dead, or an added one is: the removed one may be the last that lives.
-        ((1, 2), (), (1,), (1,), False),
+        ((1, 2, 3, 4), (), (1,), (1, 3, 4), False),
+        ((1, 2), (2,), (1,), (1,), False),
         ((1, 2, 4), (4,), (1,), (1, 2), False),
     ],
 )
-def test_done_when_the_added_ones_live_in_sync_and_one_stays(
+def test_done_when_the_added_ones_live_in_sync_and_enough_stay(
     isr: tuple[int, ...],
     adding: tuple[int, ...],
     removing: tuple[int, ...],
