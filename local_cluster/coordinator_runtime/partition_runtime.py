@@ -106,6 +106,9 @@ class PartitionRuntime(Generic[S]):
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._insisted: dict[int, Callable[[S, Now], Outcome]] = {}
         """By ticket: what has to be done to this state, or to the one that is loaded next."""
+        self._overdue: dict[int, None] = {}
+        """Those of them that this state has not had. No other step may overtake them: run after a
+        commit for a topic that was created again, one would take away what is not its own."""
         self._loading: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -168,6 +171,8 @@ class PartitionRuntime(Generic[S]):
             )
         if len(self._waiting) >= WAITING_REQUESTS_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
+        self._perform_overdue()
+        self._require_active()
         ticket = next(self._tickets)
         outcome = self._run(lambda shard, now: ask(shard, ticket, now))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -193,6 +198,7 @@ class PartitionRuntime(Generic[S]):
     def tell(self, step: Callable[[S, Now], Outcome]) -> None:
         """Run a step that nobody waits for; nothing happens while the state is not there, or what
         is appended cannot be committed."""
+        self._perform_overdue()
         if self.state is RuntimeState.ACTIVE and self.is_writable:
             self._perform(self._run(step))
 
@@ -200,18 +206,21 @@ class PartitionRuntime(Generic[S]):
         """Run a step that nobody waits for and that must not be lost while this broker leads.
 
         Where the state is being loaded it is run before the first request, and again after each
-        load until its records are committed; so it must bear being run twice. Where they could not
-        be committed now it is run when they can.
+        load until its records are committed; so it must bear being run on what it did before. On
+        one state it is run once. Where its records could not be committed now it is run when they
+        can, before anything else that is written.
         """
         if self.state not in (RuntimeState.ACTIVE, RuntimeState.LOADING):
             return
         if len(self._insisted) >= INSISTED_STEPS_MAX:
             _log.error("%s has too much to be done yet, and gives up the oldest of it", self.name)
-            del self._insisted[next(iter(self._insisted))]
+            oldest = next(iter(self._insisted))
+            del self._insisted[oldest]
+            self._overdue.pop(oldest, None)
         ticket = next(self._tickets)
         self._insisted[ticket] = step
-        if self.state is RuntimeState.ACTIVE:
-            self._perform_insisted(ticket)
+        self._overdue[ticket] = None
+        self._perform_overdue()
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, marker: EndMarker
@@ -223,6 +232,7 @@ class PartitionRuntime(Generic[S]):
         """
         self._require_active()
         self._replica.require_in_sync_replicas()
+        self._perform_overdue()
         self._commits.write_gathered()
         self._require_active()
         committed = self._commits.write_marker(producer_id, producer_epoch, marker)
@@ -251,10 +261,19 @@ class PartitionRuntime(Generic[S]):
         self._commits.put(outcome)
         self._arm()
 
+    def _perform_overdue(self) -> None:
+        """Do what was insisted on and this state has not had; put it off if it cannot be committed.
+
+        The state may be discarded by that.
+        """
+        while self._overdue and self.state is RuntimeState.ACTIVE:
+            if not self.is_writable:
+                self._put_off()
+                return
+            self._perform_insisted(next(iter(self._overdue)))
+
     def _perform_insisted(self, ticket: int) -> None:
-        if not self.is_writable:
-            self._put_off()
-            return
+        del self._overdue[ticket]
         try:
             outcome = self._run(self._insisted[ticket])
         except Exception:
@@ -328,14 +347,9 @@ class PartitionRuntime(Generic[S]):
         took_ms = self._clock.monotonic_ms() - began_ms
         level = logging.INFO if end_offset else logging.DEBUG
         _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
+        self._overdue = dict.fromkeys(self._insisted)
         self._perform(outcome)
-        self._perform_all_insisted()
-
-    def _perform_all_insisted(self) -> None:
-        for ticket in tuple(self._insisted):
-            if self.state is not RuntimeState.ACTIVE:
-                break  # the append failed, and the state is loaded again
-            self._perform_insisted(ticket)
+        self._perform_overdue()
 
     def _put_off(self) -> None:
         """There are too few replicas in sync: look again in a while."""
@@ -353,7 +367,7 @@ class PartitionRuntime(Generic[S]):
                 self._refuse(ticket, ErrorCode.coordinator_not_available)
             return
         self._shard.put_off_timers(self._clock.monotonic_ms() + GRACE_MS)
-        self._perform_all_insisted()
+        self._perform_overdue()
         self._arm()
 
     def _refuse(self, ticket: int, code: ErrorCode) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from local_cluster.clock import SystemClock
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.requests import (
     CommitRequest,
@@ -40,9 +41,12 @@ async def until_loaded(runtime: Runtime) -> None:
 
 
 def commit(runtime: Runtime, offset: int, group: str = "g") -> asyncio.Future[Any]:
-    to_commit = OffsetToCommit("t", 0, offset, 0, None)
-    request = CommitRequest(group, "", None, -1, (to_commit,))
+    request = commit_request(offset, group)
     return runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+
+
+def commit_request(offset: int, group: str = "g") -> CommitRequest:
+    return CommitRequest(group, "", None, -1, (OffsetToCommit("t", 0, offset, 0, None),))
 
 
 async def replica_that_holds(offset: int) -> FakeReplica:
@@ -58,6 +62,11 @@ def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
     return runtime.ask(
         lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]), may_write=False
     )
+
+
+def forget(shard: GroupShard, _: Now) -> Outcome:
+    """A step: the topic of all these positions was deleted."""
+    return shard.delete_topics(frozenset({"t"}))
 
 
 def heartbeat(runtime: Runtime, member_id: str, generation_id: int) -> asyncio.Future[Any]:

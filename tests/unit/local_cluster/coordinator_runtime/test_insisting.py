@@ -15,6 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     commit,
     fetch,
+    forget,
     loaded_runtime,
     new_runtime,
     offset_of,
@@ -22,10 +23,6 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     until_loaded,
 )
 from tests.unit.local_cluster.groups.doubles import FakeReplica
-
-
-def forget(shard: GroupShard, _: Now) -> Outcome:
-    return shard.delete_topics(frozenset({"t"}))
 
 
 async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_request() -> None:

@@ -18,6 +18,9 @@ from local_cluster.groups.requests import (
     LeavingMember,
     SyncRequest,
 )
+from local_cluster.records.batch import iter_records
+from local_cluster.records.control import EndMarker
+from local_cluster.records.header import read_header
 from local_cluster.transactions.requests import TransactionLimits
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import Transaction
@@ -25,11 +28,15 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     Runtime,
     commit,
+    commit_request,
     fetch,
+    forget,
     heartbeat,
     join,
     loaded_runtime,
+    new_runtime,
     offset_of,
+    replica_that_holds,
     settle,
     until_loaded,
 )
@@ -155,13 +162,111 @@ async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
     runtime = await loaded_runtime(replica)
     await commit(runtime, 5)
     replica.is_under_min_isr = True
-    runtime.insist(lambda shard, _: shard.delete_topics(frozenset({"t"})))
-    runtime.tell(lambda shard, _: shard.delete_topics(frozenset({"t"})))
+    runtime.insist(forget)
+    runtime.tell(forget)
     await settle()
     assert len(replica.batches) == 1
     assert offset_of(await fetch(runtime)) == 5
     replica.is_under_min_isr = False
     await until(lambda: len(replica.batches) == 2)
+    assert offset_of(await fetch(runtime)) == -1
+    runtime.close()
+
+
+@pytest.mark.parametrize("is_told_while_loading", [False, True])
+async def test_what_was_put_off_takes_nothing_that_was_committed_later(
+    is_told_while_loading: bool,
+) -> None:
+    """The positions of a topic that was deleted go; not those of the new topic of its name."""
+    replica = await replica_that_holds(5)
+    runtime = new_runtime(replica)
+    runtime.start()
+    replica.is_under_min_isr = True
+    if is_told_while_loading:
+        runtime.insist(forget)
+    await until_loaded(runtime)
+    if not is_told_while_loading:
+        runtime.insist(forget)
+    assert len(replica.batches) == 1
+    replica.is_under_min_isr = False
+    # Before anybody looked whether the replicas are back.
+    assert await commit(runtime, 7) == (ErrorCode.none,)
+    await until(lambda: runtime._writable_poll is None)
+    assert offset_of(await fetch(runtime)) == 7
+    runtime.close()
+    again = await loaded_runtime(replica)
+    assert offset_of(await fetch(again)) == 7
+    again.close()
+
+
+async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
+    replica = await replica_that_holds(5)
+    replica.commits_at_once = False
+    runtime = await loaded_runtime(replica)
+    runtime.insist(forget)
+    answer = commit(runtime, 7)
+    replica.is_under_min_isr = True
+    assert_refused(lambda: commit(runtime, 8))
+    replica.is_under_min_isr = False
+    await until(lambda: runtime._writable_poll is None)
+    replica.commits_at_once = True
+    replica.commit()
+    assert await answer == (ErrorCode.none,)
+    assert offset_of(await fetch(runtime)) == 7
+    runtime.close()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda runtime: commit(runtime, 7),
+        lambda runtime: fetch(runtime),
+        lambda runtime: runtime.tell(
+            lambda shard, now: shard.commit_offsets(0, commit_request(7), now)
+        ),
+        lambda runtime: runtime.end_transaction(9, 0, EndMarker(True, 0)),
+    ],
+    ids=["request", "read", "step", "marker"],
+)
+async def test_what_was_put_off_is_done_before_what_comes_next(
+    write: Callable[[Runtime], object],
+) -> None:
+    replica = await replica_that_holds(5)
+    runtime = await loaded_runtime(replica)
+    replica.is_under_min_isr = True
+    runtime.insist(forget)
+    replica.is_under_min_isr = False
+    write(runtime)
+    tombstones = replica.batches[1]
+    assert not read_header(tombstones).is_control
+    assert [record.value for record in iter_records(tombstones)] == [None]
+    runtime.close()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda runtime: commit(runtime, 7),
+        lambda runtime: runtime.end_transaction(9, 0, EndMarker(True, 0)),
+    ],
+    ids=["request", "marker"],
+)
+async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refused(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[[Runtime], object]
+) -> None:
+    monkeypatch.setattr(partition_runtime, "reload_wait_seconds", lambda failures: 0.0)
+    replica = await replica_that_holds(5)
+    runtime = await loaded_runtime(replica)
+    replica.is_under_min_isr = True
+    runtime.insist(forget)
+    replica.is_under_min_isr = False
+    replica.append_error = OSError(28, "disk full")
+    with pytest.raises(KafkaError) as refused:
+        write(runtime)
+    assert refused.value.code is ErrorCode.coordinator_load_in_progress
+    assert len(replica.batches) == 1
+    replica.append_error = None
+    await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == -1
     runtime.close()
 
