@@ -92,22 +92,25 @@ class Compaction:
             try:
                 for partition in await self._choose():
                     await self._compact_or_leave(partition)
-            except (KafkaError, OSError) as error:
-                _log.warning("compaction goes on later: %s", error)
+            except TimeoutError:
+                _log.warning("the compactor was killed and does not end; compaction goes on later")
 
     async def _compact_or_leave(self, partition: Partition) -> None:
-        """What nobody foresaw over one log leaves that log alone for a while, and no other."""
+        """What goes wrong over one log leaves that log alone for a while, and no other."""
         try:
             await self._compact(partition)
-        except (KafkaError, OSError):
-            raise
+        except (KafkaError, OSError) as error:
+            self._leave_alone(partition, error)
         except Exception:  # noqa: BLE001 - whatever it is, the other logs are compacted
             _log.exception("%s is not compacted", partition.log)
             self._leave_alone(partition)
             # What it says next would be taken for the answer to another job.
             await self._end_process()
 
-    def _leave_alone(self, partition: Partition) -> None:
+    def _leave_alone(self, partition: Partition, error: Exception | None = None) -> None:
+        """Not choose a log again before its time, as Kafka's uncleanable partitions."""
+        if error is not None:
+            _log.warning("%s is left alone by compaction: %s", partition.log, error)
         key = (partition.topic, partition.partition)
         self._left_alone_until_ms[key] = self._clock.now_ms() + UNCLEANABLE_RETRY_MS
 
@@ -115,27 +118,37 @@ class Compaction:
         """The partitions that are due, the dirtiest first."""
         due: list[tuple[float, Partition]] = []
         for partition in tuple(self._replicas):
-            log = partition.log
-            if not log.config.is_compacted or log.failure is not None or log.corruption is not None:
+            try:
+                dirty_ratio = self._dirty_ratio(partition)
+            except (KafkaError, OSError) as error:
+                # A closed segment that cannot be read, an active one that cannot be rolled.
+                self._leave_alone(partition, error)
                 continue
-            if self._directories.future_home(log.topic, log.partition) is not None:
-                continue  # its copy would have to be compacted as well
-            now_ms = self._clock.now_ms()
-            if self._left_alone_until_ms.get((log.topic, log.partition), 0) > now_ms:
-                continue
-            if is_roll_due(log.segments[-1], log.config, now_ms):
-                log.roll(now_ms)
-            cleanable = find_due(
-                log,
-                cleaned_offset=self._cleaned_offset(partition),
-                last_stable_offset=log.last_stable_offset(partition.high_watermark),
-                now_ms=now_ms,
-            )
-            if cleanable is not None:
-                due.append((cleanable.dirty_ratio, partition))
+            if dirty_ratio is not None:
+                due.append((dirty_ratio, partition))
             await asyncio.sleep(0)
         due.sort(key=lambda item: item[0], reverse=True)
         return [partition for _, partition in due]
+
+    def _dirty_ratio(self, partition: Partition) -> float | None:
+        """How dirty a log is, None where it is not due. Raises KafkaError or OSError."""
+        log = partition.log
+        if not log.config.is_compacted or log.failure is not None or log.corruption is not None:
+            return None
+        if self._directories.future_home(log.topic, log.partition) is not None:
+            return None  # its copy would have to be compacted as well
+        now_ms = self._clock.now_ms()
+        if self._left_alone_until_ms.get((log.topic, log.partition), 0) > now_ms:
+            return None
+        if is_roll_due(log.segments[-1], log.config, now_ms):
+            log.roll(now_ms)
+        cleanable = find_due(
+            log,
+            cleaned_offset=self._cleaned_offset(partition),
+            last_stable_offset=log.last_stable_offset(partition.high_watermark),
+            now_ms=now_ms,
+        )
+        return None if cleanable is None else cleanable.dirty_ratio
 
     def _cleaned_offset(self, partition: Partition) -> int:
         """How far the log is known to be clean; from its start on after a truncation."""
