@@ -14,7 +14,7 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
 
-test: $(STAMP) lint types  ## lint, types and every test of the suite
+test: $(STAMP) lint types  ## lint, types and every test but those marked long
 	$(BIN)/python -m pytest $(SUITE_OPTIONS) $(PYTEST_OPTIONS)
 
 unit: $(STAMP)  ## only the tests that start no process
