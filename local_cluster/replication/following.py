@@ -1,13 +1,15 @@
 """Does what follower.py decides to a replica's log: append, cut back, begin anew.
 
 Guarantees: no batch is appended whose CRC-32C does not match, so that damage on the way or at the
-leader does not spread; a log is never cut below the high watermark without it being said.
+leader does not spread; none of a later epoch than the fetch, as the leader's file may have become
+another's by the time it was sent (KAFKA-18723); a log is never cut below the high watermark without
+it being said.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -23,6 +25,9 @@ from local_cluster.wire.fetch import PartitionFetched
 
 from .follower import Append, Next, Retry, StartAnew, Truncate, Wait, decide_next
 from .partition import Partition
+
+EPOCH_MAX: Final = 0x7FFFFFFF
+"""Of a leader epoch: an int32."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +77,9 @@ def take_answer(
     match decided:
         case Append():
             if isinstance(answer.records, memoryview) and len(answer.records):
-                headers, size_bytes = read_whole_batches(answer.records)
+                headers, size_bytes = read_whole_batches(
+                    answer.records, epoch_max=asked.leader_epoch
+                )
                 if headers:
                     deletion = log.begin_with(headers[0], now_ms)
                     if deletion is not None:
@@ -103,14 +110,21 @@ def take_answer(
     return Followed(decided)
 
 
-def read_whole_batches(records: memoryview) -> tuple[list[BatchHeader], int]:
-    """Headers of the whole batches, and how many bytes these are.
+def read_whole_batches(
+    records: memoryview, *, epoch_max: int = EPOCH_MAX
+) -> tuple[list[BatchHeader], int]:
+    """Headers of the whole batches up to a leader epoch, and how many bytes these are.
 
+    A leader sends a range of its file, maybe long after it read there. If it was deposed meanwhile
+    and cut its log back, the range has what its new leader wrote: whole batches that continue the
+    offsets, of a later epoch than the fetch. Behind what was cut off they are another log's.
     Raises KafkaError(corrupt_message) for a batch that is damaged.
     """
     headers = []
     position = 0
     while (header := complete_header(records, position)) is not None:
+        if header.partition_leader_epoch > epoch_max:
+            break
         end = position + header.batch_length + LOG_OVERHEAD_BYTES
         if crc32c(records[position + CRC_START : end]) != header.crc:
             raise KafkaError(

@@ -45,7 +45,7 @@ from .sim_disk import SimDisk
 from .sim_flusher import SimFlusher
 from .sim_network import SimLine, SimNetwork
 from .sim_process import HOME, OUTSIDE, SimProcess
-from .sim_serving import LISTENER, dispatch
+from .sim_serving import LISTENER, Body, dispatch
 from .sim_zookeeper import SimCoordination, SimZooKeeper
 
 Result = TypeVar("Result")
@@ -340,9 +340,9 @@ class SimBroker(SimProcess):
 
     # -- what others call -----------------------------------------------------------------------
 
-    def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[bytes]:
+    def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[Body]:
         """Dispatch a request now; its answer's body later. As server/connection.py does."""
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Body] = asyncio.get_running_loop().create_future()
         self._context.copy().run(dispatch, self, connection, api, version, body, future)
         return future
 

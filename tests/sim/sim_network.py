@@ -2,8 +2,9 @@
 
 Bytes of one connection keep their order in each direction. While a link is cut they wait (TCP
 sends them again), and a connection that saw a cut may break instead; so a request of long ago can
-still arrive. The death of a process breaks its connections; one that is stopped (SIGSTOP) reads
-what came when it goes on.
+still arrive. Every other answer leaves late, as from a server whose socket is full: the slices of
+logs in it are read then. The death of a process breaks its connections; one that is stopped
+(SIGSTOP) reads what came when it goes on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .sim_process import OUTSIDE
+from .sim_serving import Body, rendered
 
 POLL_SECONDS = 0.1
 """How often bytes that wait at a cut link try again."""
@@ -25,7 +27,7 @@ BREAK_CHANCE = 0.15
 """Of a connection, at each such try."""
 
 Answer = asyncio.Future[tuple[memoryview, int]]
-Serve = Callable[[str, int, int, bytes], "asyncio.Future[bytes]"]
+Serve = Callable[[str, int, int, bytes], "asyncio.Future[Body]"]
 """(connection id, api, version, body) to the answer's body; begins at once, in order."""
 
 
@@ -104,7 +106,7 @@ class SimLine:
             tuple[int, int, bytes, asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
         self._answers: asyncio.Queue[
-            tuple[asyncio.Future[bytes], asyncio.Future[tuple[memoryview, int]]]
+            tuple[asyncio.Future[Body], asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
         self._waiting: dict[asyncio.Future[tuple[memoryview, int]], None] = {}
         self._on_closed: Callable[[], None] = _nothing
@@ -160,14 +162,22 @@ class SimLine:
             self._answers.put_nowait((self._serve(self._name, api, version, body), future))
 
     async def _carry_back(self) -> None:
+        is_late = False
         while True:
             serving, future = await self._answers.get()
             try:
-                answer = await serving
+                body = await serving
             except KafkaError as error:
                 self.abort(f"the peer closed: {error}")
                 return
+            is_late = not is_late
+            answer = None if is_late else rendered(body)
             await self._pass(self.target, self.source)
+            if is_late:
+                answer = rendered(body)
+            if answer is None:
+                self.abort("the peer closed: a file is shorter than its slice")
+                return
             if not future.done():
                 future.set_result((memoryview(bytearray(answer)), 0))
 

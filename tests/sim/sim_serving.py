@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import local_cluster.handlers.all
@@ -22,6 +23,23 @@ assert local_cluster.handlers.all, "importing it registers every handler"
 LISTENER = "PLAINTEXT"
 """The only one of every broker."""
 
+Body = bytes | Sequence[bytes | LogSlice]
+"""Of an answer. Slices of a log are read when they leave, as from server/outbox.py: their file may
+have changed by then."""
+
+
+def rendered(body: Body) -> bytes | None:
+    """The bytes of an answer as its files are now; None where one is shorter than its slice."""
+    if isinstance(body, bytes):
+        return body
+    parts = [part.read() if isinstance(part, LogSlice) else part for part in body]
+    if any(
+        isinstance(part, LogSlice) and len(found) < part.size_bytes
+        for part, found in zip(body, parts, strict=True)
+    ):
+        return None
+    return b"".join(parts)
+
 
 def dispatch(
     broker: SimBroker,
@@ -29,7 +47,7 @@ def dispatch(
     api: int,
     version: int,
     body: bytes,
-    future: asyncio.Future[bytes],
+    future: asyncio.Future[Body],
 ) -> None:
     """Hand a request over now; the future gets its answer's body. As server/connection.py does."""
     handler = find_handler(api)
@@ -50,7 +68,7 @@ def dispatch(
 
 
 async def _answer(
-    broker: SimBroker, api: int, version: int, reply: Any, future: asyncio.Future[bytes]
+    broker: SimBroker, api: int, version: int, reply: Any, future: asyncio.Future[Body]
 ) -> None:
     try:
         answer = await reply
@@ -66,9 +84,7 @@ async def _answer(
         future.set_result(encoded)
 
 
-def _encoded(api: int, version: int, reply: Any) -> bytes:
-    if isinstance(reply, bytes):
+def _encoded(api: int, version: int, reply: Any) -> Body:
+    if isinstance(reply, bytes | list):
         return reply
-    if isinstance(reply, list):
-        return b"".join(part.read() if isinstance(part, LogSlice) else part for part in reply)
     return messages.encode_response(ApiKey(api), version, reply)

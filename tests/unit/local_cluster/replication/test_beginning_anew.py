@@ -28,6 +28,8 @@ from tests.unit.local_cluster.log.samples import (
 )
 
 TRANSACTIONAL = 0x10
+LEADER_EPOCH = 9
+"""Later than that of any batch here."""
 
 
 class Pair:
@@ -43,6 +45,7 @@ class Pair:
         self.replica = Partition(
             "t", 0, uuid.UUID(int=1), log, flusher=None, now_ms=lambda: NOW_MS, high_watermark=0
         )
+        self.replica.resign(LEADER_EPOCH, 1)
 
     def fetch(self) -> Followed:
         """Ask, as the follower does, and act on what the leader says; all of it is committed."""
