@@ -178,7 +178,9 @@ class ConsumerFetch:
     def _answer(self) -> Reply:
         if self._timer is not None:
             self._timer.cancel()
-        results = [read.result for read in self._reads.values()]
+        # In the order of the request, whatever was read again last: partitions of one topic that
+        # are apart would be two topics of the same name, and sarama keeps the second only.
+        results = [self._reads[key].result for key in self._entries if key in self._reads]
         error_code, session_id, told = self._fetch_context.answer(
             results, self._broker.clock.monotonic_ms()
         )

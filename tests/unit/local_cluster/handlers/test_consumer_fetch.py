@@ -229,3 +229,12 @@ async def test_a_range_that_stays_cold_is_read_all_the_same() -> None:
 
     broker.partitions[0].read = always_cold  # type: ignore[method-assign]
     assert await soon(broker.fetch((0, 0))) == {0: 3}
+
+
+async def test_what_is_read_again_keeps_its_place_among_the_partitions_of_its_topic() -> None:
+    """Apart from them it would be a second topic of the same name, which sarama puts in the place
+    of the first."""
+    broker = FakeBroker(3)
+    waiting = broker.fetch((0, 0), (1, 0), (2, 0))
+    broker.partitions[0].append()
+    assert list((await soon(waiting)).items()) == [(0, 1), (1, 0), (2, 0)]
