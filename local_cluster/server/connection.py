@@ -45,6 +45,11 @@ SEND_BUFFER_BYTES: Final = 256 * 1024
 """Default of socket.send.buffer.bytes; Kafka's is 100 KiB. Beyond some 512 KiB the pages on their
 way fall out of the processor's cache and cost twice as much; -1 leaves it to the system, which is
 better for readers far away."""
+KEEPALIVE_IDLE_S: Final = 600
+"""After such a silence the system asks whether the peer still lives. A machine that lost its
+power, or a firewall that forgot the flow, says no good-bye, and would stay connected for ever."""
+KEEPALIVE_INTERVAL_S: Final = 60
+KEEPALIVE_PROBES_MAX: Final = 5
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 _log = logging.getLogger(__name__)
@@ -103,6 +108,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         )
         if send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        _keep_alive(sock)
         self._outbox = Outbox(sock, self._cold_reads, self._flush, self._on_broken)
         peer = transport.get_extra_info("peername")
         self._client_host = peer[0] if peer else ""
@@ -280,3 +286,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def shut_down(self) -> None:
         """Close because the broker stops."""
         self._close("the broker stops")
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the system end a connection whose peer is silent and answers no probes."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", KEEPALIVE_PROBES_MAX),
+    ):
+        # Not every system has them; then its own times hold.
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -23,6 +23,9 @@ from tests.cluster import BrokerProcess, running_broker
 pytestmark = pytest.mark.real
 
 AT = TopicPartition("t", 0)
+TCP_TABLE = Path("/proc/net/tcp")
+KEEPALIVE_TIMER = "02"
+"""Of a row there: the next thing to happen is a keepalive probe."""
 
 
 @pytest.fixture
@@ -307,3 +310,20 @@ async def test_a_topic_made_anew_inherits_no_positions_and_empty_groups_go(
             ErrorCode.group_id_not_found,
         ]
         assert await committed() == -1
+
+
+@pytest.mark.skipif(not TCP_TABLE.exists(), reason="only Linux tells the timers of a connection")
+async def test_a_silent_peer_is_asked_by_the_system_whether_it_lives(
+    broker: BrokerProcess, peer: Peer
+) -> None:
+    peer.send(ApiKey.API_VERSIONS, 0, b"")
+    await peer.receive()
+    own_port = peer.writer.get_extra_info("sockname")[1]
+    ends = [f"0100007F:{port:04X}" for port in (broker.port, own_port)]
+    while True:
+        rows = (line.split() for line in TCP_TABLE.read_text().splitlines())
+        (timer,) = (row[5].partition(":")[0] for row in rows if row[1:3] == ends)
+        if timer == KEEPALIVE_TIMER:
+            return
+        # Another one while the peer's system has not acknowledged the answer.
+        await asyncio.sleep(0.05)
