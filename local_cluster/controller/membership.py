@@ -122,12 +122,14 @@ async def elect(
     Leaves a watch on the /controller znode.
     """
     for _ in range(ATTEMPTS_MAX):
-        controller = await coordination.read(znodes.CONTROLLER, watch=True)
+        # In this order: where another is elected in between, the fence is of the term before, and
+        # fails. The other way round it would be of that other's term, and two would control.
         epoch = await coordination.read(znodes.CONTROLLER_EPOCH)
+        controller = await coordination.read(znodes.CONTROLLER, watch=True)
         if controller is not None:
             if controller.ephemeral_owner != coordination.session_id:
                 return znodes.decode_controller(controller.payload), None
-            # Ours, and the epoch was raised in the same commit: nobody else can have since.
+            # Ours, and the epoch was raised in the same commit.
             assert epoch is not None, "an elected controller has an epoch"
             return broker_id, Term(znodes.decode_controller_epoch(epoch.payload), epoch.version)
         if epoch is None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from local_cluster.clock import SystemClock
 from local_cluster.controller import active_controller, znodes
-from local_cluster.controller.coordination import CheckVersion
+from local_cluster.controller.coordination import CheckVersion, Znode
+from local_cluster.controller.membership import elect, ensure_layout
+from local_cluster.controller.term import Term
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .control_plane_member import Member, dead_broker, eventually, fail_at_states
-from .fake_zookeeper import FakeZooKeeper
+from .fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 
 class TestFailover:
@@ -58,6 +61,28 @@ class TestFailover:
         fence = CheckVersion(znodes.CONTROLLER_EPOCH, 1)
         assert len(server.commits) >= 5
         assert all(ops[0] == fence for ops in server.commits)
+
+    async def test_who_is_deposed_while_it_looks_gets_no_fence_of_the_next_term(
+        self, server: FakeZooKeeper
+    ) -> None:
+        first, second = FakeCoordination(server), FakeCoordination(server)
+        for each in (first, second):
+            await each.start()
+        await ensure_layout(first)
+        assert (await elect(first, 1, SystemClock()))[1] == Term(1, 1)
+        read = first.read
+        terms: list[Term | None] = []
+
+        async def read_and_be_deposed(path: str, *, watch: bool = False) -> Znode | None:
+            znode = await read(path, watch=watch)
+            if not terms:
+                server.remove(znodes.CONTROLLER)
+                terms.append((await elect(second, 2, SystemClock()))[1])
+            return znode
+
+        first.read = read_and_be_deposed  # type: ignore[method-assign]
+        assert await elect(first, 1, SystemClock()) == (2, None)
+        assert terms == [Term(2, 2)]
 
     async def test_an_election_whose_answer_was_lost_is_noticed(
         self, server: FakeZooKeeper
