@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from local_cluster.controller.metadata_cache import Changes
     from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
     from local_cluster.handlers.services import BrokerServices
+    from local_cluster.replication.partition import Partition
     from local_cluster.settings import BrokerSettings
 
 RETENTION_MINUTES_DEFAULT: Final = 7 * 24 * 60
@@ -147,6 +148,18 @@ class GroupCoordinator:
     def new_member_uuid(self) -> str:
         return str(self._new_uuid())
 
+    def replica_of(self, group_id: str) -> Partition:
+        """The leading replica of a group's partition, whose log knows the producers that wrote.
+
+        Raises KafkaError as requests do: NOT_COORDINATOR also where its log directory failed.
+        KAFKA_STORAGE_ERROR, a partition's error, would end a transactional producer for good.
+        """
+        partition = self.partition_of(group_id)
+        try:
+            return self._broker.replicas.get_leader(OFFSETS_TOPIC, partition)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.not_coordinator, error.message) from None
+
     # -- requests: each raises KafkaError where the group is not served here and now --------
     #
     # Joins, syncs and leaves count as writing although not all do: under min.insync.replicas a
@@ -205,9 +218,7 @@ class GroupCoordinator:
 
         Raises KafkaError(invalid_producer_epoch) for a producer that was fenced.
         """
-        partition = self.partition_of(request.group_id)
-        replica = self._broker.replicas.get_leader(OFFSETS_TOPIC, partition)
-        known = replica.log.producers.get(request.producer_id)
+        known = self.replica_of(request.group_id).log.producers.get(request.producer_id)
         if known is not None and request.producer_epoch < known.epoch:
             raise KafkaError(ErrorCode.invalid_producer_epoch)
         return self._ask(

@@ -68,10 +68,7 @@ async def _commit(broker: BrokerServices, context: RequestContext, request: Any)
                 )
             )
         except KafkaError as error:
-            code = error.code
-            if code is ErrorCode.not_leader_or_follower:
-                code = ErrorCode.not_coordinator
-            errors = (code,) * len(offsets)
+            errors = (error.code,) * len(offsets)
     return _answer(request, refused, errors)
 
 
@@ -80,10 +77,10 @@ async def _join(broker: BrokerServices, context: RequestContext, request: Any) -
     joining = Joining.of_offset_commit(context.api_version)
     if not joining.adds and not is_verifying(broker):
         return
-    key = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
-    replica = broker.replicas.get_leader(*key)
+    replica = broker.groups.replica_of(request.group_id)
     if is_open(replica, request.producer_id, request.producer_epoch):
         return
+    key = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
     entry = begin(replica, request.producer_id, request.producer_epoch)
     wanted = AddRequest(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset({key})

@@ -1,0 +1,54 @@
+"""TxnOffsetCommit where this broker does not serve the group's partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import local_cluster.handlers.p28_txn_offset_commit  # noqa: F401
+from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.unit.local_cluster.groups.doubles import FakeBroker
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower],
+    ids=["log-dir-failed", "led-elsewhere"],
+)
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("is_verifying", [True, False], ids=["verifying", "unverified"])
+async def test_whoever_does_not_lead_the_partition_is_not_the_coordinator(
+    code: ErrorCode, version: int, is_verifying: bool
+) -> None:
+    """As Kafka's coordinators say it. Producers look for another one; by the partition's own error
+    they would be ended."""
+    setting = {"transaction.partition.verification.enable": str(is_verifying).lower()}
+    broker = FakeBroker(config=setting)
+    broker.add_topic(OFFSETS_TOPIC, 2)
+    broker.add_topic("flights", 1)
+
+    def refuse(topic: str, partition: int) -> Any:
+        raise KafkaError(code)
+
+    broker.replicas.get_leader = refuse
+    response = await broker.send(
+        ApiKey.TXN_OFFSET_COMMIT,
+        version,
+        transactional_id="x",
+        group_id="boards",
+        producer_id=1,
+        producer_epoch=0,
+        topics=[
+            {
+                "name": "flights",
+                "partitions": [
+                    {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
+                ],
+            }
+        ],
+    )
+    ((answer,),) = [topic.partitions for topic in response.topics]
+    assert answer.error_code is ErrorCode.not_coordinator
