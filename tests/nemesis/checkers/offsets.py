@@ -35,11 +35,14 @@ class Reading(NamedTuple):
     position: int
     began: float
     ended: float
+    is_stable: bool = True
+    """Whether it was asked for with `require_stable` (KIP-447), as consumers ask."""
 
 
 def check_offsets(where: str, commits: Sequence[Commit], readings: Sequence[Reading]) -> Findings:
     """Anomalies: lost-commit (an older position than one acknowledged before the reading began),
-    went-back (older than an earlier reading's), invented (never tried, or tried later).
+    went-back (older than an earlier reading's), stale-reading (either of them, where a stable
+    position was not required), invented (never tried, or tried later).
     """
     findings = Findings()
     findings.checked.update(commits=len(commits), readings=len(readings))
@@ -59,6 +62,8 @@ def check_offsets(where: str, commits: Sequence[Commit], readings: Sequence[Read
         is_back = earlier and reading.position < highest[earlier - 1]
         if (is_lost or is_back) and reading.position in unknown:
             findings.allow("late-commit")
+        elif (is_lost or is_back) and not reading.is_stable:
+            findings.add("stale-reading", f"{where}: {reading}")
         elif is_lost:
             findings.add("lost-commit", f"{where}: {reading} after {acknowledged[known - 1]}")
         elif is_back:

@@ -68,14 +68,15 @@ class Offsets(Workload):
         while not self._stop.is_set():
             for group in GROUPS:
                 await self._read(group)
+                await self._read(group, is_stable=False)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _read(self, group: str) -> bool:
+    async def _read(self, group: str, *, is_stable: bool = True) -> bool:
         """Note what is committed; whether there was an answer."""
         fields = {
             "group_id": group,
             "topics": [{"name": TOPIC, "partition_indexes": (0,)}],
-            "require_stable": False,
+            "require_stable": is_stable,
         }
         began = time.monotonic()
         try:
@@ -90,7 +91,9 @@ class Offsets(Workload):
         if entry.error_code is not ErrorCode.none:
             return False
         position = int(entry.committed_offset)
-        self._readings[group].append(Reading(position, began, time.monotonic()))
+        self._readings[group].append(
+            Reading(position, began, time.monotonic(), is_stable=is_stable)
+        )
         return True
 
 

@@ -36,6 +36,8 @@ def test_a_good_history_is_good() -> None:
         ("lost-commit", [Reading(10, 7.1, 7.2)]),
         ("went-back", [Reading(20, 2.5, 2.6), Reading(10, 2.7, 2.8)]),
         ("went-back", [Reading(30, 6.1, 6.2), Reading(10, 6.3, 6.4)]),
+        ("stale-reading", [Reading(10, 7.1, 7.2, is_stable=False)]),
+        ("stale-reading", [Reading(30, 6.1, 6.2), Reading(10, 6.3, 6.4, is_stable=False)]),
         ("invented", [Reading(0, 0.5, 0.6)]),
         ("invented", [Reading(30, 1.5, 1.6)]),
     ],
