@@ -25,7 +25,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from . import checkpoints as c
 from .closing import close_logs
 from .config import LogConfig
-from .disk import PROBE_NAME, DiskState, Probe
+from .disk import PROBE_NAME, DiskState, Probe, is_out_of_space
 from .files import Files, LogFile
 from .future_logs import FutureLogs
 from .offset_checkpoints import Checkpoint, OffsetCheckpoints
@@ -76,6 +76,9 @@ class LogDirectory:
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
         self.was_clean = False
+        self._is_checkpoint_due = False
+        """Whether a log was opened of which the checkpoints say what may not be believed for long:
+        they are written before anything is appended to it."""
         self._is_open = False
         """Only then is it ours to write: a clean stop would replace the checkpoints of others."""
 
@@ -325,6 +328,11 @@ class LogDirectory:
         for key in list(self.offline):
             del self.offline[key]
             self._open_log(key, is_clean=False)
+        try:
+            self._write_due_checkpoint()
+        except LogDirectoryError as error:
+            # Nothing is appended on a full disk; the next call comes when there is space.
+            self.disk.note(error)
 
     def fail(self, reason: str) -> None:
         """End every log here: the disk cannot be trusted any more."""
@@ -401,6 +409,20 @@ class LogDirectory:
                 continue
             self._open_log(key, self.was_clean)
         self._offsets.keep({*self._logs, *self.offline})
+        try:
+            self._write_due_checkpoint()
+        except LogDirectoryError as error:
+            if not is_out_of_space(error):
+                raise
+            self.disk.note(error)
+
+    def _write_due_checkpoint(self) -> None:
+        """Blocks, where one is due. Raises LogDirectoryError."""
+        # A crash may have come between a truncation and its checkpoint.
+        self._is_checkpoint_due |= self._offsets.bound_cleaned(self._logs)
+        if self._is_checkpoint_due:
+            self.checkpoint()
+            self._is_checkpoint_due = False
 
     def _open_log(self, key: tuple[str, int], is_clean: bool) -> None:
         path = f"{self.path}/{key[0]}-{key[1]}"

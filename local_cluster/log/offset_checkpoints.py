@@ -3,7 +3,8 @@
     recovery-point-offset-checkpoint   below it everything was flushed
     log-start-offset-checkpoint        where it is not the base offset of the first segment
     replication-offset-checkpoint      high watermarks; with `flush: fsync` only what is on the disk
-    cleaner-offset-checkpoint          how far a log was compacted; written only when it changed
+    cleaner-offset-checkpoint          how far a log was compacted, never beyond where it ends;
+                                       written only when it changed, and before the others
 
 What is known of a partition that is offline or corrupt stays as it was: lowered to what is still
 readable, it would let the next start take the damage for a torn tail.
@@ -15,17 +16,14 @@ are gone, and after a crash a new log of the same name would be opened by the ol
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import checkpoints as c
 from .files import Files
 from .partition_log import PartitionLog
 from .tickets import LogDirectoryError
-
-_log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 """Topic and partition."""
@@ -73,7 +71,8 @@ class OffsetCheckpoints:
         self._log_starts: dict[Key, int] = {}
         self._high_watermarks: dict[Key, int] = {}
         self._cleaned: dict[Key, int] = {}
-        self._cleaned_changed = False
+        self._cleaned_due = 0
+        """The first checkpoint that has the cleaned offsets as they are."""
         self._number = 0
         """Of the newest checkpoint that was prepared."""
         self._gone: dict[Key, int] = {}
@@ -101,41 +100,47 @@ class OffsetCheckpoints:
 
     def set_cleaned(self, key: Key, offset: int) -> None:
         self._cleaned[key] = offset
-        self._cleaned_changed = True
+        self._cleaned_due = self._number + 1
+
+    def bound_cleaned(self, logs: Mapping[Key, PartitionLog]) -> bool:
+        """Have no log cleaned beyond its end, as after a truncation: what comes there next was
+        never compacted. Whether any was.
+
+        To be on the disk before the log is appended to: beyond the old cleaned offset nothing
+        shows any more that it was cut. Kafka's LogCleaner.maybeTruncateCheckpoint.
+        """
+        beyond = [
+            (key, logs[key].log_end_offset)
+            for key, cleaned in self._cleaned.items()
+            if key in logs and cleaned > logs[key].log_end_offset
+        ]
+        for key, end_offset in beyond:
+            self.set_cleaned(key, end_offset)
+        return bool(beyond)
 
     def keep(self, keys: Collection[Key]) -> None:
         """Forget what is known of logs that are not there any more."""
-        known_of = (self._recovery_points, self._log_starts, self._high_watermarks)
+        known_of = self._all_known()
         for key in {key for offsets in known_of for key in offsets if key not in keys}:
-            self._forget_offsets(key)
-        known = {key: at for key, at in self._cleaned.items() if key in keys}
-        self._cleaned_changed = known != self._cleaned
-        self._cleaned = known
+            self.forget(key)
 
     def forget(self, key: Key) -> None:
-        """The log was taken out. Blocks for a write without a sync where it was compacted."""
-        self._forget_offsets(key)
-        if self._cleaned.pop(key, None) is None:
-            return
-        # At once: a log of the same name must not be taken for one that is compacted.
-        path = f"{self._directory}/{c.CLEANER_OFFSETS}"
-        try:
-            self._files.replace(path, c.encode_offsets(self._cleaned), durable=False)
-        except OSError as error:
-            self._cleaned_changed = True
-            _log.warning("%s is written later: %s", path, error)
-
-    def _forget_offsets(self, key: Key) -> None:
-        for offsets in (self._recovery_points, self._log_starts, self._high_watermarks):
+        """The log was taken out."""
+        if key in self._cleaned:
+            self._cleaned_due = self._number + 1
+        for offsets in self._all_known():
             offsets.pop(key, None)
         self._gone[key] = self._number
+
+    def _all_known(self) -> Sequence[dict[Key, int]]:
+        return self._recovery_points, self._log_starts, self._high_watermarks, self._cleaned
 
     def tells_of_former(self, key: Key) -> bool:
         """Whether a file may still hold offsets of a log that is gone and had this name."""
         return key in self._gone and self._gone[key] >= self._number_written()
 
     def _number_written(self) -> int:
-        """The newest checkpoint that is in every file."""
+        """The newest checkpoint that is in every file; the cleaned offsets go before these."""
         names = (c.RECOVERY_POINTS, c.LOG_START_OFFSETS, c.HIGH_WATERMARKS)
         return min(self._turns.written.get(f"{self._directory}/{name}", 0) for name in names)
 
@@ -152,6 +157,7 @@ class OffsetCheckpoints:
         `high_watermarks` replace those known for the partitions they name; with `only_flushed`
         as far as the logs are on the disk.
         """
+        self.bound_cleaned(logs)
         self._number += 1
         written = self._number_written()
         self._gone = {key: number for key, number in self._gone.items() if number >= written}
@@ -172,14 +178,16 @@ class OffsetCheckpoints:
             if log.log_start_offset > log.first_base_offset:
                 log_starts[key] = log.log_start_offset
         known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
-        offsets = {
+        offsets: dict[str, Mapping[Key, int]] = {}
+        cleaned_path = f"{self._directory}/{c.CLEANER_OFFSETS}"
+        if self._turns.written.get(cleaned_path, 0) < self._cleaned_due:
+            # Again and again until it is written: a full disk may refuse a checkpoint.
+            offsets[cleaned_path] = dict(self._cleaned)
+        offsets |= {
             f"{self._directory}/{c.RECOVERY_POINTS}": recovery_points,
             f"{self._directory}/{c.LOG_START_OFFSETS}": log_starts,
             f"{self._directory}/{c.HIGH_WATERMARKS}": known,
         }
-        if self._cleaned_changed:
-            self._cleaned_changed = False
-            offsets[f"{self._directory}/{c.CLEANER_OFFSETS}"] = dict(self._cleaned)
         return Checkpoint(self._files, offsets, self._number, self._turns)
 
     def _read(self, name: str) -> dict[Key, int]:

@@ -72,7 +72,6 @@ class Compaction:
         self._files = OsFiles()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
-        self._truncations: dict[tuple[str, int], int] = {}
         self._left_alone_until_ms: dict[tuple[str, int], int] = {}
 
     def start(self) -> None:
@@ -151,13 +150,8 @@ class Compaction:
         return None if cleanable is None else cleanable.dirty_ratio
 
     def _cleaned_offset(self, partition: Partition) -> int:
-        """How far the log is known to be clean; from its start on after a truncation."""
-        log = partition.log
-        key = (log.topic, log.partition)
-        if self._truncations.setdefault(key, 0) != log.truncations:
-            self._truncations[key] = log.truncations
-            self._directories.set_cleaned_offset(*key, log.log_start_offset)
-        return self._directories.cleaned_offset(*key)
+        """How far the log is clean; beyond its end between a truncation and its checkpoint."""
+        return self._directories.cleaned_offset(partition.topic, partition.partition)
 
     async def _compact(self, partition: Partition) -> None:
         """Rounds over one log until it is clean; several where its keys do not fit at once."""

@@ -1,0 +1,198 @@
+"""What the checkpoints say of a log that was cut back, or ended in the middle of that."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from local_cluster.log.config import LogConfig
+from local_cluster.log.directory import LogDirectory
+from local_cluster.log.files import OsFiles
+from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.segment import Segment
+from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.wire.errors import KafkaError
+from tests.unit.local_cluster.log.compacting import compact, put
+from tests.unit.local_cluster.log.log_directories import StandingClock, opened
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
+
+DAY_MS = 24 * 3600 * 1000
+CONFIG = LogConfig(is_compacted=True, is_deleted_by_retention=False, min_cleanable_dirty_ratio=0.0)
+KEY = ("t", 0)
+
+
+class FullDisk(OsFiles):
+    """The real file system; while it is full no checkpoint is written and nothing is renamed."""
+
+    is_full = False
+
+    def replace(self, path: str, content: bytes, *, durable: bool) -> None:
+        self._check()
+        super().replace(path, content, durable=durable)
+
+    def rename(self, path: str, new_path: str) -> None:
+        self._check()
+        super().rename(path, new_path)
+
+    def _check(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "injected")
+
+
+def log_of(directory: LogDirectory) -> PartitionLog:
+    return directory.get_or_create("t", TOPIC_ID, 0, CONFIG)
+
+
+def killed(directory: LogDirectory, files: OsFiles | None = None) -> LogDirectory:
+    """The process ends, and its successor starts."""
+    path = Path(directory.path)
+    directory.close(clean=False)
+    return opened(path, files=files)
+
+
+def append_value_and_tombstone(log: PartitionLog) -> None:
+    """Offsets 0 to 7 in closed segments: `k` is written at 0 and deleted at 2."""
+    for value in (b"v1", b"other", None, b"another"):
+        key = b"k" if value in (b"v1", None) else value
+        put(log, (key, value), (b"filler", b"x"))
+        log.roll(NOW_MS)
+
+
+def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
+    """A directory with a log that is compacted up to 8, and a checkpoint that says so."""
+    directory = opened(path, files=files)
+    log = log_of(directory)
+    append_value_and_tombstone(log)
+    done = compact(log)
+    assert done is not None
+    assert done.end_offset == 8
+    directory.set_cleaned_offset(*KEY, done.end_offset)
+    directory.checkpoint({KEY: 8})
+    return directory
+
+
+def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_path: Path) -> None:
+    """The leader may have compacted nothing yet, and the process may be killed at any time."""
+    directory = compacted(tmp_path)
+    log = log_of(directory)
+    deletion = log.truncate_fully(0, NOW_MS)
+    checkpoint = directory.prepare_checkpoint({KEY: 0})
+    deletion.run()
+    checkpoint.run()
+    append_value_and_tombstone(log)
+    directory = killed(directory)
+    log = log_of(directory)
+    put(log, (b"newer", b"x"))
+    log.roll(NOW_MS)
+    now_ms = NOW_MS
+    for _ in range(3):
+        now_ms += 2 * DAY_MS
+        done = compact(log, cleaned_offset=directory.cleaned_offset(*KEY), now_ms=now_ms)
+        if done is not None:
+            directory.set_cleaned_offset(*KEY, done.end_offset)
+        put(log, (b"newer", b"x"), now_ms=now_ms)
+        log.roll(now_ms)
+    assert [record.value for record in records_of(log) if record.key == b"k"] in ([], [None])
+    directory.close()
+
+
+def test_what_is_left_by_a_cut_stays_clean(tmp_path: Path) -> None:
+    directory = compacted(tmp_path)
+    log = log_of(directory)
+    put(log, (b"newer", b"x"))
+    log.truncate_to(8, NOW_MS).run()
+    directory.checkpoint()
+    assert directory.cleaned_offset(*KEY) == 8
+    log.truncate_to(5, NOW_MS).run()
+    directory.checkpoint()
+    assert 0 < directory.cleaned_offset(*KEY) == log.log_end_offset < 8
+    directory.close()
+
+
+def test_a_kill_before_the_checkpoint_of_a_cut_is_seen_by_the_next_start(tmp_path: Path) -> None:
+    directory = compacted(tmp_path)
+    log_of(directory).truncate_fully(0, NOW_MS).run()
+    directory = killed(directory)
+    append_value_and_tombstone(log_of(directory))
+    # Killed again, before any checkpoint of that run.
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
+def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: Path) -> None:
+    files = FullDisk()
+    directory = compacted(tmp_path, files)
+    log = log_of(directory)
+    log.truncate_fully(0, NOW_MS).run()
+    files.is_full = True
+    with pytest.raises(LogDirectoryError):
+        directory.checkpoint()
+    files.is_full = False
+    directory.checkpoint()
+    append_value_and_tombstone(log)
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
+def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FullDisk()
+    directory = compacted(tmp_path, files)
+    refuse_creation_once(monkeypatch, log_of(directory))
+    files.is_full = True
+    directory.reopen_offline()
+    assert directory.disk.is_full, "nothing is appended before the checkpoints are right"
+    files.is_full = False
+    directory.disk.freed()
+    directory.reopen_offline()
+    append_value_and_tombstone(log_of(directory))
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
+def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path: Path) -> None:
+    files = FullDisk()
+    directory = compacted(tmp_path, files)
+    log_of(directory).truncate_fully(0, NOW_MS).run()
+    files.is_full = True
+    directory.close(clean=False)
+    directory = LogDirectory(tmp_path, files, broker_id=1, clock=StandingClock())
+    directory.open(cluster_id="c")
+    assert directory.disk.is_full
+    files.is_full = False
+    directory.disk.freed()
+    directory.reopen_offline()
+    append_value_and_tombstone(log_of(directory))
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
+def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Path) -> None:
+    directory = compacted(tmp_path)
+    directory.set_cleaned_offset(*KEY, 8)
+    under_way = directory.prepare_checkpoint()
+    directory.delete_topic("t", TOPIC_ID)
+    under_way.run()
+    append_value_and_tombstone(log_of(directory))
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
+def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> None:
+    """End a log in the middle of throwing everything away."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "injected")
+
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "create", refuse)
+        with pytest.raises(KafkaError, match="cannot be truncated"):
+            log.truncate_fully(0, NOW_MS)
