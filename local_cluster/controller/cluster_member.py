@@ -221,7 +221,9 @@ class ClusterMember:
             await self._join()
             self._registered_session = session_id
         broker_id = self._settings.broker_id
-        controller_id, term = await membership.elect(self._coordination, broker_id, self._clock)
+        controller_id, term = await membership.elect(
+            self._coordination, broker_id, self._clock, self._cache.controller_epoch
+        )
         if term is None or self._active is None or self._active.term != term:
             await self._resign()
         try:

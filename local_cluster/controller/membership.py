@@ -15,10 +15,14 @@ from typing import Final
 from local_cluster.clock import Clock
 from local_cluster.controller import znodes
 from local_cluster.controller.coordination import (
+    CheckVersion,
     CommitConflict,
     Coordination,
     Create,
+    Delete,
     SetPayload,
+    ZkOp,
+    Znode,
 )
 from local_cluster.controller.model import NO_EPOCH
 from local_cluster.controller.term import Term
@@ -31,6 +35,10 @@ ATTEMPTS_MAX: Final = 20
 REGISTRATION_POLL_MS: Final = 200
 REGISTRATION_WAIT_FACTOR: Final = 1.5
 """How many session timeouts to wait for a former registration of this broker id to end."""
+
+_FIRST_EPOCH: Final = Create(
+    znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(znodes.INITIAL_CONTROLLER_EPOCH)
+)
 
 
 async def ensure_layout(coordination: Coordination) -> None:
@@ -115,44 +123,65 @@ async def register(
 
 
 async def elect(
-    coordination: Coordination, broker_id: int, clock: Clock
+    coordination: Coordination, broker_id: int, clock: Clock, heard_epoch: int = NO_EPOCH
 ) -> tuple[int, Term | None]:
     """(id of the elected controller, the term where that is this broker's session).
 
-    Leaves a watch on the /controller znode.
+    A term is of no lower epoch than was heard of: brokers refuse the images of such a one. Leaves
+    a watch on the /controller znode.
     """
     for _ in range(ATTEMPTS_MAX):
         # In this order: where another is elected in between, the fence is of the term before, and
         # fails. The other way round it would be of that other's term, and two would control.
         epoch = await coordination.read(znodes.CONTROLLER_EPOCH)
         controller = await coordination.read(znodes.CONTROLLER, watch=True)
-        if controller is not None:
-            if controller.ephemeral_owner != coordination.session_id:
-                return znodes.decode_controller(controller.payload), None
-            # Ours, and the epoch was raised in the same commit.
-            assert epoch is not None, "an elected controller has an epoch"
-            return broker_id, Term(znodes.decode_controller_epoch(epoch.payload), epoch.version)
+        if controller is not None and controller.ephemeral_owner != coordination.session_id:
+            return znodes.decode_controller(controller.payload), None
+        stored = NO_EPOCH if epoch is None else znodes.decode_controller_epoch(epoch.payload)
         if epoch is None:
-            first = znodes.encode_controller_epoch(znodes.INITIAL_CONTROLLER_EPOCH)
-            with contextlib.suppress(CommitConflict):
-                await coordination.commit([Create(znodes.CONTROLLER_EPOCH, first)])
-            continue
-        raised = znodes.decode_controller_epoch(epoch.payload) + 1
-        payload = znodes.encode_controller(broker_id, timestamp_ms=clock.now_ms())
-        # On a conflict somebody else was elected: look who.
-        with contextlib.suppress(CommitConflict):
-            await coordination.commit(
-                [
-                    Create(znodes.CONTROLLER, payload, ephemeral=True),
-                    SetPayload(
-                        znodes.CONTROLLER_EPOCH,
-                        znodes.encode_controller_epoch(raised),
-                        epoch.version,
-                    ),
-                ]
-            )
-            log.info("broker %d is the controller, epoch %d", broker_id, raised)
+            await _prepare_election(coordination, _FIRST_EPOCH, controller)
+        elif controller is None:
+            raised = max(stored, heard_epoch) + 1
+            if await _take_control(coordination, broker_id, clock, raised, epoch.version):
+                log.info("broker %d is the controller, epoch %d", broker_id, raised)
+        elif stored < heard_epoch:
+            log.warning("the controller epoch went back from %d to %d", heard_epoch, stored)
+            unless_another = CheckVersion(znodes.CONTROLLER_EPOCH, epoch.version)
+            await _prepare_election(coordination, unless_another, controller)
+        else:
+            # Ours, and the epoch was raised in the same commit.
+            return broker_id, Term(stored, epoch.version)
     raise KafkaError(ErrorCode.unknown_server_error, "the controller changes all the time")
+
+
+async def _prepare_election(
+    coordination: Coordination, epoch: ZkOp, controller: Znode | None
+) -> None:
+    """Nobody controls by an epoch that is missing, or that somebody put back: not we either."""
+    ops = [epoch]
+    if controller is not None:
+        ops.append(Delete(znodes.CONTROLLER, controller.version))
+    # On a conflict somebody else does this: look again.
+    with contextlib.suppress(CommitConflict):
+        await coordination.commit(ops)
+
+
+async def _take_control(
+    coordination: Coordination, broker_id: int, clock: Clock, epoch: int, zk_version: int
+) -> bool:
+    """Whether this broker was elected; else somebody else was, and is to be looked for."""
+    payload = znodes.encode_controller(broker_id, timestamp_ms=clock.now_ms())
+    raised = znodes.encode_controller_epoch(epoch)
+    try:
+        await coordination.commit(
+            [
+                Create(znodes.CONTROLLER, payload, ephemeral=True),
+                SetPayload(znodes.CONTROLLER_EPOCH, raised, zk_version),
+            ]
+        )
+    except CommitConflict:
+        return False
+    return True
 
 
 async def ensure_feature(coordination: Coordination, term: Term) -> None:

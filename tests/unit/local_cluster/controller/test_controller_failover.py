@@ -84,6 +84,40 @@ class TestFailover:
         assert await elect(first, 1, SystemClock()) == (2, None)
         assert terms == [Term(2, 2)]
 
+    @pytest.mark.parametrize("epoch", [b"1", None], ids=["lowered", "deleted"])
+    async def test_an_epoch_that_was_put_back_by_hand_is_raised_again(
+        self, member: Member, server: FakeZooKeeper, epoch: bytes | None
+    ) -> None:
+        for _ in range(3):
+            former = member.cache.controller_epoch
+            server.remove(znodes.CONTROLLER)
+            await eventually(
+                lambda: member.plane.is_controller and member.cache.controller_epoch > former  # noqa: B023
+            )
+        if epoch is None:
+            server.remove(znodes.CONTROLLER_EPOCH)
+        else:
+            server.write(znodes.CONTROLLER_EPOCH, epoch)
+        with pytest.raises(KafkaError) as refused:
+            await member.create("a")
+        assert refused.value.code is ErrorCode.not_controller
+        await eventually(lambda: member.plane.is_controller)
+        await member.create("a")
+        assert member.leader("a") == (1, 0)
+        assert server.tree[znodes.CONTROLLER_EPOCH].payload == b"5"
+
+    async def test_the_next_broker_controls_though_the_epoch_was_deleted(
+        self, member: Member, server: FakeZooKeeper
+    ) -> None:
+        second = Member(server, 2)
+        await second.plane.start()
+        await eventually(lambda: second.cache.controller_epoch == 1)
+        server.remove(znodes.CONTROLLER_EPOCH)
+        await member.plane.stop()
+        await eventually(lambda: second.plane.is_controller and second.cache.controller_epoch > 1)
+        await second.create("a")
+        await second.plane.stop()
+
     async def test_an_election_whose_answer_was_lost_is_noticed(
         self, server: FakeZooKeeper
     ) -> None:
