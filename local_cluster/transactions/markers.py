@@ -35,6 +35,15 @@ _DEPOSED: Final = frozenset(
     {ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch}
 )
 
+_TOLD: Final = {
+    ErrorCode.coordinator_load_in_progress: ErrorCode.not_leader_or_follower,
+    ErrorCode.coordinator_not_available: ErrorCode.not_leader_or_follower,
+    ErrorCode.not_coordinator: ErrorCode.not_leader_or_follower,
+    ErrorCode.kafka_storage_error: ErrorCode.unknown_topic_or_partition,
+}
+"""Why this broker does not take a marker now, as Kafka tells it: a coordinator tries again whatever
+it is told, but kafka-transactions gives up where it is none of these two."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,10 +60,13 @@ def begin_marker(
 
     Raises KafkaError (NOT_ENOUGH_REPLICAS before anything is written); so may the future.
     """
-    if topic == OFFSETS_TOPIC:
-        # The positions of the transaction become visible, or vanish, with the marker.
-        return broker.groups.end_transaction(partition, producer_id, producer_epoch, marker)
-    replica = broker.replicas.get_leader(topic, partition)
+    try:
+        if topic == OFFSETS_TOPIC:
+            # The positions of the transaction become visible, or vanish, with the marker.
+            return broker.groups.end_transaction(partition, producer_id, producer_epoch, marker)
+        replica = broker.replicas.get_leader(topic, partition)
+    except KafkaError as error:
+        raise KafkaError(_TOLD.get(error.code, error.code), error.message) from None
     # Else it would wait, and be written again with each try; and what goes by the same line to
     # this broker would wait behind it.
     replica.require_in_sync_replicas()

@@ -17,6 +17,7 @@ from local_cluster.controller.model import (
     TopicState,
     difference,
 )
+from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
@@ -167,6 +168,47 @@ async def test_a_marker_that_is_not_committed_in_time_is_tried_again(
     assert errors == {(topic, 0): ErrorCode.request_timed_out, (topic, 1): ErrorCode.none}
     broker.partitions[0].commit()
     await broker.groups.stop()
+
+
+@pytest.mark.parametrize("is_loading", [True, False], ids=["loading", "cannot-be-read"])
+async def test_where_the_group_coordinator_cannot_take_a_marker_its_partition_is_not_led(
+    is_loading: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kafka tells it: kafka-transactions tries again then, and gives up at other errors."""
+    monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
+    broker = FakeBroker(partitions=1)
+    if not is_loading:
+        monkeypatch.setattr(broker.partitions[0], "log_end_offset", 5)
+        await broker.lead()
+    else:
+        broker.add_topic(OFFSETS_TOPIC, 1)
+        broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
+    assert await errors_of(broker, OFFSETS_TOPIC) == {
+        (OFFSETS_TOPIC, 0): ErrorCode.not_leader_or_follower
+    }
+    await broker.groups.stop()
+
+
+async def test_a_partition_whose_log_directory_failed_is_not_known_to_markers() -> None:
+    """As Kafka tells it; KAFKA_STORAGE_ERROR would end kafka-transactions."""
+    broker = FakeBroker(partitions=1)
+
+    def refuse(topic: str, partition: int) -> Any:
+        raise KafkaError(ErrorCode.kafka_storage_error)
+
+    broker.replicas.get_leader = refuse
+    assert await errors_of(broker, "t") == {("t", 0): ErrorCode.unknown_topic_or_partition}
+
+
+async def errors_of(broker: FakeBroker, topic: str) -> dict[tuple[str, int], ErrorCode]:
+    """Write a marker to the topic's first partition."""
+    return await write_markers(
+        cast(BrokerServices, broker),
+        [(topic, 0)],
+        producer_id=1,
+        producer_epoch=0,
+        marker=EndMarker(True, 1),
+    )
 
 
 async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
