@@ -94,7 +94,8 @@ class LogCuts(LogWrites):
                 self._epochs_unwritten = True
 
     def truncate_to(self, offset: int, now_ms: int) -> Deletion:
-        """Cut off every batch that reaches to `offset` or beyond.
+        """Cut off every batch that reaches to `offset` or beyond, and what lies behind a damaged
+        length before it: the log ends there or before, never later.
 
         On a corrupt log this is the way back: what is left is whole, and replication fetches the
         rest again. The caller checkpoints the directory before the next append, as Kafka does:

@@ -135,15 +135,16 @@ class ValidPrefix(NamedTuple):
 
 
 class CheckedScan:
-    """Walk over a file checking every CRC; after the walk, `prefix` says how far it was whole."""
+    """Walk over a file checking every CRC; `prefix` says how far it was whole, after the walk or
+    where that was left: before the batch that came last."""
 
-    def __init__(self, file: LogFile, size_bytes: int, offset_min: int) -> None:
+    def __init__(self, file: LogFile, size_bytes: int, offset_min: int, position: int = 0) -> None:
         self._file = file
         self._size_bytes = size_bytes
-        self.prefix = ValidPrefix(0, offset_min, None)
+        self.prefix = ValidPrefix(position, offset_min, None)
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
-        position = 0
+        position = self.prefix.size_bytes
         next_offset = self.prefix.next_offset
         problem: str | None = None
         is_misplaced = False

@@ -360,6 +360,31 @@ class Segment:
 
     # Cutting and removing
 
+    def boundary_before(self, offset: int) -> tuple[int, int]:
+        """Where to cut so that no batch reaches to `offset` or beyond: the position, and the offset
+        behind the last batch that stays.
+
+        Where a damaged batch ends the way there, it lies before that: a cut lower than asked is
+        fetched again, and nothing of the damaged part may be taken for what comes next.
+        """
+        start = position = self.offset_index.lookup(offset - 1)
+        next_offset = self.base_offset
+        for at, header in iter_file_headers(self.file, start, self.size_bytes):
+            if header.last_offset >= offset:
+                return at, next_offset
+            position, next_offset = at + header.size_bytes, header.next_offset
+        if position == self.size_bytes:
+            return position, next_offset
+        while True:
+            scan = CheckedScan(self.file, self.size_bytes, self.base_offset, start)
+            for _, header in scan:
+                if header.last_offset >= offset:
+                    break
+            if scan.prefix.size_bytes > start or not start:
+                return scan.prefix.size_bytes, scan.prefix.next_offset
+            # The batch of that entry is the damaged one: the one before it lies behind another.
+            start = self.offset_index.lookup_position(start - 1)
+
     def cut(self, position: int, next_offset: int) -> None:
         """Truncate at a batch boundary and be the segment that is appended to."""
         self._set_closed(False)

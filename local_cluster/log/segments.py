@@ -175,19 +175,15 @@ class Segments:
         return Deletion(segments=deleted, paths=paths, port=self._files)
 
     def cut(self, offset: int) -> Deletion:
-        """Cut off every batch that reaches to `offset` or beyond, and the hidden segments."""
+        """Cut off every batch that reaches to `offset` or beyond, what lies behind a damaged length
+        before it, and the hidden segments."""
         keep = max(1, bisect_right(self._bases, offset - 1))
         deletion = self._delete([*self._segments[keep:], *self._hidden])
         self._hidden = []
         del self._segments[keep:]
         del self._bases[keep:]
         self.active = active = self._segments[-1]
-        position = active.position_of(offset)
-        if position is None:
-            active.cut(active.size_bytes, active.next_offset)
-        else:
-            last = active.last_before(0, position)
-            active.cut(position, active.base_offset if last is None else last.next_offset)
+        active.cut(*active.boundary_before(offset))
         return deletion
 
     def replace_all(self, base_offset: int, now_ms: int) -> Deletion:

@@ -10,16 +10,25 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.samples import append, batch, create, flush, read_all, reopen
+from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
+    append,
+    batch,
+    create,
+    flush,
+    offsets_of,
+    read_all,
+    reopen,
+)
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=1_000)
 LENGTH_AT = 8
 DAMAGED = 10
 
 
-def damaged(directory: Path, bit: int) -> PartitionLog:
+def damaged(directory: Path, bit: int, config: LogConfig = CONFIG) -> PartitionLog:
     """Three segments after a clean stop, and a flipped bit in the length of one batch."""
-    log = create(directory, config=CONFIG)
+    log = create(directory, config=config)
     while len(log.segments) < 3:
         append(log, batch(1))
     positions = {header.base_offset: at for at, header in iter_headers(read_all(log))}
@@ -30,7 +39,7 @@ def damaged(directory: Path, bit: int) -> PartitionLog:
     content = bytearray(path.read_bytes())
     content[positions[DAMAGED] + LENGTH_AT + 3 - bit // 8] ^= 1 << bit % 8
     path.write_bytes(content)
-    return reopen(directory, config=CONFIG, recovery_point=end_offset, is_clean=True)
+    return reopen(directory, config=config, recovery_point=end_offset, is_clean=True)
 
 
 @pytest.mark.parametrize("bit", [7, 12, 31])
@@ -59,4 +68,44 @@ def test_a_damaged_batch_that_is_asked_for_is_no_whole_segment(tmp_path: Path) -
     with pytest.raises(KafkaError) as refused:
         log.read(DAMAGED, bytes_max=200, offset_limit=log.log_end_offset, at_least_one_batch=True)
     assert refused.value.code is ErrorCode.corrupt_message
+    log.close()
+
+
+@pytest.mark.parametrize("index_interval_bytes", [50, 1_000, 10_000])
+@pytest.mark.parametrize("bit", [0, 7, 12, 31])
+def test_a_cut_behind_it_leaves_nothing_of_it(
+    tmp_path: Path, bit: int, index_interval_bytes: int
+) -> None:
+    """A follower that is told to cut must end there or before, or it is told so for ever."""
+    config = LogConfig(segment_bytes=2_000, index_interval_bytes=index_interval_bytes)
+    for offset in (DAMAGED, DAMAGED + 1, DAMAGED + 2, DAMAGED + 11):
+        directory = tmp_path / str(offset)
+        log = damaged(directory, bit, config)
+        log.truncate_to(offset, NOW_MS).run()
+        end_offset = log.log_end_offset
+        # Where an entry of the index leads past the damage it is as if there were none.
+        assert end_offset in (min(offset, DAMAGED), offset)
+        append(log, batch(2), batch(1))
+        log.close()
+        again = reopen(directory, config=config, is_clean=end_offset == offset > DAMAGED)
+        assert again.corruption is None
+        assert again.log_end_offset == end_offset + 3
+        if end_offset <= DAMAGED:
+            assert offsets_of(again) == list(range(end_offset + 3))
+        again.close()
+
+
+def test_a_cut_into_a_gap_between_segments_ends_behind_the_last_batch(tmp_path: Path) -> None:
+    log = create(tmp_path, config=CONFIG)
+    append(log, batch(3))
+    log.roll(NOW_MS, 20)
+    later = batch(1)
+    later[:8] = (20).to_bytes(8)
+    log.append_as_follower(later, [header for _, header in iter_headers(later)], now_ms=NOW_MS)
+    flush(log)
+    log.close()
+    log = reopen(tmp_path, config=CONFIG, recovery_point=21, is_clean=True)
+    log.truncate_to(15, NOW_MS).run()
+    assert log.log_end_offset == 3
+    assert offsets_of(log) == [0, 1, 2]
     log.close()
