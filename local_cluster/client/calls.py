@@ -3,6 +3,9 @@
 One connection per broker, opened on first use and again after it broke. Calls to the controller
 and to coordinators follow them when they move, with bounded retries; nothing else is retried,
 because the callers know what a lost answer means for them.
+
+A broker may come back under another address, and another one may have taken its old one. So before
+a broker is dialled again, a broker that answers is asked where it is now.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -33,6 +37,8 @@ from .security import PLAINTEXT, ClientSecurity
 RETRY_SECONDS_MAX: Final = 20.0
 """How long an admin call follows a moving controller or coordinator."""
 RETRY_WAIT_SECONDS_MAX: Final = 1.0
+ADDRESS_SECONDS_MAX: Final = 2.0
+"""How long a broker whose connection was lost is not dialled while it is asked where it is now."""
 
 _MOVED: Final = frozenset(
     {
@@ -65,6 +71,8 @@ class ClusterCalls:
         self._connections: dict[int, Connection] = {}
         self._dialing: dict[int, asyncio.Lock] = {}
         self._brokers: dict[int, BrokerAddress] = {}
+        self._unreached: set[int] = set()
+        """Brokers that could not be connected to where they are said to be."""
         self._controller_id = -1
         self._coordinators: dict[str, int] = {}
         self._any: Connection | None = None
@@ -239,14 +247,25 @@ class ClusterCalls:
             found = self._connections.get(node_id)
             if found is not None and not found.is_closed:
                 return found
-            if node_id not in self._brokers:
+            if node_id not in self._brokers or node_id in self._unreached:
                 await self.metadata([])
+            elif found is not None:
+                await self._look_for_moved()
             address = self._brokers.get(node_id)
             if address is None:
-                raise KafkaError(ErrorCode.broker_not_available, f"broker {node_id} is not known")
+                raise KafkaError(ErrorCode.network_exception, f"broker {node_id} is not known")
+            self._unreached.add(node_id)
             connection = await self._dial(address.host, address.port)
+            self._unreached.discard(node_id)
             self._connections[node_id] = connection
             return connection
+
+    async def _look_for_moved(self) -> None:
+        """Learn where the brokers are now, if somebody says so soon: mostly none has moved, and a
+        broker that hangs must not keep this client from another one."""
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(ADDRESS_SECONDS_MAX):
+                await self.metadata([])
 
     async def _any_connection(self) -> Connection:
         for connection in self._connections.values():
@@ -302,10 +321,9 @@ class ClusterCalls:
             )
             if response.error_code:
                 raise KafkaError(response.error_code, f"FindCoordinator of {group_id}")
-            node_id = int(response.node_id)
-            if node_id not in self._brokers:
-                await self.metadata([])
-            self._coordinators[group_id] = node_id
+            found = BrokerAddress(int(response.node_id), response.host, int(response.port))
+            self._learn({**self._brokers, found.node_id: found}, self._controller_id)
+            self._coordinators[group_id] = found.node_id
         return self._coordinators[group_id]
 
 
