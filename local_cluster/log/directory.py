@@ -323,6 +323,9 @@ class LogDirectory:
         for key, log in list(self._logs.items()):
             if log.failure is not None:
                 # Not closed: a flush of it may be under way.
+                self._offsets.note(key, log)
+                # Its recovery point may lie beyond its end, if it ended in a cut.
+                self._is_checkpoint_due = True
                 del self._logs[key]
                 self._set_offline(key, log.failure)
         for key in list(self.offline):

@@ -118,6 +118,16 @@ class OffsetCheckpoints:
             self.set_cleaned(key, end_offset)
         return bool(beyond)
 
+    def note(self, key: Key, log: PartitionLog) -> None:
+        """Have known of a log what holds now, also when it is offline or opened again later.
+
+        Of one that ended in the middle of a cut both are right: what is left of it was flushed as
+        far as it was before, and opening it bounds both by where it ends.
+        """
+        if log.corruption is None:
+            self._recovery_points[key] = log.flushed_end_offset
+            self._log_starts[key] = log.log_start_offset
+
     def keep(self, keys: Collection[Key]) -> None:
         """Forget what is known of logs that are not there any more."""
         known_of = self._all_known()
@@ -169,14 +179,16 @@ class OffsetCheckpoints:
                 self._high_watermarks[key] = (
                     min(high_watermark, flushed) if only_flushed else high_watermark
                 )
-        recovery_points = {key: self.recovery_point(key) for key in offline}
-        log_starts = {key: self._log_starts[key] for key in offline if key in self._log_starts}
         for key, log in logs.items():
-            recovery_points[key] = (
-                log.flushed_end_offset if log.corruption is None else self.recovery_point(key)
-            )
-            if log.log_start_offset > log.first_base_offset:
-                log_starts[key] = log.log_start_offset
+            self.note(key, log)
+        first_offsets = dict.fromkeys(offline, 0)
+        first_offsets |= {key: log.first_base_offset for key, log in logs.items()}
+        recovery_points = {key: self.recovery_point(key) for key in first_offsets}
+        log_starts = {
+            key: self.log_start(key)
+            for key, first_offset in first_offsets.items()
+            if self.log_start(key) > first_offset
+        }
         known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
         offsets: dict[str, Mapping[Key, int]] = {}
         cleaned_path = f"{self._directory}/{c.CLEANER_OFFSETS}"

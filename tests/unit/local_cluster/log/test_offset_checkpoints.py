@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from local_cluster.log import checkpoints as c
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
+from local_cluster.log.files import OsFile, OsFiles
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.segment import Segment
 from local_cluster.log.tickets import LogDirectoryError
-from local_cluster.wire.errors import KafkaError
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.compacting import compact, put
 from tests.unit.local_cluster.log.log_directories import StandingClock, opened
-from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, flush, records_of
 
 DAY_MS = 24 * 3600 * 1000
 CONFIG = LogConfig(is_compacted=True, is_deleted_by_retention=False, min_cleanable_dirty_ratio=0.0)
@@ -24,9 +27,16 @@ KEY = ("t", 0)
 
 
 class FullDisk(OsFiles):
-    """The real file system; while it is full no checkpoint is written and nothing is renamed."""
+    """The real file system; while it is full no file is made or written anew, and none renamed."""
 
     is_full = False
+    fits_calls: int | None = None
+    """How many such calls it takes before it is full; None for any number."""
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        if create and not self.exists(path):
+            self._check()
+        return super().open(path, create=create)
 
     def replace(self, path: str, content: bytes, *, durable: bool) -> None:
         self._check()
@@ -37,6 +47,9 @@ class FullDisk(OsFiles):
         super().rename(path, new_path)
 
     def _check(self) -> None:
+        if self.fits_calls is not None:
+            self.is_full = self.fits_calls <= 0
+            self.fits_calls -= 1
         if self.is_full:
             raise OSError(errno.ENOSPC, "injected")
 
@@ -184,6 +197,147 @@ def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Pa
     directory = killed(directory)
     assert directory.cleaned_offset(*KEY) == 0
     directory.close()
+
+
+def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> None:
+    files = FullDisk()
+    directory = opened(tmp_path, files=files)
+    log = log_of(directory)
+    append_value_and_tombstone(log)
+    log.advance_log_start(5)
+    directory.checkpoint()
+    end_in_a_swap(files, log)
+    directory.reopen_offline()
+    assert log_of(directory) is not log
+    assert log_of(directory).log_start_offset == 5
+    directory.checkpoint()
+    directory = killed(directory)
+    assert log_of(directory).log_start_offset == 5
+    directory.close()
+
+
+def test_what_nobody_flushed_does_not_count_as_flushed_when_a_log_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    """The recovery point of the start was right for what was there then."""
+    files = FullDisk()
+    directory = opened(tmp_path, files=files)
+    append_value_and_tombstone(log_of(directory))
+    flush(log_of(directory))
+    directory.checkpoint({KEY: 4})
+    directory = killed(directory, files)
+    log = log_of(directory)
+    assert log.flushed_end_offset == 8
+    log.truncate_to(4, NOW_MS).run()
+    directory.checkpoint()
+    append_value_and_tombstone(log)
+    end_in_a_swap(files, log)
+    directory.reopen_offline()
+    again = log_of(directory)
+    assert again.log_end_offset == 12
+    assert again.flushed_end_offset == 4
+    assert again.needs_flush
+    directory.close()
+
+
+def test_what_is_known_of_a_log_that_cannot_be_opened_again_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FullDisk()
+    directory = opened(tmp_path, files=files)
+    log = log_of(directory)
+    append_value_and_tombstone(log)
+    flush(log)
+    log.advance_log_start(5)
+    end_in_a_swap(files, log)
+    with monkeypatch.context() as failing:
+        failing.setattr(PartitionLog, "open", refuse_to_open)
+        directory.reopen_offline()
+    assert KEY in directory.offline
+    directory.checkpoint()
+    assert noted(directory, c.RECOVERY_POINTS) == {KEY: 8}
+    assert noted(directory, c.LOG_START_OFFSETS) == {KEY: 5}
+    directory = killed(directory)
+    assert (log_of(directory).log_start_offset, log_of(directory).flushed_end_offset) == (5, 8)
+    directory.close()
+
+
+def test_the_recovery_point_of_a_log_that_ended_in_a_cut_is_not_beyond_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes there next was never flushed, and a tail of it that is torn is no damage."""
+    directory = opened(tmp_path)
+    log = log_of(directory)
+    append_value_and_tombstone(log)
+    flush(log)
+    directory.checkpoint()
+    refuse_creation_once(monkeypatch, log)
+    directory.reopen_offline()
+    assert log_of(directory).log_end_offset == 0
+    assert noted(directory, c.RECOVERY_POINTS) == {KEY: 0}
+    directory.close()
+
+
+CHANGES: dict[str, Callable[[PartitionLog], object]] = {
+    "cut": lambda log: log.truncate_to(3, NOW_MS).run(),
+    "begun anew": lambda log: log.truncate_fully(5, NOW_MS).run(),
+    "emptied": lambda log: log.truncate_fully(0, NOW_MS).run(),
+    "compacted": compact,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_log_is_opened_again_by_what_held_when_any_call_of_a_change_was_refused(
+    tmp_path: Path, what: str
+) -> None:
+    refused = 0
+    for fits_calls in range(100):
+        files = FullDisk()
+        directory = opened(tmp_path / str(fits_calls), files=files)
+        log = log_of(directory)
+        append_value_and_tombstone(log)
+        flush(log)
+        put(log, (b"unflushed", b"x"))
+        log.advance_log_start(3)
+        before = {record.offset: record for record in records_of(log)}
+        files.fits_calls = fits_calls
+        with contextlib.suppress(KafkaError):
+            CHANGES[what](log)
+        files.fits_calls, files.is_full = None, False
+        directory.disk.freed()
+        is_over = log.failure is None
+        if not is_over:
+            refused += 1
+            directory.reopen_offline()
+            assert log_of(directory) is not log
+            log = log_of(directory)
+            assert noted(directory, c.RECOVERY_POINTS) == {KEY: log.flushed_end_offset}
+            assert log.corruption is None
+            assert log.log_start_offset >= min(3, log.log_end_offset)
+            assert log.flushed_end_offset <= 8
+            assert {r.offset: r for r in records_of(log)}.items() <= before.items()
+        directory.close(clean=False)
+        if is_over:
+            break
+    assert is_over
+    assert refused >= 3
+
+
+def end_in_a_swap(files: FullDisk, log: PartitionLog) -> None:
+    """End a log as a full disk does that refuses a rename of a swap."""
+    files.is_full = True
+    with pytest.raises(KafkaError, match="cannot take over a compacted segment"):
+        compact(log)
+    files.is_full = False
+    assert log.failure is not None
+
+
+def refuse_to_open(*_: object, **__: object) -> PartitionLog:
+    raise KafkaError(ErrorCode.kafka_storage_error, "injected")
+
+
+def noted(directory: LogDirectory, name: str) -> dict[tuple[str, int], int]:
+    return c.decode_offsets((Path(directory.path) / name).read_bytes())
 
 
 def refuse_creation_once(monkeypatch: pytest.MonkeyPatch, log: PartitionLog) -> None:
