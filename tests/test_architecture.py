@@ -56,6 +56,7 @@ CORES = (
     "local_cluster/controller/model.py",
     "local_cluster/controller/cluster_state.py",
     "local_cluster/controller/delta_json.py",
+    "local_cluster/controller/topic_planner.py",
     "local_cluster/controller/topic_requests.py",
     "local_cluster/controller/elections.py",
     "local_cluster/controller/broker_runs.py",

@@ -40,16 +40,19 @@ class Load(NamedTuple):
     leaders: Counter[int]
     replicas: Counter[int]
 
+    def add(self, partitions: Iterable[tuple[int, ...]]) -> None:
+        """Count replicas, by partition, and first ones: they lead when all is well."""
+        for replicas in partitions:
+            self.leaders.update(replicas[:1])
+            self.replicas.update(replicas)
+
 
 def load_of(topics: Iterable[TopicState]) -> Load:
-    """Count first replicas (they lead when all is well) and replicas per broker."""
-    leaders: Counter[int] = Counter()
-    replicas: Counter[int] = Counter()
+    """What the brokers hold of these topics."""
+    load = Load(Counter(), Counter())
     for topic in topics:
-        for partition in topic.partitions.values():
-            leaders.update(partition.replicas[:1])
-            replicas.update(partition.replicas)
-    return Load(leaders, replicas)
+        load.add(partition.replicas for partition in topic.partitions.values())
+    return load
 
 
 def place(
@@ -71,9 +74,8 @@ def place(
     for partition in partitions:
         chosen = _place_one(replication_factor, sites, topic_load, cluster_load)
         placed[partition] = tuple(site.broker_id for site in chosen)
-        for load in (topic_load, cluster_load):
-            load.leaders[chosen[0].broker_id] += 1
-            load.replicas.update(placed[partition])
+        topic_load.add([placed[partition]])
+        cluster_load.add([placed[partition]])
     return placed
 
 

@@ -33,13 +33,11 @@ from local_cluster.controller.reassignments import (
 from local_cluster.controller.replica_writer import ReplicaWriter
 from local_cluster.controller.state_keeper import StateKeeper
 from local_cluster.controller.term import CONFLICTS_MAX, Term
+from local_cluster.controller.topic_planner import TopicPlan, TopicPlanner, plan_partitions
 from local_cluster.controller.topic_requests import (
     PartitionsSpec,
     TopicCreation,
-    TopicPlan,
     TopicSpec,
-    plan_partitions,
-    plan_topic,
 )
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -68,17 +66,15 @@ class TopicAdmin:
         self, specs: Sequence[TopicSpec], validate_only: bool
     ) -> list[TopicCreation]:
         results: list[TopicCreation | TopicPlan] = []
-        planned = self._keeper.state
+        planner = TopicPlanner(self._keeper.state, self._settings)
         for spec in specs:
             try:
-                plan = plan_topic(spec, planned, self._settings, self._new_uuid())
+                results.append(planner.plan(spec, self._new_uuid()))
             except KafkaError as error:
                 results.append(TopicCreation(spec.name, error))
-                continue
-            # Later topics of the request are placed knowing of this one.
-            planned = fsm.step(planned, fsm.TopicsSeen({plan.name: _seen(plan)})).state
-            results.append(plan)
         plans = [result for result in results if isinstance(result, TopicPlan)]
+        would_be = fsm.TopicsSeen({plan.name: _seen(plan) for plan in plans})
+        planned = fsm.step(self._keeper.state, would_be).state
         errors: dict[str, KafkaError | None] = {}
         if not validate_only:
             made = await gather_bounded(plans, self._create_topic)

@@ -11,6 +11,18 @@ from local_cluster.controller.model import (
     PartitionState,
     TopicState,
 )
+from local_cluster.settings import BrokerSettings, Listener
+
+SETTINGS = BrokerSettings(
+    cluster="c",
+    broker_id=1,
+    listeners=(Listener(name="P", host="h", port=1),),
+    inter_broker_listener="P",
+    zookeeper_connect="",
+    log_dirs=("",),
+    ready_file="",
+    config={"num.partitions": "3"},
+)
 
 
 def broker(broker_id: int, *, epoch: int = 0, rack: str | None = None) -> BrokerEndpoints:
