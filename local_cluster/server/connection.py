@@ -4,7 +4,8 @@ Requests are dispatched as they arrive; a handler may give its answer later. Ans
 a queue of slots, and only the head may be written, so that pipelined clients see their order.
 What is ready at the end of a turn leaves together, by `outbox.py`.
 
-Limits: frame size, requests in flight per connection (reading pauses above it).
+Limits: frame size; requests in flight, and bytes of answers that the peer has not taken, per
+connection. Above these reading pauses, and what was read already waits.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's default of socket.request.max.bytes."""
 IN_FLIGHT_MAX: Final = 256
-"""Requests of one connection that may wait for their answer before reading pauses."""
+"""Requests of one connection that may wait for their answer before the next one is looked at."""
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Answers of one connection, in memory, that wait for the peer before its next request is looked
+at. Slices of logs stay in their files and count for nothing."""
 ANSWERS_PER_TURN_MAX: Final = 64
 """Answers that are handed to the socket together."""
 SEND_BUFFER_BYTES: Final = 256 * 1024
@@ -59,9 +63,10 @@ _connection_ids = itertools.count(1)
 class _Slot:
     """One request's place in the queue of answers."""
 
-    __slots__ = ("parts", "ready", "silent")
+    __slots__ = ("memory_bytes", "parts", "ready", "silent")
 
     def __init__(self) -> None:
+        self.memory_bytes = 0
         self.ready = False
         self.silent = False
         self.parts: Sequence[Part] = ()
@@ -87,13 +92,20 @@ class BrokerConnection(asyncio.BufferedProtocol):
             broker.settings.config_int("socket.request.max.bytes", FRAME_BYTES_MAX),
             buffers_of_this_loop(),
         )
+        self._requests: deque[memoryview] = deque()
+        """Received with others, and not looked at: the connection is at a limit."""
         self._slots: deque[_Slot] = deque()
+        self._answer_bytes = 0
+        """In memory: of slots that are ready, and of what the outbox has taken over since it was
+        empty."""
+        self._leaving_bytes = 0
+        """Of these, what the outbox has taken over."""
         self._tasks: set[asyncio.Future[Any]] = set()
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._client_host = ""
         self._id = next(_connection_ids)
-        self._paused_reading = False
+        self._is_paused = False
         self._flush_is_due = False
         self._closing = False
 
@@ -125,14 +137,20 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._close(reason)
 
     def _take(self, nbytes: int) -> str | None:
-        """Dispatch the requests that are complete now; why the connection must close, if so."""
+        """Dispatch what is complete now, after so many bytes came, as far as the limits allow;
+        why the connection must close, if so."""
         # Answers that are ready at once wait for the flush at the end of this turn.
         self._flush_is_due = True
         try:
-            for frame in self._receiver.received(nbytes):
-                if self._closing:
-                    return None
-                self._dispatch(frame)
+            if nbytes:
+                self._requests.extend(self._receiver.received(nbytes))
+            while self._requests and not self._closing:
+                if len(self._slots) >= IN_FLIGHT_MAX or self._answer_bytes >= ANSWER_BYTES_MAX:
+                    assert self._transport is not None
+                    self._transport.pause_reading()
+                    self._is_paused = True
+                    break
+                self._dispatch(self._requests.popleft())
         except PeerError as error:
             return f"broken request: {error}"
         except KafkaError as error:
@@ -151,6 +169,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self._outbox.close()
         for task in tuple(self._tasks):
             task.cancel()
+        self._requests.clear()
         self._slots.clear()
         self._on_close(self)
 
@@ -180,10 +199,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         )
         slot = _Slot()
         self._slots.append(slot)
-        if len(self._slots) >= IN_FLIGHT_MAX and not self._paused_reading:
-            assert self._transport is not None
-            self._transport.pause_reading()
-            self._paused_reading = True
         reply = self._call(handler, context, frame, position)
         if type(reply) is bytes or type(reply) is list:
             self._finish(slot, context, reply)
@@ -240,10 +255,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
             header = encode_response_header(
                 context.api_key, context.api_version, context.correlation_id
             )
-            size = len(header) + sum(
-                part.size_bytes if isinstance(part, LogSlice) else len(part) for part in body
-            )
+            size = memory_bytes = len(header)
+            for part in body:
+                if isinstance(part, LogSlice):
+                    size += part.size_bytes
+                else:
+                    size += len(part)
+                    memory_bytes += len(part)
             slot.parts = [frame_size_prefix(size) + header, *body]
+            slot.memory_bytes = memory_bytes
+            self._answer_bytes += memory_bytes
         slot.ready = True
         if not self._flush_is_due and self._slots and self._slots[0] is slot:
             # Several answers often get ready in one turn: one group commit acknowledges many.
@@ -258,16 +279,35 @@ class BrokerConnection(asyncio.BufferedProtocol):
         outbox = self._outbox
         if outbox is None or self._closing:
             return
-        while self._slots and self._slots[0].ready and outbox.is_empty:
+        while outbox.is_empty:
+            self._answer_bytes -= self._leaving_bytes
+            self._leaving_bytes = 0
+            if not self._slots or not self._slots[0].ready:
+                break
             answers = 0
             while self._slots and self._slots[0].ready and answers < ANSWERS_PER_TURN_MAX:
-                outbox.add(self._slots.popleft().parts)
+                slot = self._slots.popleft()
+                self._leaving_bytes += slot.memory_bytes
+                outbox.add(slot.parts)
                 answers += 1
             outbox.flush()
-        if self._paused_reading and len(self._slots) < IN_FLIGHT_MAX // 2:
-            self._paused_reading = False
+        is_roomy = (
+            len(self._slots) < IN_FLIGHT_MAX // 2 and self._answer_bytes < ANSWER_BYTES_MAX // 2
+        )
+        if self._is_paused and is_roomy:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Look at the requests that waited, and read on where these were all."""
+        self._is_paused = False
+        reason = self._take(0)
+        if reason is not None:
+            self._close(reason)
+            return
+        if not self._is_paused:
             assert self._transport is not None
             self._transport.resume_reading()
+        asyncio.get_running_loop().call_soon(self._flush)
 
     def _on_broken(self, error: OSError) -> None:
         """The peer is gone or the file is short: the stream is broken in mid-answer."""
