@@ -1,4 +1,13 @@
-"""Appending as follower: the leader's batches as they are, offsets, epochs and markers included."""
+"""Appending as follower: the leader's batches as they are, offsets, epochs and markers included.
+
+All but one: a marker that the leader's compaction has emptied, where the transaction is open here.
+Nothing of that is left on the leader, yet this replica was away and has some of it. Which way it
+ended nobody knows any more; it is ended here with an abort marker of the same offset, producer and
+epochs. What was aborted stays hidden so; of what was committed the leader's compaction kept
+nothing, for newer records or tombstones of its keys are there. It must be a marker: read_committed
+consumers and the coordinators' loading would take an empty one for no end, and hide or keep back
+what the producer wrote after it. Kafka leaves the transaction open, for its next marker to end.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +15,19 @@ from collections.abc import Mapping, Sequence
 
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.control import EndMarker, read_marker
+from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import (
     CONTROL_BIT,
     LOG_OVERHEAD_BYTES,
     NO_TIMESTAMP,
     BatchHeader,
+    read_header,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .index import RELATIVE_OFFSET_MAX
 from .log_writes import LogWrites
+from .producer_state import NO_OFFSET
 
 
 class FollowerAppends(LogWrites):
@@ -27,7 +38,8 @@ class FollowerAppends(LogWrites):
     ) -> None:
         """Write batches of the leader as they are; nothing is checked but that offsets grow.
 
-        Where they are more than a segment takes they are written one by one. Raises
+        Where they are more than a segment takes, or a marker was emptied, they are written one by
+        one. Raises
         KafkaError(offset_out_of_range, corrupt_message for a control batch that cannot be read,
         kafka_storage_error); no batch is there in part.
         """
@@ -50,16 +62,38 @@ class FollowerAppends(LogWrites):
             any_attributes |= attributes
         span = next_offset - headers[0].base_offset
         is_too_much = size_bytes > self.config.segment_bytes or span > RELATIVE_OFFSET_MAX
-        if is_too_much and len(headers) > 1:
+        has_emptied = bool(any_attributes & CONTROL_BIT) and any(
+            header.is_control and not header.records_count for header in headers
+        )
+        if (is_too_much or has_emptied) and len(headers) > 1:
             view, position = memoryview(buffer), 0
             for header in headers:
                 end = position + header.size_bytes
                 self.append_as_follower(view[position:end], [header], now_ms=now_ms)
                 position = end
             return
+        if has_emptied:
+            abort = self._abort_for(headers[0])
+            if abort is not None:
+                self.append_as_follower(abort, [read_header(abort)], now_ms=now_ms)
+                return
         markers = self._read_markers(buffer, headers) if any_attributes & CONTROL_BIT else {}
         self._write(buffer, size_bytes, headers, next_offset - 1, max_timestamp, now_ms)
         self._take_over(headers, now_ms, markers)
+
+    def _abort_for(self, emptied: BatchHeader) -> bytearray | None:
+        """The abort marker to stand for an emptied one, None where that ends nothing here."""
+        entry = self.producers.get(emptied.producer_id)
+        if entry is None or entry.transaction_first_offset == NO_OFFSET:
+            return None
+        return encode_marker(
+            EndMarker(is_commit=False, coordinator_epoch=entry.coordinator_epoch),
+            producer_id=emptied.producer_id,
+            producer_epoch=emptied.producer_epoch,
+            timestamp_ms=NO_TIMESTAMP,
+            base_offset=emptied.base_offset,
+            leader_epoch=emptied.partition_leader_epoch,
+        )
 
     def _read_markers(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]

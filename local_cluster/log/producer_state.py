@@ -205,7 +205,8 @@ class ProducerState:
         self._verifying.pop(producer_id, None)
         if marker is None:
             if header.attributes & CONTROL_BIT:
-                # A marker that compaction has emptied, as nothing is left of what it ended.
+                # A marker that compaction has emptied, as nothing is left of what it ended: only an
+                # old snapshot has it open. What a follower still has ends with another marker.
                 self._open.pop(producer_id, None)
             else:
                 self._open.setdefault(producer_id, base_offset)

@@ -34,13 +34,21 @@ class EndMarker(NamedTuple):
 
 
 def encode_marker(
-    marker: EndMarker, *, producer_id: int, producer_epoch: int, timestamp_ms: int
+    marker: EndMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
 ) -> bytearray:
-    """The control batch of a marker, at offset 0."""
+    """The control batch of a marker."""
     key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else _ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     return encode_batch(
         [NewRecord(timestamp_ms, key, value)],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
         attributes=h.TRANSACTIONAL_BIT | h.CONTROL_BIT,
         producer_id=producer_id,
         producer_epoch=producer_epoch,

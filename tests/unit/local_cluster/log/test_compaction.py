@@ -15,7 +15,13 @@ from local_cluster.log.files import OsFiles
 from local_cluster.log.key_offsets import KeyOffsets
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.log.producer_state import ProducerState
-from local_cluster.records.batch import CorruptRecordError, NewRecord, encode_batch
+from local_cluster.records.batch import (
+    CorruptRecordError,
+    NewRecord,
+    decode_batch,
+    encode_batch,
+)
+from local_cluster.records.committed import committed_batches
 from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import (
     CONTROL_BIT,
@@ -229,10 +235,10 @@ def test_control_batches_stay_while_their_transaction_has_data(log: PartitionLog
     assert again(NOW_MS + HOUR_MS + HOUR_MS) == []
 
 
-def emptied_marker(log: PartitionLog) -> int:
+def emptied_marker(log: PartitionLog, kind: int = 1) -> int:
     """A marker that compaction has emptied and kept, as it is the last of its producer."""
     put(log, (b"a", b"1"), producer=(7, 0, 0), attributes=TRANSACTIONAL_BIT)
-    at = marker(log, 1, 7, epoch=1)  # as in version 2 of transactions
+    at = marker(log, kind, 7, epoch=1)  # as in version 2 of transactions
     cleaned_offset = 0
     for hours in (0, 2, 4):
         put(log, (b"a", b"%d" % hours))
@@ -276,6 +282,58 @@ def test_an_emptied_marker_ends_what_an_old_snapshot_has_open() -> None:
     assert read_marker(ended, 0, header) is None
     state.record(header, 1, NOW_MS, NOW_MS, None)
     assert state.first_open_offset is None
+
+
+def visible(log: PartitionLog) -> list[int]:
+    """The offsets that a read_committed consumer is given, all of them in one answer."""
+    aborted = [entry[:2] for entry in log.aborted_transactions(0, log.log_end_offset)]
+    content = read_all(log)
+    return [
+        record.offset
+        for position, header, is_visible in committed_batches(content, aborted)
+        if is_visible
+        for record in decode_batch(content, position, header)
+    ]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_an_emptied_marker_aborts_what_a_follower_still_has_and_nothing_after_it(
+    log: PartitionLog, tmp_path: Path, kind: int
+) -> None:
+    """It was away from before the marker until compaction had taken all of the transaction."""
+    follower = create(tmp_path / "follower", config=CONFIG)
+    put(follower, (b"a", b"1"), producer=(7, 0, 0), attributes=TRANSACTIONAL_BIT)
+    at = emptied_marker(log, kind)
+    later = put(log, (b"b", b"1"), producer=(7, 1, 0), attributes=TRANSACTIONAL_BIT)
+    marker(log, 1, 7, epoch=2)
+    content = bytearray(read_all(log))
+    found = [header for _, header in iter_headers(content)]
+    assert found[0].base_offset == at
+    follower.append_as_follower(content, found, now_ms=NOW_MS)
+    assert [header.base_offset for header in headers(follower)[1:]] == [
+        header.base_offset for header in found
+    ]
+    plain = found[1].base_offset
+
+    def assert_hidden(replica: PartitionLog) -> None:
+        assert visible(replica) == [plain, later]
+        assert [entry[:3] for entry in replica.aborted_transactions(0, at)] == [(7, 0, at)]
+        assert replica.last_stable_offset(replica.log_end_offset) == replica.log_end_offset
+        entry = replica.producers.get(7)
+        assert entry is not None
+        assert entry.epoch == 2
+
+    assert_hidden(follower)
+    follower.close()
+    for path in Path(follower.directory).glob("*.snapshot"):
+        path.unlink()
+    follower = reopen(tmp_path / "follower", config=CONFIG)
+    assert_hidden(follower)
+    follower.roll(NOW_MS)
+    compact(follower)
+    assert visible(follower) == [plain, later]
+    assert (0, b"a", b"1") not in pairs(follower)
+    assert visible(log) == [plain, later], "the leader has no transaction to abort"
 
 
 def test_the_active_segment_and_what_is_not_stable_stay_as_they_are(log: PartitionLog) -> None:
