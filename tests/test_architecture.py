@@ -96,6 +96,7 @@ CORES = (
     "topology/rebalance/planner.py",
     "topology/loops.py",
     "topology/reconcile.py",
+    "topology/rolling.py",
 )
 
 

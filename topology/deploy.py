@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,16 +36,18 @@ from topology.process import (
     find_process,
     python_command,
 )
+from topology.rolling import rolling_brokers
 from topology.state import StateDir, write_atomically
 from topology.status import assemble_status, fetch_link_reports, unsupervised_report
 
 UP_TIMEOUT_S = 120.0
+"""How long `up` waits for all of it, and before that for each broker of a rolling restart."""
 DOWN_TIMEOUT_S = 90.0
 KILL_TIMEOUT_S = 10.0
 """How long the system may take to end what was killed."""
 POLL_S = 0.1
 FAILURES_MAX = 3
-"""Ends of one daemon after which `up` gives up waiting."""
+"""Ends of one daemon, since it was first looked at, after which `up` gives up waiting."""
 LOG_LINES = 15
 """Lines of a failed daemon's log that are shown."""
 
@@ -64,6 +66,24 @@ class Up:
 
     steps: tuple[Step, ...]
     status: dict[str, Any]
+
+
+class Endings:
+    """Notices daemons that keep ending while `up` waits; what they did before does not count."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, int] = {}
+
+    def check(self, daemons: Iterable[Mapping[str, Any]]) -> None:
+        """Look at rows of the status document. Raises DeployError."""
+        for daemon in daemons:
+            restarts = daemon["restarts"] or 0  # nobody knows without a supervisor
+            ends = restarts - self._before.setdefault(daemon["key"], restarts)
+            if ends >= FAILURES_MAX and daemon["state"] != "running":
+                raise DeployError(
+                    f"{daemon['label']} keeps ending (exit code {daemon['exit_code']})",
+                    _tail(Path(daemon["log"])),
+                )
 
 
 def read_deployment(state: StateDir) -> Deployment:
@@ -97,25 +117,44 @@ def up(
     abandon_replicas: bool = False,
     on_plan: Callable[[list[Step]], None] = lambda steps: None,
     on_status: Callable[[dict[str, Any]], None] = lambda status: None,
+    on_roll: Callable[[Sequence[str]], None] = lambda reasons: None,
 ) -> Up:
     """Start what is missing, restart what changed, stop what is gone; return when all of it
-    runs. Brokers and log directories that leave must hold no replicas, unless these are
-    abandoned. Raises DeployError."""
+    runs. Brokers of one cluster restart one after the other. Brokers and log directories that
+    leave must hold no replicas, unless these are abandoned. Raises DeployError."""
     _check_owner(deployment, state)
     if not abandon_replicas:
         _check_leaving(deployment, state)
         _check_log_dirs(deployment, state)
     steps = _plan_steps(deployment, state)
     on_plan(steps)
-    _check_ports(deployment, steps, _alive(state))
+    alive = _alive(state)
+    _check_ports(deployment, steps, alive)
+    before = read_deployment(state) if state.exists() else None
     try:
         state.create()
     except OSError as error:
         raise DeployError(f"cannot use state directory {state.path}: {error}") from error
+    endings = Endings()
+    running = {key: each.daemon for key, each in alive.items()}
+    if rolling := rolling_brokers(deployment, running):
+        from topology.rolling_restart import RollingRestart
+
+        RollingRestart(
+            deployment=deployment,
+            before=before,
+            running=running,
+            rolling=rolling,
+            apply=lambda stage: _apply(stage, state, time.monotonic() + timeout_s),
+            look=lambda: _look(deployment, state),
+            endings=endings,
+            on_wait=on_roll,
+            timeout_s=timeout_s,
+        ).run()
     deadline_s = time.monotonic() + timeout_s
     _apply(deployment, state, deadline_s)
     try:
-        status = _wait_until_up(deployment, state, deadline_s, on_status)
+        status = _wait_until_up(deployment, state, deadline_s, endings, on_status)
     except TimeoutError as error:
         raise DeployError(f"not everything runs after {timeout_s:g} s", error.args) from None
     return Up(tuple(steps), status)
@@ -302,6 +341,7 @@ def _wait_until_up(
     deployment: Deployment,
     state: StateDir,
     deadline_s: float,
+    endings: Endings,
     on_status: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """The status when everything runs. Raises DeployError, or TimeoutError with what does not."""
@@ -310,12 +350,7 @@ def _wait_until_up(
         on_status(status)
         if status["state"] == "running":
             return status
-        for daemon in status["daemons"]:
-            if daemon["restarts"] >= FAILURES_MAX and daemon["state"] != "running":
-                raise DeployError(
-                    f"{daemon['label']} keeps ending (exit code {daemon['exit_code']})",
-                    _tail(Path(daemon["log"])),
-                )
+        endings.check(status["daemons"])
         if time.monotonic() > deadline_s:
             raise TimeoutError(*_not_running(status))
         time.sleep(POLL_S)

@@ -65,7 +65,13 @@ def up(
     ] = False,
     timeout_s: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", min=1, help="How long to wait for all of it."),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=1,
+            help="How long to wait for all of it, and before that for each broker of a cluster"
+            " that is restarted one broker after the other.",
+        ),
     ] = 120.0,
     abandon_replicas: Annotated[
         bool,
@@ -75,7 +81,10 @@ def up(
         ),
     ] = False,
 ) -> None:
-    """Start a deployment, repair it, or apply an edited file; what runs well is left alone."""
+    """Start a deployment, repair it, or apply an edited file; what runs well is left alone.
+
+    Brokers of one cluster are restarted one after the other, each when all replicas are in sync.
+    """
     from topology.deploy import DeployError
     from topology.deploy import up as bring_up
     from topology.show import UpProgress, print_bootstraps
@@ -92,6 +101,7 @@ def up(
                 abandon_replicas=abandon_replicas,
                 on_plan=lambda steps: progress.plan(deployment.name, steps),
                 on_status=progress.status,
+                on_roll=progress.roll,
             )
     except DeployError as error:
         fail(str(error), error.details)

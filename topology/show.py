@@ -52,10 +52,18 @@ class UpProgress:
         waiting += [
             f"link {each['name']}" for each in document["links"] if each["state"] != "running"
         ]
+        self._spin(f"waiting for {', '.join(waiting) or 'nothing'}")
+
+    def roll(self, reasons: Sequence[str]) -> None:
+        """Show what the next broker of a rolling restart waits for."""
+        more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        self._spin(f"waiting: {reasons[0]}{more}")
+
+    def _spin(self, text: str) -> None:
         if self._spinner is None:
             self._spinner = self._console.status("")
             self._spinner.start()
-        self._spinner.update(f"waiting for {', '.join(waiting) or 'nothing'}")
+        self._spinner.update(text)
 
     def stop(self) -> None:
         if self._spinner is not None:
