@@ -30,8 +30,10 @@ async def find_start(
     if start.kind is StartKind.LATEST and _was_there_first(context, source):
         return StartingPoint(await logs.end(source))
     if start.kind is StartKind.TIMESTAMP:
+        # In this order: what comes in between may be of that time.
+        end = await logs.end(source)
         offset = await logs.at_time(source, start.timestamp_ms)
-        return StartingPoint(offset if offset >= 0 else await logs.end(source))
+        return StartingPoint(offset if offset >= 0 else end)
     if start.kind is StartKind.MM2:
         topic = start.offsets_topic or mm2_offsets_topic(context.settings.source_alias)
         return StartingPoint(*await find_take_over(context, source, target, topic))

@@ -11,6 +11,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import TranslationState
 from mirror_maker.formats.naming import remote_topic
+from mirror_maker.log_offsets import LogOffsets
 from mirror_maker.model import FlowState
 from mirror_maker.trouble import Trouble
 
@@ -109,6 +110,33 @@ def test_a_time_that_is_still_to_come_begins_at_the_end() -> None:
             await asyncio.sleep(0.05)
         world.write(10)
         await world.settle(worker)
+        world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_what_comes_while_its_time_is_looked_for_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(67, partitions=1)
+        writer = world.writers[0]
+        writer.write_plain(5)
+        world.link_settings = {"start": "1970-01-01T00:00:01.600+00:00"}
+        _forget_before(world, writer.partition.log_end_offset)
+        writer.shift_ms = 600  # the writer's times are 1,000 to 1,500 ms
+        at_time = LogOffsets.at_time
+
+        async def look(logs: LogOffsets, at: TopicPartition, timestamp_ms: int) -> int:
+            offset = await at_time(logs, at, timestamp_ms)
+            writer.write_plain(3)
+            return offset
+
+        monkeypatch.setattr(LogOffsets, "at_time", look)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        assert writer.expected
         world.check_copies()
         await worker.stop()
 
