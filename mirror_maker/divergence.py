@@ -213,11 +213,11 @@ def _find(fetched: FetchedPartition, offset: int, rules: RecordRules | None = No
 
 
 def _epoch_before(fetched: memoryview, position: int) -> int:
-    epoch = -1
+    """-1 where compaction took the batch that held the offset before: it may have been of a later
+    epoch than the one before it, which then ended too early to be named (KIP-595)."""
     for _, header in h.iter_headers(fetched):
         if header.base_offset >= position:
-            return epoch
-        epoch = header.partition_leader_epoch
+            return -1
         if header.next_offset >= position:
-            return epoch
+            return header.partition_leader_epoch
     return -1  # the answer does not reach so far

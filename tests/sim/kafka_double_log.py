@@ -38,6 +38,8 @@ class SimPartition:
         self.producers: dict[int, ProducerState] = {}
         self.committed = asyncio.Event()
         self.leader_epoch = 0
+        self.epoch_starts: dict[int, int] = {}
+        """Per leader epoch its first offset, which is known also when its records have gone."""
 
     def append(self, batch: bytes | bytearray | memoryview) -> tuple[int, bool]:
         """(base offset, is it a repetition). Raises KafkaError as a broker answers."""
@@ -63,6 +65,7 @@ class SimPartition:
         header = h.read_header(stored)
         self.batches.append((header, bytes(stored)))
         self.log_end_offset = header.next_offset
+        self.epoch_starts.setdefault(self.leader_epoch, base_offset)
         if header.producer_id >= 0 and header.base_sequence >= 0:
             state = self.producers.get(header.producer_id)
             if state is None or state.epoch != header.producer_epoch:
@@ -96,19 +99,14 @@ class SimPartition:
         end = self.batches[-1][0].next_offset if self.batches else self.log_start_offset
         self.log_end_offset = self.high_watermark = end
         self.aborted = [entry for entry in self.aborted if entry[2] < end]
+        self.epoch_starts = {e: start for e, start in self.epoch_starts.items() if start < end}
 
     def divergence(self, offset: int, epoch: int) -> tuple[int, int] | None:
         """(epoch, its end) where a log that ends at `offset` with `epoch` is not this one's
         beginning (KIP-595)."""
-        known = max(
-            (x.partition_leader_epoch for x, _ in self.batches
-             if x.partition_leader_epoch <= epoch),
-            default=epoch,
-        )  # fmt: skip
-        end = next(
-            (x.base_offset for x, _ in self.batches if x.partition_leader_epoch > known),
-            self.log_end_offset,
-        )
+        known = max((each for each in self.epoch_starts if each <= epoch), default=epoch)
+        later = (start for each, start in self.epoch_starts.items() if each > known)
+        end = min(later, default=self.log_end_offset)
         return (known, end) if known < epoch or end < offset else None
 
     def read(self, offset: int, bytes_max: int) -> memoryview:

@@ -132,6 +132,11 @@ class SourceWriter:
         self._expect(self._place(records), records)
         self.partition.commit(self.partition.log_end_offset)
 
+    def write_aborted(self) -> None:
+        """An aborted transaction, of which nothing is copied."""
+        self._write_abort()
+        self.partition.commit(self.partition.log_end_offset)
+
     def _write_plain(self) -> None:
         records = self._records()
         self._expect(self._place(records), records)

@@ -163,3 +163,24 @@ def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.Mo
         await after.stop()
 
     run_virtually(scenario())
+
+
+def test_a_source_whose_last_copied_epoch_was_compacted_away_is_not_taken_for_a_cut_one() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(5, partitions=1)
+        writer, partition = world.writers[0], world.source.partition(world.partitions[0])
+        writer.write_plain(4)
+        before = len(partition.batches)
+        partition.leader_epoch = 1
+        writer.write_aborted()
+        worker = await world.worker("w")
+        await world.settle(worker)
+        await worker.stop()
+        del partition.batches[before:]
+        writer.write_plain(2)
+        after = await world.worker("after")
+        await world.settle(after)
+        world.check_copies()
+        await after.stop()
+
+    run_virtually(scenario())
