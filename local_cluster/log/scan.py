@@ -33,8 +33,8 @@ BASE_OFFSET_BYTES: Final = 8
 OFFSETS_SPAN_MAX: Final = 1 << 31
 """How far behind another an offset of the same segment lies."""
 
-BOUNDS: Final = struct.Struct(">qi11xi")
-"""base_offset, batch_length, last_offset_delta from the first 27 bytes of a batch."""
+BOUNDS: Final = struct.Struct(">qi4xb6xi")
+"""base_offset, batch_length, magic, last_offset_delta from the first 27 bytes of a batch."""
 
 _MAGIC_AND_ATTRIBUTES: Final = re.compile(rb"\x02(?=[\x00-\xff]{4}\x00[\x00-\x7f])")
 _MAGIC_POSITION: Final = 16
@@ -80,8 +80,8 @@ def find_offset(file: LogFile, offset: int, position: int, end: int) -> Found | 
             chunk = file.pread(min(HEADER_CHUNK_BYTES, end - position), position)
             if len(chunk) < HEADER_BYTES:
                 return None
-        base_offset, batch_length, delta = unpack_from(chunk, position - chunk_start)
-        if batch_length < BATCH_LENGTH_MIN:
+        base_offset, batch_length, magic, delta = unpack_from(chunk, position - chunk_start)
+        if batch_length < BATCH_LENGTH_MIN or magic != MAGIC:
             return None
         following = position + batch_length + LOG_OVERHEAD_BYTES
         if base_offset + delta >= offset:
@@ -96,8 +96,8 @@ def leads_to(file: LogFile, position: int, end: int) -> bool:
         header = file.pread(HEADER_BYTES, position)
         if len(header) < HEADER_BYTES:
             return False
-        batch_length = BOUNDS.unpack_from(header)[1]
-        if batch_length < BATCH_LENGTH_MIN:
+        _, batch_length, magic, _ = BOUNDS.unpack_from(header)
+        if batch_length < BATCH_LENGTH_MIN or magic != MAGIC:
             return False
         position += batch_length + LOG_OVERHEAD_BYTES
     return position == end
@@ -115,9 +115,9 @@ def find_position(file: LogFile, position: int, position_max: int, end: int) -> 
             chunk = file.pread(min(HEADER_CHUNK_BYTES, end - position), position)
             if len(chunk) < HEADER_BYTES:
                 break
-        base_offset, batch_length, delta = unpack_from(chunk, position - chunk_start)
+        base_offset, batch_length, magic, delta = unpack_from(chunk, position - chunk_start)
         following = position + batch_length + LOG_OVERHEAD_BYTES
-        if batch_length < BATCH_LENGTH_MIN or following > position_max:
+        if batch_length < BATCH_LENGTH_MIN or magic != MAGIC or following > position_max:
             break
         last = Found(position, following, base_offset + delta + 1)
         position = following

@@ -26,11 +26,13 @@ LENGTH_AT = 8
 DAMAGED = 10
 
 
-def damaged(directory: Path, bit: int, config: LogConfig = CONFIG) -> PartitionLog:
+def damaged(
+    directory: Path, bit: int, config: LogConfig = CONFIG, value: bytes = b"value"
+) -> PartitionLog:
     """Three segments after a clean stop, and a flipped bit in the length of one batch."""
     log = create(directory, config=config)
     while len(log.segments) < 3:
-        append(log, batch(1))
+        append(log, batch(1, value=value))
     positions = {header.base_offset: at for at, header in iter_headers(read_all(log))}
     end_offset = log.log_end_offset
     flush(log)
@@ -60,6 +62,19 @@ def test_offsets_behind_it_are_refused_and_the_next_segment_is_read(
     with pytest.raises(KafkaError, match="offset 12"):
         first_of(DAMAGED - 1, limit=DAMAGED + 2)
     assert first_of(second) == second
+    log.close()
+
+
+@pytest.mark.parametrize("bit", range(14))
+def test_the_text_of_a_record_is_taken_for_no_batch(tmp_path: Path, bit: int) -> None:
+    """Eight letters make a large offset: whatever is asked for would seem to be there."""
+    config = LogConfig(segment_bytes=20_000, index_interval_bytes=100_000)
+    log = damaged(tmp_path, bit, config, b"The quick brown fox jumps over the lazy dog. " * 8)
+    for offset in range(DAMAGED + 1, log.segments[1].base_offset):
+        with pytest.raises(KafkaError, match=f"offset {offset}"):
+            log.read(
+                offset, bytes_max=2_000, offset_limit=log.log_end_offset, at_least_one_batch=True
+            )
     log.close()
 
 
