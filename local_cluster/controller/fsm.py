@@ -16,7 +16,8 @@
     DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
     ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
     TopicErased       forget the deletion
-    any               finish the reassignments whose added replicas are in sync, and stay so
+    any               finish the reassignments that it touches whose added replicas are in sync, and
+                      stay so
 
 Guarantees: a leader changes only through a `WriteState` that names the znode version it was
 decided on, and is adopted only by `StatesWritten`; every change of leader or ISR raises the leader
@@ -118,12 +119,14 @@ def step(state: ClusterState, event: Event) -> Step:
     done = _decide(state, event)
     if not done.state.reassigning:
         return done
+    # Whose ISR or leader is about to be written is judged when that is done.
     changing = {
         (effect.topic, effect.state.partition)
         for effect in done.effects
         if isinstance(effect, WriteState)
     }
-    return Step(done.state, (*done.effects, *_finish_reassignments(done.state, changing)))
+    touched = [key for key in _moves_touched(done.state, event) if key not in changing]
+    return Step(done.state, (*done.effects, *_finish_reassignments(done.state, touched)))
 
 
 def _decide(state: ClusterState, event: Event) -> Step:
@@ -181,11 +184,24 @@ def _see_broker_configs(state: ClusterState, entity: str, configs: Mapping[str, 
     return Step(replace(state, broker_configs={**others, **set_now}))
 
 
-def _finish_reassignments(
-    state: ClusterState, changing: Collection[TopicPartition]
-) -> list[Effect]:
+def _moves_touched(state: ClusterState, event: Event) -> Collection[TopicPartition]:
+    """The moves that can be done by an event: there may be thousands, and as many events."""
+    match event:
+        case Loaded() | BrokersSeen() | ReplicasReported():
+            return state.reassigning.keys()
+        case StatesWritten(states) | StatesRead(states):
+            return [key for key in states if key in state.reassigning]
+        case TopicsSeen(seen):
+            topics = [state.topics[name] for name in seen if name in state.topics]
+            keys = [(topic.name, index) for topic in topics for index in topic.partitions]
+            return [key for key in keys if key in state.reassigning]
+        case _:
+            return ()
+
+
+def _finish_reassignments(state: ClusterState, touched: Collection[TopicPartition]) -> list[Effect]:
     by_topic: dict[str, dict[int, tuple[int, ...]]] = {}
-    for (name, index), replicas in find_done(state, changing).items():
+    for (name, index), replicas in find_done(state, touched).items():
         by_topic.setdefault(name, {})[index] = replicas
     return [FinishReassignments(name, replicas) for name, replicas in by_topic.items()]
 

@@ -118,19 +118,16 @@ def is_done(partition: PartitionState, reassignment: Reassignment, well: Collect
 
 
 def find_done(
-    state: ClusterState, changing: Collection[TopicPartition]
+    state: ClusterState, moves: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """The target of every reassignment that is done.
-
-    `changing` are the partitions whose ISR or leader is about to be written: they are judged when
-    that is done.
-    """
+    """The target of each of the moves that is done."""
     done = {}
-    for (name, index), reassignment in state.reassigning.items():
+    for name, index in moves:
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
-        if partition is None or (name, index) in changing:
+        if partition is None:
             continue
+        reassignment = state.reassigning[name, index]
         # Whoever is removed deletes its replica: those that stay must be known to have theirs.
         if is_done(partition, reassignment, _well(state, (name, index))):
             done[name, index] = target_of(partition, reassignment)

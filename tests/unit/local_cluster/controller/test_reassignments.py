@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
 from local_cluster.controller import fsm
@@ -11,6 +14,7 @@ from local_cluster.controller.cluster_state import (
     Reassignment,
     ReplicasReported,
     SeenTopic,
+    TopicPartition,
     WriteState,
 )
 from local_cluster.controller.fsm import step
@@ -200,6 +204,25 @@ def test_a_move_goes_on_when_who_stays_is_back_in_sync() -> None:
     again = alone._replace(isr=(1, 2), zk_version=4)
     joined = step(state, fsm.StatesWritten({("a", 0): again}))
     assert joined.effects == (FinishReassignments("a", {0: (2,)}),)
+
+
+def test_a_change_of_one_partition_looks_at_no_other_move() -> None:
+    """With thousands under way, each step of each of them would look at all."""
+
+    class Moves(dict[TopicPartition, Reassignment]):
+        def __iter__(self) -> Iterator[TopicPartition]:
+            raise AssertionError("all moves are looked through")
+
+        items = keys = values = __iter__  # type: ignore[assignment]
+
+    joined = partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4), version=3)
+    many = replace(MOVING, reassigning=Moves(MOVING.reassigning))
+    done = step(many, fsm.StatesWritten({("a", 0): joined}))
+    assert done.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    other = topic("b", partition(0, 1))
+    elsewhere = replace(many, topics={**many.topics, "b": other})
+    assert step(elsewhere, fsm.StatesRead({("b", 0): other.partitions[0]})).effects == ()
+    assert step(elsewhere, fsm.ConfigsSeen("b", {})).effects == ()
 
 
 def test_when_it_is_done_the_removed_one_neither_leads_nor_is_in_sync() -> None:
