@@ -118,9 +118,13 @@ class Senders:
         self._stopped = asyncio.Event()
 
     def offer(self, copying: Copying) -> None:
-        """Hand it to the sender of its target broker; without a leader, discovery will."""
+        """Hand it to the sender of its target broker; without one, it does not keep its batches,
+        which would take the room of others for as long as that lasts."""
+        if self._running is None:
+            return
         node_id = copying.target_leader
-        if node_id is None or self._running is None:
+        if node_id is None:
+            copying.disturb(KafkaError(ErrorCode.leader_not_available, str(copying.target)))
             return
         if node_id not in self._senders:
             self._senders[node_id] = Sender(self._sink, node_id, self._limits)

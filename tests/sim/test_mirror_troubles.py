@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from mirror_maker.replicator import PartitionReplicator
 from mirror_maker.trouble import Policies, Trouble
 
 from .mirror_scenarios import chaos, kill_at_every_step
-from .mirror_world import MirrorWorld, SourceWriter
+from .mirror_world import LIMITS, MirrorWorld, SourceWriter
 from .virtual_time import run_virtually
 
 
@@ -130,6 +131,44 @@ def test_a_topic_that_may_not_be_seen_any_more_is_paused_for_and_not_taken_as_go
         await world.settle(worker)
         waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
         assert waited_ms < 10_000, "discovery sees it, and nobody waits for the pause to end"
+        world.check_copies()
+        world.check_map(complete=True)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(28)
+        world.limits = replace(LIMITS, pending_bytes_max=LIMITS.partition_pending_bytes_max)
+        worker = await world.worker("w")
+        for writer in world.writers:
+            writer.write_plain(5)
+        await world.settle(worker)
+        stuck, other = (worker.link.flows[at] for at in world.partitions)
+        leader = world.target.leaders[stuck.target]
+        directory = worker.link.context.directory
+
+        async def lead(node_id: int) -> None:
+            world.target.leaders[stuck.target] = node_id
+            while (directory.target_leader(stuck.target) is None) != (node_id < 0):
+                await asyncio.sleep(0.01)
+
+        await lead(-1)
+        await lead(leader)
+        assert stuck.restarts == 0, "while nothing is to be written it need not be proved again"
+        await lead(-1)
+        for _ in range(100):
+            for writer in world.writers:
+                writer.write_plain(5)
+        async with asyncio.timeout(120):
+            while len(world.copies(other.source)) < len(world.writers[1].expected):
+                await asyncio.sleep(0.05)
+        assert stuck.replicator is None
+        assert stuck.reason == f"waits for {stuck.target} on the target"
+        await lead(leader)
+        await world.settle(worker)
         world.check_copies()
         world.check_map(complete=True)
         await worker.stop()
