@@ -75,6 +75,8 @@ class LogDirectory:
         self.futures = FutureLogs(files, self.path, self.disk)
         self.offline: dict[tuple[str, int], str] = {}
         """Partitions that could not be opened, and why."""
+        self._released: set[tuple[str, int]] = set()
+        """Partitions that moved to another directory, whose files are still here."""
         self.was_clean = False
         self._is_checkpoint_due = False
         """Whether a log was opened of which the checkpoints say what may not be believed for long:
@@ -248,9 +250,12 @@ class LogDirectory:
         self._logs[topic, partition] = self.futures.promote((topic, partition))
 
     def release(self, topic: str, partition: int) -> PartitionLog:
-        """Forget a log that is somewhere else by now; its files stay until `discard`."""
-        self._offsets.forget((topic, partition))
-        return self._logs.pop((topic, partition))
+        """Have a log no more that is somewhere else by now; its files, and what the checkpoints
+        tell of it, stay until `discard`: it is what a start finds that does not find the other."""
+        log = self._logs.pop((topic, partition))
+        self._offsets.note((topic, partition), log)
+        self._released.add((topic, partition))
+        return log
 
     def discard(self, log: PartitionLog) -> None:
         """Take out the files of a log that was released; `collect_garbage` has them.
@@ -258,6 +263,8 @@ class LogDirectory:
         Raises KafkaError(kafka_storage_error).
         """
         self._garbage += self._take_out(log).trees
+        self._released.discard((log.topic, log.partition))
+        self._offsets.forget((log.topic, log.partition))
 
     def was_moved_here(self, topic: str, partition: int) -> bool:
         """Whether the log that lies here replaced one in another directory, which may be left."""
@@ -306,7 +313,10 @@ class LogDirectory:
         `high_watermarks` replace those known for the partitions they name.
         """
         return self._offsets.prepare(
-            self._logs, self.offline, high_watermarks or {}, only_flushed=self._flushes
+            self._logs,
+            {*self.offline, *self._released},
+            high_watermarks or {},
+            only_flushed=self._flushes,
         )
 
     def prepare_probe(self) -> Probe:

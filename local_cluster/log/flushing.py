@@ -63,6 +63,10 @@ class FlushState:
             on_failure=on_failure,
         )
 
+    def count_at_most(self, end_offset: int) -> None:
+        """Of what was flushed no more counts than this, until the next flush is complete."""
+        self.flushed_end_offset = min(self.flushed_end_offset, end_offset)
+
     def complete(self, ticket: FlushTicket) -> None:
         """Take over what a ticket flushed; ignored if the log was truncated meanwhile."""
         assert ticket.is_done, "the flush did not run, or failed"

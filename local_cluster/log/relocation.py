@@ -5,6 +5,7 @@ mark_moved_here   before anything: should two directories ever bear its name, th
 begin_sync        all of it, its directory included, to the disk
 take_over         what the log that it replaces knows beyond the batches that both have
 move_to           from `-future` to its own name; the next flush covers the renaming
+succeed           the other one's producers, which are one state, and never that of two logs
 unmark            the other one is gone
 """
 
@@ -45,17 +46,21 @@ class Relocation(LogFlushes):
         return self._make_ticket()
 
     def take_over(self, other: Relocation) -> None:
-        """Know what another log of the same records knows, which is then over: its config, its
-        log start, the producers and epochs whose batches are gone."""
+        """Know what another log of the same records knows: its config, its log start, the epochs
+        whose batches are gone; and note its producers.
+
+        No more counts as flushed than in the other one, until a flush has covered the renaming:
+        without it a start would find the other one alone.
+        """
         assert other.log_end_offset == self.log_end_offset, "the logs end together"
         self.update_config(other.config)
         self.log_start_offset = other.log_start_offset
         self.leader_epochs = LeaderEpochs(other.leader_epochs.entries)
         self._latest_epoch = self.leader_epochs.latest
         self._epochs_unwritten = True
-        self.producers = other.producers
+        self._flushing.count_at_most(other.flushed_end_offset)
         try:
-            self._flushing.add(self._snapshots.write(self.producers))
+            self._flushing.add(self._snapshots.write(other.producers))
         except OSError as error:
             raise self._write_error("cannot note its producers", error) from error
 
@@ -69,3 +74,7 @@ class Relocation(LogFlushes):
         self._snapshots.move_to(directory)
         self._flushing.move(former, directory)
         self._flushing.add(directory.rpartition("/")[0])
+
+    def succeed(self, other: Relocation) -> None:
+        """Go on with the producers of another log, in whose place this one is now."""
+        self.producers = other.producers

@@ -281,6 +281,7 @@ class LogDirMoves:
         move.copy.take_over(former)
         home, released = self._directories.swap(*move.key)
         assert released is former, "the replica is where it is served from"
+        move.copy.succeed(former)
         move.partition.relocate(move.copy, self._flusher_of(move.target))
         former.fail("it was moved to another log directory")
         _log.info("%s was moved from %s to %s", move.copy, home.path, move.target.path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.log import checkpoints as c
 from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
@@ -118,6 +119,7 @@ class Move:
             directory.close(clean=False)
 
 
+CHECKPOINTS = (c.RECOVERY_POINTS, c.LOG_START_OFFSETS, c.HIGH_WATERMARKS)
 SWAP = 3
 """The number of the step."""
 
@@ -168,6 +170,25 @@ def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) 
     assert (log.log_start_offset, log.log_end_offset) == (5, RECORDS)
     for directory in directories.all:
         directory.close(clean=False)
+
+
+def test_what_is_known_of_the_former_log_stays_until_it_is_discarded(tmp_path: Path) -> None:
+    """The renaming may be lost with the power: then it is the replica."""
+    move = Move(tmp_path)
+    for step in move.steps[:SWAP]:
+        step()
+    move.log.advance_log_start(5)
+    move.source.checkpoint({("t", 0): RECORDS})
+    move.swap()
+    move.source.checkpoint({})
+    offsets = [(tmp_path / "a" / name).read_text() for name in CHECKPOINTS]
+    assert ["t 0" in each for each in offsets] == [True] * len(CHECKPOINTS)
+    for step in move.steps[SWAP + 1 :]:
+        step()
+    move.source.checkpoint({})
+    offsets = [(tmp_path / "a" / name).read_text() for name in CHECKPOINTS]
+    assert ["t 0" in each for each in offsets] == [False] * len(CHECKPOINTS)
+    move.end()
 
 
 def test_two_directories_of_which_none_was_moved_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from local_cluster.log.config import LogConfig
 from local_cluster.log.directories import LogDirectories
 from local_cluster.log.directory import LogDirectory
 from local_cluster.log.files import OsFiles
+from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.segments import Segments
+from local_cluster.log.snapshots import ProducerSnapshots
 from local_cluster.log.validate import check_produced
 from local_cluster.replication.partition import Partition
 from local_cluster.server import log_dir_moves
@@ -23,6 +27,7 @@ from local_cluster.server.log_dir_moves import LogDirMoves
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, read_all
 
 WAIT_SECONDS_MAX = 60.0
+PRODUCER_ID = 7
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -153,6 +158,74 @@ async def test_nothing_counts_that_the_new_directory_does_not_have(
     gate.set()
     await until(broker.is_moved)
     assert partition.log.flushed_end_offset == 40
+
+
+async def test_nothing_is_acknowledged_before_the_renaming_is_on_the_disk(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it a start finds the former log alone, with what was flushed of that."""
+    counted: list[tuple[int, int]] = []
+    relocate = Partition.relocate
+
+    def look(self: Partition, log: PartitionLog, flusher: Any) -> None:
+        flushed = self.log.flushed_end_offset
+        relocate(self, log, flusher)
+        counted.append((flushed, self.high_watermark))
+
+    monkeypatch.setattr(Partition, "relocate", look)
+    partition = broker.add()
+    await broker.write(partition, 50)
+
+    async def write_until_moved() -> None:
+        while not broker.is_moved():
+            await broker.write(partition, 1)
+
+    writing = [asyncio.create_task(write_until_moved()) for _ in range(8)]
+    broker.moves.begin(partition, broker.b)
+    await asyncio.gather(*writing)
+    ((flushed, high_watermark),) = counted
+    assert high_watermark <= flushed
+    assert partition.high_watermark == partition.log.log_end_offset == broker.acknowledged
+
+
+@pytest.mark.parametrize("refused", ["snapshot", "renaming"])
+async def test_a_swap_that_is_refused_leaves_the_replica_its_producers(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    partition = broker.add()
+    for sequence in range(10):
+        await produce(partition, sequence)
+    refusals = []
+
+    def refuse(*arguments: Any) -> None:
+        refusals.append(arguments)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    where, name = {
+        "snapshot": (ProducerSnapshots, "write"),
+        "renaming": (Segments, "move_to"),
+    }[refused]
+    held = getattr(where, name)
+    monkeypatch.setattr(where, name, refuse)
+    broker.moves.begin(partition, broker.b)
+    copy = broker.b.futures.get(("t", 0))
+    assert copy is not None
+    await until(lambda: refusals)
+    assert copy.producers is not partition.log.producers
+    monkeypatch.setattr(where, name, held)
+    for sequence in range(10, 15):
+        await produce(partition, sequence)
+    await until(broker.is_moved)
+    known = partition.log.producers.get(PRODUCER_ID)
+    assert known is not None
+    assert [each.last_sequence for each in known.batches] == [10, 11, 12, 13, 14]
+
+
+async def produce(partition: Partition, sequence: int) -> None:
+    buffer = batch(1, producer=(PRODUCER_ID, 0, sequence))
+    headers = check_produced(buffer, batches_max=1, allow_transactional=True)
+    result = partition.append(buffer, headers)
+    await partition.committed(result.last_offset + 1)
 
 
 async def test_a_move_may_be_given_up_and_turned_round(broker: Broker, tmp_path: Path) -> None:
