@@ -110,6 +110,20 @@ def _at_both_places(cluster: ClusterView, former: ClusterView | None) -> Cluster
     return replace(cluster, bootstrap=",".join(addresses))
 
 
+def kept_replicas(
+    partitions: Iterable[PartitionState], brokers: Iterable[BrokerView]
+) -> list[PartitionState]:
+    """The partitions without the replicas on brokers that are no part of the cluster any more.
+
+    Who abandons a broker gives up what it has; a roll that waited for it would wait for ever.
+    """
+    ids = {broker.id for broker in brokers}
+    return [
+        each._replace(replicas=tuple(replica for replica in each.replicas if replica in ids))
+        for each in partitions
+    ]
+
+
 def decide(
     waiting: Sequence[BrokerView],
     restarted: Sequence[BrokerView],

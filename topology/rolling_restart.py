@@ -13,7 +13,7 @@ from typing import Any, Final
 from topology.deploy import DeployError, Endings
 from topology.deployment import BrokerView, Daemon, Deployment
 from topology.in_sync import read_partitions
-from topology.rolling import Decision, Done, Restart, decide, staged
+from topology.rolling import Decision, Done, Restart, decide, kept_replicas, staged
 
 POLL_S: Final = 0.25
 REASONS_MAX: Final = 8
@@ -85,12 +85,13 @@ class RollingRestart:
         not_running = {
             stage.daemon(key).label: state for key, state in states.items() if state != "running"
         }
+        partitions = read_partitions(cluster.bootstrap) if not not_running else None
         return decide(
             waiting,
             restarted,
             not_running,
             {key for key, row in rows.items() if row["pid"] is not None},
-            read_partitions(cluster.bootstrap) if not not_running else None,
+            None if partitions is None else kept_replicas(partitions, cluster.brokers),
         )
 
     def _too_slow(

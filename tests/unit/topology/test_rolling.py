@@ -15,6 +15,7 @@ from topology.rolling import (
     Restart,
     Wait,
     decide,
+    kept_replicas,
     rolling_brokers,
     staged,
 )
@@ -121,6 +122,16 @@ def partition(index: int, *isr: int, leader: int | None = None) -> PartitionStat
 def after_one(*partitions: PartitionState) -> Decision:
     """Broker 1 was restarted, and all of them run."""
     return decide([TWO, THREE], [ONE], {}, KEYS, partitions)
+
+
+def test_replicas_of_a_broker_that_was_abandoned_are_not_waited_for() -> None:
+    partitions = [partition(0, 1, 2)]
+    assert isinstance(decide([ONE, TWO], [], {}, KEYS, partitions), Wait)
+    kept = kept_replicas(partitions, [ONE, TWO])
+    assert decide([ONE, TWO], [], {}, KEYS, kept) == Restart(brokers=(ONE,))
+    assert decide([TWO], [ONE], {}, KEYS, kept_replicas([partition(0, 2)], [ONE, TWO])) == Wait(
+        reasons=("t-0 is behind on broker 1",)
+    )
 
 
 def test_the_next_is_restarted_when_the_last_is_in_sync() -> None:
