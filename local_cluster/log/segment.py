@@ -362,7 +362,8 @@ class Segment:
 
     def boundary_before(self, offset: int) -> tuple[int, int]:
         """Where to cut so that no batch reaches to `offset` or beyond: the position, and the offset
-        behind the last batch that stays.
+        at which the log ends then: `offset`, also where compaction left nothing right before it, or
+        where the batch begins that contains it.
 
         Where a damaged batch ends the way there, it lies before that: a cut lower than asked is
         fetched again, and nothing of the damaged part may be taken for what comes next.
@@ -371,10 +372,10 @@ class Segment:
         next_offset = self.base_offset
         for at, header in iter_file_headers(self.file, start, self.size_bytes):
             if header.last_offset >= offset:
-                return at, next_offset
+                return at, max(next_offset, min(offset, header.base_offset))
             position, next_offset = at + header.size_bytes, header.next_offset
         if position == self.size_bytes:
-            return position, next_offset
+            return position, max(next_offset, min(offset, self.next_offset))
         while True:
             scan = CheckedScan(self.file, self.size_bytes, self.base_offset, start)
             for _, header in scan:

@@ -176,8 +176,12 @@ class Segments:
 
     def cut(self, offset: int) -> Deletion:
         """Cut off every batch that reaches to `offset` or beyond, what lies behind a damaged length
-        before it, and the hidden segments."""
-        keep = max(1, bisect_right(self._bases, offset - 1))
+        before it, and the hidden segments.
+
+        A segment that begins at `offset` stays, empty: it says where the log ends, though
+        compaction may have left nothing of what came right before.
+        """
+        keep = max(1, bisect_right(self._bases, offset))
         deletion = self._delete([*self._segments[keep:], *self._hidden])
         self._hidden = []
         del self._segments[keep:]

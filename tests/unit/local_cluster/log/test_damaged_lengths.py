@@ -110,7 +110,11 @@ def test_a_cut_behind_it_leaves_nothing_of_it(
         again.close()
 
 
-def test_a_cut_into_a_gap_between_segments_ends_behind_the_last_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offset", [3, 15, 20])
+def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
+    tmp_path: Path, offset: int
+) -> None:
+    """A lower end would be one below the high watermark, and of a leader give offsets twice."""
     log = create(tmp_path, config=CONFIG)
     append(log, batch(3))
     log.roll(NOW_MS, 20)
@@ -120,7 +124,29 @@ def test_a_cut_into_a_gap_between_segments_ends_behind_the_last_batch(tmp_path: 
     flush(log)
     log.close()
     log = reopen(tmp_path, config=CONFIG, recovery_point=21, is_clean=True)
-    log.truncate_to(15, NOW_MS).run()
-    assert log.log_end_offset == 3
+    log.truncate_to(offset, NOW_MS).run()
+    assert log.log_end_offset == offset
     assert offsets_of(log) == [0, 1, 2]
+    append(log, batch(2))
+    assert offsets_of(log) == [0, 1, 2, offset, offset + 1]
+    log.close()
+    log = reopen(tmp_path, config=CONFIG)
+    assert log.corruption is None
+    assert offsets_of(log) == [0, 1, 2, offset, offset + 1]
+    log.close()
+
+
+def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -> None:
+    log = create(tmp_path, config=CONFIG)
+    append(log, batch(3))
+    log.roll(NOW_MS, 20)
+    later = batch(1)
+    later[:8] = (20).to_bytes(8)
+    log.append_as_follower(later, [header for _, header in iter_headers(later)], now_ms=NOW_MS)
+    flush(log)
+    log.truncate_to(20, NOW_MS).run()
+    for is_clean in (True, False):
+        log.close()
+        log = reopen(tmp_path, config=CONFIG, is_clean=is_clean)
+        assert log.log_end_offset == 20
     log.close()
