@@ -207,12 +207,20 @@ class LogDirectory:
     def set_aside(self, topic: str, partition: int) -> str:
         """Take out a log that nobody assigns to this broker, and keep its files for a while.
 
-        The path where they are; `get_or_create` brings them back. Raises
-        KafkaError(kafka_storage_error).
+        The path where they are; `get_or_create` brings them back. Blocks until what the checkpoints
+        know of it lies beside it. Raises KafkaError(kafka_storage_error).
         """
-        path = self._strays.add(self._logs[topic, partition])
-        del self._logs[topic, partition]
-        self._offsets.forget((topic, partition))
+        key = (topic, partition)
+        log = self._logs[key]
+        try:
+            # First: no checkpoint tells of what bears another name.
+            self._offsets.leave_in(log.directory, key, log)
+        except OSError as error:
+            self.disk.note(error)
+            raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+        path = self._strays.add(log)
+        del self._logs[key]
+        self._offsets.forget(key)
         return path
 
     def drop_old_strays(self, older_than_ms: int) -> None:
@@ -439,6 +447,12 @@ class LogDirectory:
 
     def _open_log(self, key: tuple[str, int], is_clean: bool) -> None:
         path = f"{self.path}/{key[0]}-{key[1]}"
+        try:
+            # It may have been brought back, and no checkpoint been written since.
+            self._offsets.take_from(path, key)
+        except (OSError, c.CheckpointCorruptError) as error:
+            self._set_offline(key, f"{path}: {error}")
+            return
         recovery_point = durable_offset = self._offsets.recovery_point(key)
         # After a crash the recovery point may lie beyond a truncation. The high watermark never
         # does, but for an unclean leader's: then the replica is fetched anew, as it has to be.
@@ -488,15 +502,19 @@ class LogDirectory:
                 raise
 
     def _bring_back(self, topic: str, partition: int, topic_id: UUID) -> PartitionLog:
+        key = (topic, partition)
+        path = self._strays.path(topic, partition, topic_id)
         try:
+            # Before it has its name back: opened without these offsets it would be shortened.
+            self._offsets.take_from(path, key)
             self._strays.bring_back(topic, partition, topic_id)
-        except OSError as error:
-            raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
-        self._open_log((topic, partition), is_clean=False)
-        log = self._logs.get((topic, partition))
+        except (OSError, c.CheckpointCorruptError) as error:
+            self._offsets.forget(key)
+            raise KafkaError(ErrorCode.kafka_storage_error, f"{path}: {error}") from error
+        self._open_log(key, is_clean=False)
+        log = self._logs.get(key)
         if log is None:
-            reason = self.offline[topic, partition]
-            raise KafkaError(ErrorCode.kafka_storage_error, reason)
+            raise KafkaError(ErrorCode.kafka_storage_error, self.offline[key])
         return log
 
     def _set_offline(self, key: tuple[str, int], reason: str) -> None:

@@ -12,6 +12,11 @@ readable, it would let the next start take the damage for a torn tail.
 The files name logs by topic and partition. Until they are written again they also tell of logs that
 are gone, and after a crash a new log of the same name would be opened by the old one's offsets:
 `tells_of_former` says so, and whoever makes the new one writes the checkpoints first.
+
+What they knew of a log that is set aside lies in its own directory, in `stray-offsets`: it is what
+the log is opened by when it comes back, and what a start goes by as long as no checkpoint tells of
+the log. What is left of it after that is read by nobody, and replaced when the log is set aside
+again.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from . import checkpoints as c
 from .files import Files
@@ -27,6 +33,10 @@ from .tickets import LogDirectoryError
 
 Key = tuple[str, int]
 """Topic and partition."""
+
+STRAY_OFFSETS: Final = "stray-offsets"
+"""A file in the directory of a log that is or was set aside: its lines are those of a checkpoint,
+with the name of the checkpoint that it is of in place of the topic."""
 
 
 class Turns:
@@ -128,6 +138,33 @@ class OffsetCheckpoints:
             self._recovery_points[key] = log.flushed_end_offset
             self._log_starts[key] = log.log_start_offset
 
+    def leave_in(self, directory: str, key: Key, log: PartitionLog) -> None:
+        """Have what is known of a log in its directory, and on the disk. Blocks. Raises OSError."""
+        self.note(key, log)
+        self._high_watermarks.setdefault(key, 0)
+        offsets = {
+            (c.RECOVERY_POINTS, key[1]): self.recovery_point(key),
+            (c.LOG_START_OFFSETS, key[1]): self.log_start(key),
+            (c.HIGH_WATERMARKS, key[1]): self.high_watermark(key),
+        }
+        content = c.encode_offsets(offsets)
+        self._files.replace(f"{directory}/{STRAY_OFFSETS}", content, durable=True)
+
+    def take_from(self, directory: str, key: Key) -> None:
+        """Know of a log what its directory says, if it does and no checkpoint tells of the log.
+
+        Raises OSError, CheckpointCorruptError.
+        """
+        path = f"{directory}/{STRAY_OFFSETS}"
+        # Of such a log a high watermark is always known, and its file is the last to be written:
+        # a crash in the middle of a checkpoint leaves some files that tell and some that do not.
+        if key in self._high_watermarks or not self._files.exists(path):
+            return
+        offsets = c.decode_offsets(self._files.read_bytes(path))
+        self._recovery_points[key] = offsets.get((c.RECOVERY_POINTS, key[1]), 0)
+        self._log_starts[key] = offsets.get((c.LOG_START_OFFSETS, key[1]), 0)
+        self._high_watermarks[key] = offsets.get((c.HIGH_WATERMARKS, key[1]), 0)
+
     def keep(self, keys: Collection[Key]) -> None:
         """Forget what is known of logs that are not there any more."""
         known_of = self._all_known()
@@ -183,20 +220,21 @@ class OffsetCheckpoints:
             self.note(key, log)
         first_offsets = dict.fromkeys(offline, 0)
         first_offsets |= {key: log.first_base_offset for key, log in logs.items()}
-        recovery_points = {key: self.recovery_point(key) for key in first_offsets}
+        # What is not known is left out: its directory may say it, once it can be read.
+        points = {key: at for key, at in self._recovery_points.items() if key in first_offsets}
         log_starts = {
             key: self.log_start(key)
             for key, first_offset in first_offsets.items()
             if self.log_start(key) > first_offset
         }
-        known = {key: hw for key, hw in self._high_watermarks.items() if key in recovery_points}
+        known = {key: hw for key, hw in self._high_watermarks.items() if key in first_offsets}
         offsets: dict[str, Mapping[Key, int]] = {}
         cleaned_path = f"{self._directory}/{c.CLEANER_OFFSETS}"
         if self._turns.written.get(cleaned_path, 0) < self._cleaned_due:
             # Again and again until it is written: a full disk may refuse a checkpoint.
             offsets[cleaned_path] = dict(self._cleaned)
         offsets |= {
-            f"{self._directory}/{c.RECOVERY_POINTS}": recovery_points,
+            f"{self._directory}/{c.RECOVERY_POINTS}": points,
             f"{self._directory}/{c.LOG_START_OFFSETS}": log_starts,
             f"{self._directory}/{c.HIGH_WATERMARKS}": known,
         }

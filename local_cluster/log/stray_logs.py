@@ -68,6 +68,10 @@ class StrayLogs:
         """Whether this very replica is here."""
         return stray_name(topic, partition, topic_id) in self._since_ms
 
+    def path(self, topic: str, partition: int, topic_id: UUID) -> str:
+        """Where a replica is while it is set aside."""
+        return f"{self._directory}/{stray_name(topic, partition, topic_id)}"
+
     def add(self, log: PartitionLog) -> str:
         """Set a log aside, which is then over: the path. Raises KafkaError(kafka_storage_error)."""
         assert log.topic_id is not None, "what it is of is known"
