@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import TopicPartition
+from local_cluster.client.model import TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .deletions import Fate, GoneTopic, decide_fate
@@ -106,7 +106,7 @@ class TopicDeletions:
             since_ms = self._gone_since_ms.get(flows[0], now_ms)
             if answer == ErrorCode.unknown_topic_or_partition:
                 since[flows[0]] = since_ms  # whatever else is said begins the time anew
-            evidence = await self._evidence(topic, flows, answer, now_ms - since_ms)
+            evidence = await self._evidence(topic, copy, flows, answer, now_ms - since_ms)
             fate, reason = decide_fate(evidence, context.settings)
             if fate is Fate.DELETED:
                 await self._delete(copy.name, flows, reason)
@@ -116,19 +116,23 @@ class TopicDeletions:
         self._fates, self._gone_since_ms = fates, since
 
     async def _evidence(
-        self, topic: str, flows: Sequence[FlowKey], answer: int, gone_ms: int
+        self,
+        topic: str,
+        copy: TopicMetadata,
+        flows: Sequence[FlowKey],
+        answer: int,
+        gone_ms: int,
     ) -> GoneTopic:
         context = self._link.context
         settings, state = context.settings, context.map_store.state
-        copy = settings.copy_name(topic)
-        mark = state.led_copy(copy)
+        mark = state.led_copy(copy.name)
         is_made = (
             mark is not None and mark.is_made and mark.target_topic_id == flows[0].target_topic_id
         )
-        other_links, has_own_records = await self._what_else_is_in(copy, flows)
+        other_links, has_own_records = await self._what_else_is_in(copy)
         return GoneTopic(
             topic=topic,
-            copy=copy,
+            copy=copy.name,
             answer=answer,
             gone_ms=gone_ms,
             source_shows_topics=any(
@@ -144,17 +148,17 @@ class TopicDeletions:
             is_held=any(state.controls.pauses(topic, flow.partition) for flow in flows),
         )
 
-    async def _what_else_is_in(
-        self, copy: str, flows: Sequence[FlowKey]
-    ) -> tuple[tuple[str, ...], bool]:
+    async def _what_else_is_in(self, copy: TopicMetadata) -> tuple[tuple[str, ...], bool]:
         """Other links that write into a copy; whether something in it is no copy."""
-        ids = {TopicPartition(copy, flow.partition): flow.target_topic_id for flow in flows}
+        # Of partitions that the link never opened too: they are deleted with the others.
+        topic_id = copy.topic_id or NO_TOPIC_ID
+        ids = {TopicPartition(copy.name, partition): topic_id for partition in copy.partitions}
         listed = [
             await self._sink.list_offsets(dict.fromkeys(ids, at)) for at in (LATEST, EARLIEST)
         ]
         for answer in (each for answers in listed for each in answers.values()):
             if answer.error:
-                raise KafkaError(answer.error, copy)
+                raise KafkaError(answer.error, copy.name)
         ends, starts = listed
         await self._at_target.find()
         await self._at_target.read()

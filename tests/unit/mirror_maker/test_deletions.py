@@ -10,13 +10,20 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicMetadata
+from local_cluster.client.model import (
+    ClusterMetadata,
+    ListedOffset,
+    PartitionMetadata,
+    TopicMetadata,
+    TopicPartition,
+)
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.deleting import TopicDeletions
 from mirror_maker.deletions import Fate, GoneTopic, decide_fate
 from mirror_maker.formats import FlowKey, Gap, MapTopic, Opening, encode_record
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.link import LinkWorker
+from mirror_maker.log_offsets import LATEST
 from mirror_maker.settings import Limits, LinkSettings
 
 GRACE_MS = 10_000
@@ -84,6 +91,8 @@ class Cluster:
         """Of topics that are not listed, asked for by name."""
         self.error: KafkaError | None = None
         self.deleted: list[str] = []
+        self.ends: dict[TopicPartition, int] = {}
+        """Of partitions that have records."""
 
     async def metadata(
         self, names: list[str] | None = None, *, last: ClusterMetadata | None = None
@@ -99,8 +108,13 @@ class Cluster:
         }
         return ClusterMetadata("S", 1, {}, found)
 
-    async def list_offsets(self, timestamps: dict[Any, int]) -> dict[Any, ListedOffset]:
-        return {at: ListedOffset(ErrorCode.none, 0, -1, -1) for at in timestamps}
+    async def list_offsets(
+        self, timestamps: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        return {
+            at: ListedOffset(ErrorCode.none, self.ends.get(at, 0) if time == LATEST else 0, -1, -1)
+            for at, time in timestamps.items()
+        }
 
     async def delete_topics(self, names: list[str]) -> dict[str, KafkaError | None]:
         self.deleted += names
@@ -114,11 +128,14 @@ def _id(name: str) -> uuid.UUID:
 
 
 def _topic(name: str) -> TopicMetadata:
-    return TopicMetadata(name, _id(name), ErrorCode.none, False, {})
+    partitions = {
+        each: PartitionMetadata(each, 0, 0, (0,), (0,), ErrorCode.none) for each in (0, 1)
+    }
+    return TopicMetadata(name, _id(name), ErrorCode.none, False, partitions)
 
 
 class World:
-    """A link that has copied `t`, its clusters, and a clock."""
+    """A link that has copied partition 0 of `t`, its clusters, and a clock."""
 
     def __init__(self) -> None:
         self.source, self.target = Cluster("other"), Cluster("a.t", "a.other")
@@ -232,3 +249,12 @@ async def test_another_topic_of_the_copys_name_is_left_alone() -> None:
     world.target.topics["a.t"] = world.target.topics["a.t"]._replace(topic_id=_id("anew"))
     assert await world.look(0) == await world.look(2 * GRACE_MS) == []
     assert world.target.deleted == []
+
+
+async def test_a_copy_with_records_in_a_partition_that_was_never_opened_is_kept() -> None:
+    world = World()
+    world.target.ends[TopicPartition("a.t", 1)] = 1
+    assert await world.look(0) == await world.look(2 * GRACE_MS) == ["kept"]
+    assert world.target.deleted == []
+    world.target.ends.clear()  # retention has taken it
+    assert await world.look(0) == ["deleted"]
