@@ -98,6 +98,7 @@ class _ReplicaFetch:
         self._session = context.session
         self._entries = {key_of(entry): entry for entry in context.partitions}
         self._todo = dict.fromkeys(self._entries)
+        self._named = {key_of(entry) for entry in request.partitions}
         self._refused: dict[Key, KafkaError] = {}
         self._found: dict[Key, Partition] = {}
         """Looked up a moment ago, and not looked at yet."""
@@ -157,6 +158,10 @@ class _ReplicaFetch:
             if key in self._refused:
                 raise self._refused[key]
             partition = self._found.pop(key, None) or self._partition(entry)
+            if key not in self._named and partition.is_unheard(self._request.replica_id):
+                # A follower at rest says nothing: it has to name this one again, or it would never
+                # be in sync.
+                raise KafkaError(ErrorCode.not_leader_or_follower)
             result = self._look_at(partition, entry)
         except KafkaError as error:
             self._is_urgent = True

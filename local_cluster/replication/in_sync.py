@@ -61,6 +61,7 @@ class InSyncReplicas:
         self.followers: dict[int, FollowerProgress] = {}
         self.proposed: tuple[int, ...] | None = None
         """The in-sync replicas that the controller was asked to write, until that is decided."""
+        self._proposal: Sequence[tuple[int, int]] = ()
         self._epoch_start_offset = 0
 
     # -- what the controller says -----------------------------------------------------------
@@ -221,12 +222,22 @@ class InSyncReplicas:
             and broker_epochs.get(replica) == progress.broker_epoch
         ]
 
-    def proposal(self) -> list[tuple[int, int]]:
-        """(broker id, broker epoch) of what is proposed; -1 for an epoch that is not known."""
-        return [
-            (r, self.followers[r].broker_epoch if r in self.followers else -1)
-            for r in self.proposed or ()
+    def propose(self, isr: tuple[int, ...]) -> None:
+        """Have these asked for until it is decided, in the runs of their brokers that told now
+        where they are: a later one may have less, and is not vouched for by a repetition."""
+        self.proposed = isr
+        self._proposal = [
+            (r, self.followers[r].broker_epoch if r in self.followers else -1) for r in isr
         ]
+
+    def proposal(self) -> Sequence[tuple[int, int]]:
+        """(broker id, broker epoch) of what is proposed; -1 for an epoch that is not known."""
+        return () if self.proposed is None else self._proposal
+
+    def is_unheard(self, replica: int) -> bool:
+        """Whether a follower has yet to tell, in this leader epoch, where it is."""
+        progress = self.followers.get(replica)
+        return progress is not None and progress.end_offset == UNKNOWN_OFFSET
 
     def _lags(self, replica: int, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
         progress = self.followers.get(replica)

@@ -231,6 +231,11 @@ class Partition(PartitionFlushes):
         if self.in_sync.joining(self._high_watermark, self._peers.broker_epochs()):
             self._peers.isr_may_change(self)
 
+    def is_unheard(self, replica: int) -> bool:
+        """Whether a follower has yet to tell where it is: of one that is at rest, because this
+        leader began anew in the same epoch."""
+        return self.in_sync is not None and self.in_sync.is_unheard(replica)
+
     def decide_isr(self) -> tuple[int, ...] | None:
         """The in-sync replicas to propose to the controller, None where they are right."""
         if self.in_sync is None or self._peers is None:

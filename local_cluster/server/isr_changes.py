@@ -84,11 +84,12 @@ class IsrChanges:
         """Partitions with a proposal that is to be made, or made again."""
         proposing: list[Partition] = []
         for partition in self._replicas:
-            if partition.in_sync is None or len(proposing) == PROPOSALS_MAX:
+            in_sync = partition.in_sync
+            if in_sync is None or len(proposing) == PROPOSALS_MAX:
                 continue
-            if partition.in_sync.proposed is None:
-                partition.in_sync.proposed = partition.decide_isr()
-            if partition.in_sync.proposed is not None:
+            if in_sync.proposed is None and (decided := partition.decide_isr()) is not None:
+                in_sync.propose(decided)
+            if in_sync.proposed is not None:
                 proposing.append(partition)
         return sorted(proposing, key=lambda partition: partition.topic)
 
@@ -127,7 +128,9 @@ class IsrChanges:
             return False  # the controller has said something newer meanwhile
         if result.state is not None:
             _log.info("%s: in sync are now %s", partition.log, list(result.state.isr))
-            partition.adopt_isr(result.state)
+            # Its replicas are those of when it was asked for; a move may have begun since, and who
+            # came with it has told where it is.
+            partition.adopt_isr(result.state._replace(replicas=in_sync.state.replicas))
             return False
         _log.info("%s: other in-sync replicas are refused: %s", partition.log, result.error.name)
         if result.error in _SURELY_NOT_WRITTEN:

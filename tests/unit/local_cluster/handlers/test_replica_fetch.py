@@ -34,6 +34,7 @@ class FakePartition:
         self.looks = 0
         self.noted: list[int] = []
         self.is_assigned = True
+        self.has_forgotten = False
         self.watchers: set[Callable[[], None]] = set()
         self.append_watchers: set[Callable[[], None]] = set()
 
@@ -43,6 +44,9 @@ class FakePartition:
     def has_in_sync(self, replica: int) -> bool:
         return True
 
+    def is_unheard(self, replica: int) -> bool:
+        return self.has_forgotten
+
     def find_divergence(self, offset: int, epoch: int) -> None:
         return
 
@@ -50,6 +54,7 @@ class FakePartition:
         if not self.is_assigned:
             raise KafkaError(ErrorCode.unknown_topic_or_partition)
         self.noted.append(end_offset)
+        self.has_forgotten = False
 
     def read(self, offset: int, **_: Any) -> memoryview | None:
         self.looks += 1
@@ -226,6 +231,20 @@ async def test_a_position_that_cannot_be_noted_is_refused() -> None:
     broker.partitions[0].is_assigned = True
     assert told(broker.fetch(epoch=3, forgotten=[0], wait_ms=0)) == {}
     assert told(broker.fetch((0, 0), epoch=4, wait_ms=0)) == {0: (0, 0, 0)}
+    assert broker.partitions[0].noted == [0, 0]
+
+
+async def test_a_follower_at_rest_is_asked_where_it_is_by_a_leader_that_does_not_know() -> None:
+    """It began to lead anew in the same epoch: its disk was full, and the log was opened again."""
+    broker = FakeBroker(2)
+    broker.begin()
+    broker.partitions[0].has_forgotten = True
+    waiting = broker.fetch(epoch=2)
+    asyncio.get_running_loop().call_soon(broker.partitions[0].commit)
+    broker.partitions[1].append()
+    found = await soon(waiting)
+    assert found[0] == (ErrorCode.not_leader_or_follower, 0, -1)
+    assert told(broker.fetch((0, 0), epoch=3, wait_ms=0))[0] == (0, 0, 0)
     assert broker.partitions[0].noted == [0, 0]
 
 

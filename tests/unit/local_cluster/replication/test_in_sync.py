@@ -110,7 +110,7 @@ class TestCommits:
         made = leading(*before)
         fetch(made, 2, 10, leader_end=10, now=0)
         fetch(made, 3, 4, leader_end=10, now=0)
-        made.proposed = proposed
+        made.propose(proposed)
         late = LAG_MS * 5
         assert committed(made, 10, now=late) == 4
         made.adopt(state(1, 2, version=8))
@@ -211,12 +211,12 @@ class TestProposals:
     def test_one_at_a_time(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 10, leader_end=10)
-        made.proposed = (1,)
+        made.propose((1,))
         assert decide(made, end=10) is None
 
     def test_a_newer_state_decides_it(self) -> None:
         made = leading()
-        made.proposed = (1, 2)
+        made.propose((1, 2))
         assert not made.adopt(state(version=6)), "older than what is known"
         assert made.proposed == (1, 2)
         assert made.adopt(state(1, 2, 3, version=8))
@@ -225,8 +225,26 @@ class TestProposals:
     def test_it_names_the_runs_that_fetched(self) -> None:
         made = leading(1, 2)
         fetch(made, 3, 10, leader_end=10)
-        made.proposed = (1, 2, 3)
+        made.propose((1, 2, 3))
         assert made.proposal() == [(1, -1), (2, -1), (3, 30)]
+
+    def test_a_repetition_does_not_vouch_for_a_later_run(self) -> None:
+        """Broker 3 lost its tail and is back, before the controller has said anything."""
+        made = leading(1, 2)
+        fetch(made, 3, 10, leader_end=10)
+        made.propose((1, 2, 3))
+        made.fetched(
+            3,
+            broker_epoch=31,
+            end_offset=5,
+            log_start_offset=0,
+            leader_end_offset=10,
+            now_ms=0,
+        )
+        assert made.proposal() == [(1, -1), (2, -1), (3, 30)]
+        made.proposed = None
+        assert made.proposal() == ()
+        assert decide(made, end=10) is None, "it has less than is committed"
 
     def test_replicas_that_are_assigned_in_between(self) -> None:
         made = leading(1, 2, 3)

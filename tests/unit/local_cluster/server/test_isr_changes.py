@@ -26,7 +26,12 @@ class FakePartition:
 
     def __init__(self, decide_errors: int = 0) -> None:
         self._decide_errors = decide_errors
-        self.in_sync = SimpleNamespace(state=STATE, proposed=None, proposal=lambda: [(1, -1)])
+        self.in_sync = SimpleNamespace(
+            state=STATE, proposed=None, propose=self.propose, proposal=lambda: [(1, -1)]
+        )
+
+    def propose(self, isr: tuple[int, ...]) -> None:
+        self.in_sync.proposed = isr
 
     def decide_isr(self) -> tuple[int, ...] | None:
         if self._decide_errors:
@@ -68,3 +73,25 @@ async def test_whatever_goes_wrong_is_proposed_again(
         while partition.in_sync.state.isr != (1,):
             await asyncio.sleep(0.001)
     await changes.stop()
+
+
+async def test_an_answer_forgets_no_replica_that_was_added_while_it_was_made() -> None:
+    """Who came with a move that began meanwhile has told where it is, and may be at rest."""
+    partition = FakePartition()
+    grown = STATE._replace(replicas=(1, 2, 3))
+
+    async def propose(
+        proposals: Sequence[IsrProposal],
+        replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
+    ) -> list[IsrResult]:
+        partition.in_sync.state = grown
+        written = STATE._replace(isr=(1,), zk_version=STATE.zk_version + 1)
+        return [IsrResult(proposal, written) for proposal in proposals]
+
+    changes = IsrChanges(Replicas([partition]), propose)  # type: ignore[arg-type]
+    changes.start()
+    async with asyncio.timeout(5):
+        while partition.in_sync.state.isr != (1,):
+            await asyncio.sleep(0.001)
+    await changes.stop()
+    assert partition.in_sync.state.replicas == (1, 2, 3)
