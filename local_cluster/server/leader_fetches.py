@@ -210,6 +210,8 @@ class LeaderFetches:
                 found = self._session.find(answer.topic_id, answer.partition)
                 # The controller may have given it another leader meanwhile.
                 if found is None or not self._is_current(*found):
+                    if found is not None and found[0] not in self._turns:
+                        self._session.drop(found[0])
                     continue
                 partition, position = found
                 answered.append(partition)
@@ -252,6 +254,9 @@ class LeaderFetches:
         if self._changed.is_set():
             self._turns.look_at(due)
             return None
+        # While the connection was opened the controller may have given some another leader: named
+        # now they would be named for ever, and their refusal be told again and again.
+        due = {partition: at for partition, at in due.items() if partition in self._turns}
         try:
             frame, position = await self._line.fetch(
                 encode_follower_request(self._context.settings, self._session, due)

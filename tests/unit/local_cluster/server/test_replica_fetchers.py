@@ -148,7 +148,13 @@ class Follower:
         live = {n: BrokerEndpoints(n, None, {"P": ("h", n)}) for n in (FOLLOWER, LEADER)}
         metadata.apply(difference(None, ClusterImage(LEADER, 1, 1, live, {}, {}), -1))
 
+        self.connections = 0
+        self.may_connect = asyncio.Event()
+        self.may_connect.set()
+
         async def open_line(host: str, port: int) -> Leader:
+            self.connections += 1
+            await self.may_connect.wait()
             return leader
 
         self.fetchers = ReplicaFetchers(
@@ -413,4 +419,22 @@ async def test_what_waits_for_its_disk_waits_with_the_next_leader_too() -> None:
     assert follower.end(SICK) == 1
     follower.cut_may_end.set()
     await follower.has_all(SICK)
+    await follower.fetchers.stop()
+
+
+async def test_what_is_given_up_while_the_connection_is_opened_is_not_asked_for() -> None:
+    """Named then, it would stay so, and its refusal be told again and again."""
+    leader = Leader()
+    follower = Follower(leader)
+    follower.may_connect.clear()
+    follower.follow()
+    await until(lambda: follower.connections)
+    given_up = follower.partitions[SICK]
+    given_up.resign(EPOCH + 1, LEADER + 1)
+    follower.fetchers.follow(given_up)
+    follower.may_connect.set()
+    for _ in range(20):
+        leader.write(WELL)
+        await follower.has_all(WELL)
+    assert leader.asked[SICK] == 0
     await follower.fetchers.stop()
