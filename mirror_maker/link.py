@@ -84,8 +84,13 @@ class LinkWorker:
 
     @property
     def is_first_worker(self) -> bool:
-        """Whether this worker, among those of the link, does what one of them must do."""
-        return not self.known or min(self.known) in self.flows
+        """Whether this worker, among those of the link, does what one of them must do.
+
+        By what is at the source now, which all of them see alike: `known` is each one's own. Where
+        nothing is to be copied, each of them.
+        """
+        wanted = self._wanted_partitions()
+        return not wanted or min(wanted) in self.flows
 
     @property
     def reason(self) -> str | None:
@@ -210,14 +215,18 @@ class LinkWorker:
             if flow.copying is not None and flow.copying.replicator.can_take:
                 self._offer(flow.copying)  # its target partition may have got a leader again
         self._fetchers.look_at_all()
-        found = frozenset(
+        found = self._wanted_partitions()
+        if not found <= self.known:
+            self.known |= found
+            self._on_known_changed()
+
+    def _wanted_partitions(self) -> frozenset[TopicPartition]:
+        """What there is to copy, as discovery last saw the source."""
+        return frozenset(
             TopicPartition(name, partition)
             for name, topic in self._discovering.wanted.items()
             for partition in topic.partitions
         )
-        if not found <= self.known:
-            self.known |= found
-            self._on_known_changed()
 
     def _note_poll_failure(self, node_id: int, failure: str | None) -> None:
         if failure is None:

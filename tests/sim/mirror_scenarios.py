@@ -133,3 +133,10 @@ async def chaos(
     world.check_everything()
     assert not workers[0].failures()
     await workers[0].stop()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(120):
+        while not is_so():
+            await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ from mirror_maker.map_writes import UNMAPPED_MS_MAX
 from mirror_maker.model import LinkState
 from mirror_maker.status import link_status
 
-from .mirror_scenarios import LATE_SECONDS
+from .mirror_scenarios import LATE_SECONDS, until
 from .mirror_world import LINK, MirrorWorld, read_audit_topic
 from .virtual_time import run_virtually
 
@@ -36,13 +36,6 @@ def copied(world: MirrorWorld) -> int:
 def expected(world: MirrorWorld) -> int:
     """Records that are to be there in the end."""
     return sum(len(world.expected(at)) for at in world.partitions)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(120):
-        while not is_so():
-            await asyncio.sleep(0.05)
 
 
 def is_behind(flow: Flow) -> bool:

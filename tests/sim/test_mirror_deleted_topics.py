@@ -1,0 +1,44 @@
+"""Topics that are deleted at the source, as the workers of a link see them."""
+
+from __future__ import annotations
+
+from local_cluster.client.model import TopicPartition
+
+from .mirror_scenarios import until
+from .mirror_world import TOPIC, MirrorWorld, SimWorker
+from .virtual_time import run_virtually
+
+GONE = TopicPartition("a-" + TOPIC, 0)
+"""Sorts before everything else."""
+
+
+async def until_working(worker: SimWorker, topics: set[str]) -> None:
+    """Wait until it has its flows, and has seen these topics at the source and no others."""
+    link = worker.link
+    await until(lambda: bool(link.flows) and {*link.context.directory.source} == topics)
+
+
+def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(1)
+        world.source.create(GONE.topic, 1)
+        stays = await world.worker("stays")
+        stays.link.assign(world.partitions[:1])
+        before = await world.worker("before")
+        before.link.assign([GONE, *world.partitions[1:]])
+        for worker in (stays, before):
+            await until_working(worker, {TOPIC, GONE.topic})
+        assert (stays.link.is_first_worker, before.link.is_first_worker) == (False, True)
+        del world.source.topics[GONE.topic]
+        await before.stop()
+        # It comes back under its name, and is given what it had: the other one still knows it.
+        after = await world.worker("before")
+        after.link.assign([GONE, *world.partitions[1:]])
+        for worker in (stays, after):
+            await until_working(worker, {TOPIC})
+        assert stays.link.known != after.link.known
+        assert (stays.link.is_first_worker, after.link.is_first_worker) == (True, False)
+        await after.stop()
+        await stays.stop()
+
+    run_virtually(scenario())
