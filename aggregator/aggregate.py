@@ -112,7 +112,7 @@ class Aggregate:
         async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
             client = self._open_source(link)
             try:
-                return await translate_group(client, self.maps, link.name, group, topics)
+                return await translate_group(client, self.maps, link, group, topics)
             finally:
                 await client.close()
 

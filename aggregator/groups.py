@@ -4,14 +4,16 @@
 the group moved commits the exact offsets on the aggregate.
 
 Guarantees: partitions without a commit are left out as Kafka leaves them out; what is not mapped
-yet says `pending` and has no target offset, so that nobody commits a guess.
+yet says `pending` and has no target offset, so that nobody commits a guess. Nor has a position in a
+copy that may have records of several origins (`shared`): it says nothing of the others' records,
+of which some may lie unread before it.
 Not here: commits, and groups of the aggregate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
@@ -19,7 +21,9 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .link_map import TranslationState
 from .ports import ClusterReader
+from .settings import LinkSettings
 from .translation import TranslatedOffset
 
 COORDINATOR_RETRY_SECONDS_MAX: Final = 10.0
@@ -70,15 +74,22 @@ class GroupTranslation:
     @property
     def is_exact(self) -> bool:
         """Whether there is a position and every one of them is known on the aggregate."""
-        return bool(self.partitions) and not self.pending
+        return bool(self.partitions) and not (self.pending or self.shared)
 
     @property
     def pending(self) -> tuple[TranslatedOffset, ...]:
         """Positions that the mirror has not reached yet."""
-        return tuple(part for part in self.partitions if part.target_offset is None)
+        return tuple(part for part in self.partitions if part.state is TranslationState.PENDING)
+
+    @property
+    def shared(self) -> tuple[TranslatedOffset, ...]:
+        """Positions in copies that may have records of several origins: the mirror's group sync
+        moves those, which knows the positions at all of them."""
+        return tuple(part for part in self.partitions if part.state is TranslationState.SHARED)
 
     def target_offsets(self) -> dict[tuple[str, int], int]:
-        """(aggregate topic, partition) -> offset to commit there; pending ones are left out."""
+        """(aggregate topic, partition) -> offset to commit there; pending and shared ones are left
+        out."""
         return {
             (part.target_topic, part.partition): part.target_offset
             for part in self.partitions
@@ -89,7 +100,7 @@ class GroupTranslation:
 async def translate_group(
     source_client: ClusterReader,
     maps: OffsetTranslator,
-    link: str,
+    link: LinkSettings,
     group: str,
     topics: Collection[str] | None = None,
 ) -> GroupTranslation:
@@ -99,14 +110,23 @@ async def translate_group(
     """
     committed = await fetch_committed(source_client, group)
     return GroupTranslation(
-        link=link,
+        link=link.name,
         group=group,
         partitions=tuple(
-            maps.translate(link, entry.topic, entry.partition, entry.offset)
+            _translate(maps, link, entry)
             for entry in committed
             if topics is None or entry.topic in topics
         ),
     )
+
+
+def _translate(
+    maps: OffsetTranslator, link: LinkSettings, entry: CommittedOffset
+) -> TranslatedOffset:
+    answer = maps.translate(link.name, entry.topic, entry.partition, entry.offset)
+    if link.names.tells_origin(link.source, entry.topic):
+        return answer
+    return replace(answer, state=TranslationState.SHARED, target_offset=None)
 
 
 async def fetch_committed(client: ClusterReader, group: str) -> list[CommittedOffset]:

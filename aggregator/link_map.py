@@ -29,6 +29,7 @@ class TranslationState(StrEnum):
     EXACT = "exact"
     PENDING = "pending"
     UNMAPPED = "unmapped"
+    SHARED = "shared"
 
 
 class MapAnswer(NamedTuple):

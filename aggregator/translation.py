@@ -9,6 +9,7 @@ States of one answer (`TranslationState`):
     exact     the offset on the other side is known, and given
     pending   the link has not got there yet, or nothing of the partition is mapped yet
     unmapped  the record at the aggregate's offset is no copy that the map knows (reverse only)
+    shared    a position where other origins may have records too (groups only)
 
 States of one map (`MapState`): loading, pending (no map topic: the link did not start), ready,
 failed (not the published format).

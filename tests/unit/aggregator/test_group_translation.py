@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from aggregator.groups import CommittedOffset, fetch_committed, translate_group
 from aggregator.link_map import LinkMap, TranslationState
+from aggregator.settings import LinkSettings
 from aggregator.translation import LinkMaps
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats.naming import TopicNames
 from tests.unit.aggregator.fakes import FakeCluster, opening_and_block
+
+JFK = LinkSettings(name="jfk-nyc", datacenter="jfk", source="jfk", source_bootstrap="-")
 
 
 def _maps() -> LinkMaps:
@@ -34,7 +39,7 @@ def _source(**offsets: dict[tuple[str, int], int]) -> FakeCluster:
 
 async def test_exact_positions() -> None:
     source = _source(boards={("flights", 1): 20, ("flights", 0): 50})
-    found = await translate_group(source, _maps(), "jfk-nyc", "boards", ["flights"])
+    found = await translate_group(source, _maps(), JFK, "boards", ["flights"])
     assert found.is_exact
     assert found.target_offsets() == {("jfk.flights", 0): 50, ("jfk.flights", 1): 1_020}
     assert [part.partition for part in found.partitions] == [0, 1]
@@ -43,7 +48,7 @@ async def test_exact_positions() -> None:
 
 async def test_pending_positions_have_no_offset() -> None:
     source = _source(boards={("flights", 0): 10, ("flights", 1): 51, ("gates", 0): 1})
-    found = await translate_group(source, _maps(), "jfk-nyc", "boards")
+    found = await translate_group(source, _maps(), JFK, "boards")
     assert not found.is_exact
     assert found.target_offsets() == {("jfk.flights", 0): 10}
     assert [(part.topic, part.partition) for part in found.pending] == [
@@ -53,14 +58,41 @@ async def test_pending_positions_have_no_offset() -> None:
     assert all(part.state is TranslationState.PENDING for part in found.pending)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        TopicNames(merge=("flights",)),
+        TopicNames(otherwise="identity"),
+        TopicNames(map={"flights": "all-flights"}),
+    ],
+    ids=["merge", "identity", "map"],
+)
+async def test_positions_in_copies_that_others_write_into_have_no_offset(names: TopicNames) -> None:
+    source = _source(boards={("flights", 0): 10})
+    found = await translate_group(source, _maps(), replace(JFK, names=names), "boards")
+    assert [(part.state, part.target_offset) for part in found.partitions] == [
+        (TranslationState.SHARED, None)
+    ]
+    assert (found.is_exact, found.target_offsets()) == (False, {})
+    assert (found.pending, found.shared) == ((), found.partitions)
+
+
+async def test_a_shared_position_leaves_the_others_as_they_are() -> None:
+    link = replace(JFK, names=TopicNames(merge=("gates",)))
+    source = _source(boards={("flights", 0): 10, ("gates", 0): 1})
+    found = await translate_group(source, _maps(), link, "boards")
+    assert found.target_offsets() == {("jfk.flights", 0): 10}
+    assert not found.is_exact
+
+
 async def test_only_the_topics_asked_for() -> None:
     source = _source(boards={("flights", 0): 10, ("gates", 0): 1})
-    found = await translate_group(source, _maps(), "jfk-nyc", "boards", {"flights"})
+    found = await translate_group(source, _maps(), JFK, "boards", {"flights"})
     assert [part.topic for part in found.partitions] == ["flights"]
 
 
 async def test_group_without_commits_is_empty_and_not_exact() -> None:
-    found = await translate_group(_source(), _maps(), "jfk-nyc", "nobody")
+    found = await translate_group(_source(), _maps(), JFK, "nobody")
     assert found.partitions == ()
     assert not found.is_exact
 
@@ -88,4 +120,4 @@ async def test_refusal_is_not_an_empty_group() -> None:
 async def test_unknown_link_is_an_error() -> None:
     source = _source(boards={("flights", 0): 10})
     with pytest.raises(KeyError):
-        await translate_group(source, _maps(), "ewr-nyc", "boards")
+        await translate_group(source, _maps(), replace(JFK, name="ewr-nyc"), "boards")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aggregator import aggregate as aggregate_module
 from aggregator.link_map import LinkMap
 from local_cluster.records.batch import Record
+from mirror_maker.formats.naming import TopicNames
 from tests.unit.aggregator.fakes import opening_and_block
 from tests.unit.aggregator.http_world import FLIGHTS_ID, World
 
@@ -140,6 +143,18 @@ async def test_groups(world: World) -> None:
     assert (empty["partitions"], empty["exact"]) == ([], False)
     assert world.opened == ["jfk-nyc"] * 3
     assert world.source.closed
+
+
+async def test_a_group_of_a_merged_topic_is_not_exact(world: World) -> None:
+    settings = world.aggregate.settings
+    jfk, *others = settings.links
+    merging = replace(jfk, names=TopicNames(merge=("flights",)))
+    world.aggregate.settings = replace(settings, links=(merging, *others))
+    world.source.offsets = {"boards": {("flights", 0): 23}}
+    document = await world.get("/api/v1/groups/translate?link=jfk-nyc&group=boards")
+    (part,) = document["partitions"]
+    assert document["exact"] is False
+    assert (part["state"], part["target_offset"]) == ("shared", None)
 
 
 async def test_group_of_an_unreachable_source(
