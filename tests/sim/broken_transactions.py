@@ -8,6 +8,7 @@ from unittest import mock
 
 from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.outcome import Outcome
+from local_cluster.handlers import partition_read
 from local_cluster.log.partition_log import PartitionLog
 from local_cluster.transactions import ending, shard
 from local_cluster.transactions.ending import Verdict
@@ -15,7 +16,7 @@ from local_cluster.transactions.markers import MarkerSender
 from local_cluster.transactions.requests import Outcome as ShardOutcome
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction_fsm import PREPARED, TransactionState
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 Broken = AbstractContextManager[Any]
 
@@ -76,6 +77,20 @@ def read_past_open_transactions() -> Broken:
     return mock.patch.object(
         PartitionLog, "last_stable_offset", lambda self, high_watermark: high_watermark
     )
+
+
+def show_new_leaders_readers_nothing() -> Broken:
+    """A read_committed reader gets no answer from who was elected later."""
+    read = partition_read._read
+
+    def read_once(broker: Any, context: Any, entry: Any, **how: Any) -> Any:
+        found = read(broker, context, entry, **how)
+        partition = found.partition
+        if how["committed_only"] and partition is not None and partition.leader_epoch > 0:
+            raise KafkaError(ErrorCode.offset_not_available)
+        return found
+
+    return mock.patch.object(partition_read, "_read", read_once)
 
 
 def show_what_was_aborted() -> Broken:

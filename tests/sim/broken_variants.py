@@ -49,6 +49,7 @@ from .broken_transactions import (
     never_time_transactions_out,
     read_past_open_transactions,
     serve_producers_that_were_replaced,
+    show_new_leaders_readers_nothing,
     show_what_was_aborted,
 )
 
@@ -329,6 +330,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         Variant(serve_producers_that_were_replaced, 19),
         Variant(end_transactions_of_any_epoch, 29),
         Variant(read_past_open_transactions, 39),
+        Variant(show_new_leaders_readers_nothing, 9),
         Variant(show_what_was_aborted, 9),
         Variant(refuse_the_batch_to_begin_within, 142),
         Variant(delete_what_nobody_asked_for, 2),

@@ -25,8 +25,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from local_cluster.controller import znodes
+from local_cluster.controller.coordination import CoordinationUnavailable
 from local_cluster.controller.reassignments import ReassignmentRequest
 from local_cluster.controller.topic_requests import PartitionsSpec
+from local_cluster.wire.errors import KafkaError
 
 from .cluster_client import SimClient
 from .cluster_deletions import delete_records
@@ -46,6 +48,8 @@ ALONE_SECONDS = 4.0
 GONE_SECONDS = 4.0
 """Longer than a session lasts."""
 ADMIN_TIMEOUT_MS = 10_000
+REFUSALS = (KafkaError, TimeoutError, CoordinationUnavailable)
+"""What an operator may be told; whatever else comes of a request is a broker's failure."""
 ANEW_POLL_SECONDS = 0.1
 
 
@@ -488,5 +492,10 @@ class Nemesis:
 
     def _ask(self, broker: SimBroker, work: Coroutine[Any, Any, Any]) -> None:
         """Whatever comes of it: an operator may be refused, or never hear of it."""
-        asked = broker.as_its_own(work)
-        asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        def ended(done: asyncio.Task[Any]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None and not isinstance(error, REFUSALS):
+                broker.failure = error
+
+        broker.as_its_own(work).add_done_callback(ended)

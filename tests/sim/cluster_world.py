@@ -92,6 +92,7 @@ class SimWorld:
         self.groups = [SimGroup(self, At(TOPIC, 0))] if scenario.has_group else []
         self.transactions = SimTransactions(self) if scenario.has_transactions else None
         self.readers: list[SimReader] = []
+        self._reading: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []
         """Of the clients."""
         self._growing: asyncio.Task[None] | None = None
@@ -146,6 +147,7 @@ class SimWorld:
             await self._until_none(self.checks.what_is_missing)
         if self._growing.done():
             self._growing.result()
+        await self._read_to_the_end()
         self.checks.look()
         self.checks.judge()
         if self.transactions is not None:
@@ -156,7 +158,27 @@ class SimWorld:
         self.partitions = self.partitions_in_zookeeper()
         self.readers = [SimReader(self, at) for at in self.partitions if at.topic == TOPIC]
         self._working.append(asyncio.ensure_future(transactions.run()))
-        self._working += [asyncio.ensure_future(reader.run()) for reader in self.readers]
+        self._reading = [asyncio.ensure_future(reader.run()) for reader in self.readers]
+
+    async def _read_to_the_end(self) -> None:
+        """Have the readers see all that is committed, and no more of it asked for."""
+        await self._until_none(self._unread)
+        for reader in self.readers:
+            reader.stopping = True
+        await asyncio.gather(*self._reading)
+
+    def _unread(self) -> str | None:
+        """Which reader has not come to the end of what is committed, None where all have."""
+        for reading in self._reading:
+            if reading.done():
+                reading.result()
+        for reader in self.readers:
+            topic_id = self.topic_id(reader.at.topic)
+            assert topic_id is not None, "readers' topics stay"
+            end_offset = self.checks.committed_of(Log(reader.at, topic_id)).end_offset
+            if reader.offset < end_offset:
+                return f"{reader.at}: a reader is at {reader.offset} of {end_offset}"
+        return None
 
     def _stop_clients(self) -> None:
         """Each does its work once more, those that come later too."""
@@ -165,8 +187,6 @@ class SimWorld:
             producer.stopping = True
         for group in self.groups:
             group.stopping = True
-        for reader in self.readers:
-            reader.stopping = True
         if self.transactions is not None:
             self.transactions.stopping = True
 
