@@ -12,15 +12,15 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster, until
 
 EQUAL_SECONDS_MAX: Final = 60.0
+UNLIMITED: Final = "-1"
+"""Of a retention, as Kafka has it."""
 
 
 async def check_replicas(cluster: Cluster, topics: Sequence[NewTopic]) -> Findings:
-    """Anomaly: unequal-replicas. What is compacted, or deleted within a life, is so by each
-    broker at its own time."""
+    """Anomaly: unequal-replicas, in the topics that `is_compared`."""
     findings = Findings()
     for topic in topics:
-        is_compacted = "compact" in topic.configs.get("cleanup.policy", "")
-        if is_compacted or topic.configs.keys() & {"retention.ms", "retention.bytes"}:
+        if not is_compared(topic):
             continue
         for partition in sorted(topic.assignments or {}):
             name = f"{topic.name}-{partition}"
@@ -34,6 +34,15 @@ async def check_replicas(cluster: Cluster, topics: Sequence[NewTopic]) -> Findin
             except TimeoutError:
                 findings.add("unequal-replicas", f"{name}: {_digests(cluster, name)}")
     return findings
+
+
+def is_compared(topic: NewTopic) -> bool:
+    """Not what is compacted, or deleted within a life: each broker does so at its own time."""
+    is_kept = all(
+        topic.configs.get(name, UNLIMITED) == UNLIMITED
+        for name in ("retention.ms", "retention.bytes")
+    )
+    return is_kept and "compact" not in topic.configs.get("cleanup.policy", "")
 
 
 def _digests(cluster: Cluster, name: str) -> list[str]:
