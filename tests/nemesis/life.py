@@ -113,6 +113,11 @@ class Life:
         findings = await workload.check()
         findings.merge(await check_replicas(self._cluster, workload.topics))
         self._findings[workload.name] = findings
+        unchecked = findings.unchecked(workload.must_check)
+        if unchecked and workload.name not in self._stuck:
+            self._failures.setdefault(
+                workload.name, f"the checker saw none of: {', '.join(unchecked)}"
+            )
 
     def outcome(self, workload: Workload, fault: str, seed: int) -> Outcome:
         name = workload.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,10 @@ class Findings:
 
     def allow(self, kind: str) -> None:
         self.allowed[kind] += 1
+
+    def unchecked(self, names: Iterable[str]) -> list[str]:
+        """Those of which nothing was looked at."""
+        return [name for name in names if not self.checked[name]]
 
     def merge(self, other: Findings) -> None:
         self.anomalies += other.anomalies

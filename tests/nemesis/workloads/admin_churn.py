@@ -39,6 +39,7 @@ class AdminChurn(Workload):
     name: ClassVar = "admin-churn"
     title: ClassVar = "topics deleted and made anew, partitions added, configs changed"
     progress_wanted: ClassVar = 2
+    must_check: ClassVar = ("incarnations", "changes", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

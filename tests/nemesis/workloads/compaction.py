@@ -36,6 +36,7 @@ class Compaction(Workload):
 
     name: ClassVar = "compaction"
     title: ClassVar = "keys updated and deleted under compaction"
+    must_check: ClassVar = ("updates", "kept", "compacted-away")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

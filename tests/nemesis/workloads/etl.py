@@ -56,6 +56,14 @@ class Etl(Workload):
 
     name: ClassVar = "etl"
     title: ClassVar = "consume, transform, produce: three groups in a chain"
+    must_check: ClassVar = (
+        "acknowledged",
+        "read",
+        "copied",
+        "positions",
+        "assignments",
+        "replicas",
+    )
 
     @property
     def topics(self) -> Sequence[NewTopic]:

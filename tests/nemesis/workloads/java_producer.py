@@ -34,6 +34,7 @@ class JavaProducer(Workload):
 
     name: ClassVar = "java-producer"
     title: ClassVar = "Java's producer, idempotent"
+    must_check: ClassVar = ("acknowledged", "read", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

@@ -31,6 +31,7 @@ class Librdkafka(Workload):
 
     name: ClassVar = "librdkafka"
     title: ClassVar = "librdkafka's producers: batches, codecs, many in flight"
+    must_check: ClassVar = ("acknowledged", "read", "sequences", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

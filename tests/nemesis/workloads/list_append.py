@@ -38,6 +38,7 @@ class ListAppend(Workload):
 
     name: ClassVar = "list-append"
     title: ClassVar = "transactions over lists, searched for cycles"
+    must_check: ClassVar = ("committed", "reads", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

@@ -41,6 +41,7 @@ class ListOffsets(Workload):
 
     name: ClassVar = "list-offsets"
     title: ClassVar = "diverging tails (acks=1), offsets by time and epoch"
+    must_check: ClassVar = ("seen", "timestamps", "epochs", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

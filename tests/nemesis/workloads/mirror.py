@@ -45,6 +45,7 @@ class Mirror(Workload):
 
     name: ClassVar = "mirror"
     title: ClassVar = "a link from the cluster under faults"
+    must_check: ClassVar = ("acknowledged", "read", "copied", "positions", "commits", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

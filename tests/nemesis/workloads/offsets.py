@@ -32,6 +32,7 @@ class Offsets(Workload):
 
     name: ClassVar = "offsets"
     title: ClassVar = "positions of groups, committed and read back"
+    must_check: ClassVar = ("commits", "readings", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

@@ -40,6 +40,7 @@ class Queue(Workload):
 
     name: ClassVar = "queue"
     title: ClassVar = "unique values; consumers that seek, commit, leave and rejoin"
+    must_check: ClassVar = ("sent", "polled", "sequences", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

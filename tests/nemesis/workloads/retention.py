@@ -41,6 +41,7 @@ class Retention(Workload):
 
     name: ClassVar = "retention"
     title: ClassVar = "numbered records, the oldest deleted by time or size"
+    must_check: ClassVar = ("acknowledged", "read", "deleted", "starts")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

@@ -28,6 +28,7 @@ class SetFull(Workload):
 
     name: ClassVar = "set-full"
     title: ClassVar = "numbered records, idempotent, all read in the end"
+    must_check: ClassVar = ("acknowledged", "read", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:

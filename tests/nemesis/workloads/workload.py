@@ -44,6 +44,8 @@ class Workload(ABC):
     title: ClassVar[str]
     progress_wanted: ClassVar[int] = 10
     """Operations that count as going on again."""
+    must_check: ClassVar[tuple[str, ...]]
+    """Counts in `Findings.checked` without which nothing was seen: then it is no good life."""
 
     def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
         self.cluster = cluster

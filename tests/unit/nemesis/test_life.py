@@ -1,0 +1,95 @@
+"""A workload whose checker saw nothing has not passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pytest
+
+from local_cluster.client.model import NewTopic
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.cluster import Cluster
+from tests.nemesis.life import Life
+from tests.nemesis.outcome import ANOMALY, FAILED, OK, Outcome
+from tests.nemesis.workloads.table import WORKLOADS
+from tests.nemesis.workloads.workload import Workload
+
+
+class FakeCluster:
+    """Makes nothing, and is in sync."""
+
+    system = "ours"
+    watched_topic = ""
+
+    async def create_topics(self, *topics: NewTopic) -> None:
+        pass
+
+    async def until_in_sync(self, topics: Sequence[str]) -> None:
+        pass
+
+
+class Scripted(Workload):
+    """Finds what it was told to find."""
+
+    name: ClassVar = "scripted"
+    title: ClassVar = ""
+    progress_wanted: ClassVar = 0
+    must_check: ClassVar = ("read", "polled")
+    checked: Mapping[str, int]
+    anomaly = False
+    fails = False
+
+    @property
+    def topics(self) -> Sequence[NewTopic]:
+        # Its replicas are not compared.
+        return [NewTopic(name="t", assignments={}, configs={"cleanup.policy": "compact"})]
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        if self.fails:
+            raise RuntimeError("client p hangs")
+
+    async def check(self) -> Findings:
+        findings = Findings()
+        findings.checked.update(self.checked)
+        if self.anomaly:
+            findings.add("lost-write", "a")
+        return findings
+
+
+async def lived(
+    directory: Path, checked: Mapping[str, int], *, anomaly: bool = False, fails: bool = False
+) -> Outcome:
+    cluster = cast("Cluster", FakeCluster())
+    workload = Scripted(cluster, directory, 0)
+    workload.checked, workload.anomaly, workload.fails = checked, anomaly, fails
+    life = Life(cluster, [workload], lambda _: None)
+    await life.play([])
+    return life.outcome(workload, "none", 0)
+
+
+async def test_what_must_be_checked_was_checked(tmp_path: Path) -> None:
+    assert (await lived(tmp_path, {"read": 1, "polled": 1})).verdict == OK
+
+
+@pytest.mark.parametrize("checked", [{"read": 1}, {"read": 1, "polled": 0}])
+async def test_a_history_without_it_fails(tmp_path: Path, checked: Mapping[str, int]) -> None:
+    outcome = await lived(tmp_path, checked)
+    assert outcome.verdict == FAILED
+    assert outcome.reason == "the checker saw none of: polled"
+
+
+async def test_what_else_is_wrong_is_told_first(tmp_path: Path) -> None:
+    assert (await lived(tmp_path, {}, anomaly=True)).verdict == ANOMALY
+    failed = await lived(tmp_path, {}, fails=True)
+    assert failed.verdict == FAILED
+    assert "client p hangs" in failed.reason
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_says_what_it_must_check(name: str) -> None:
+    assert WORKLOADS[name].must_check
