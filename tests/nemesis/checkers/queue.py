@@ -45,12 +45,14 @@ def check_queue(
     superseded: AbstractSet[Place] = frozenset(),
 ) -> Findings:
     """Anomalies: inconsistent-offset, duplicate, aborted-read, invented, lost-write,
-    nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip.
+    nonmonotonic-poll, poll-skip, nonmonotonic-send, group-skip, group-stuck (what was acknowledged
+    behind all that a group was given of a partition).
 
     `polled` must hold a last consumer that read everything. Each of `groups` names consumers that
-    share one group from the start of the topic, and so have to see everything among them. What
-    stands at a place that is `superseded` is no duplicate of what was written after it, but may
-    not have been acknowledged there.
+    share one group from the start of the topic until nothing is written any more and there was
+    time to read it, and so have to see everything among them. What stands at a place that is
+    `superseded` is no duplicate of what was written after it, but may not have been acknowledged
+    there.
     """
     findings = Findings()
     findings.checked.update(sent=len(sent), polled=len(polled))
@@ -84,10 +86,18 @@ def check_queue(
     for group in groups:
         members = frozenset(group)
         by_group = _offsets([each for each in polled if each.consumer in members])
-        for partition, offsets in by_group.items():
-            for offset in sorted(existing[partition] - offsets):
-                if offset < max(offsets):
-                    findings.add("group-skip", f"{sorted(members)}: {partition}/{offset}")
+        findings.checked["group-polled"] += sum(map(len, by_group.values()))
+        for partition, known in existing.items():
+            offsets = by_group[partition]
+            for offset in sorted(known - offsets):
+                where = f"{sorted(members)}: {partition}/{offset}"
+                if offset < max(offsets, default=-1):
+                    findings.add("group-skip", where)
+                elif any(
+                    outcomes.get(value) is Outcome.ACKNOWLEDGED
+                    for value in values[partition, offset]
+                ):
+                    findings.add("group-stuck", where)
     return findings
 
 

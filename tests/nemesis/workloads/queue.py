@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import confluent_kafka
 
-from local_cluster.client.model import NewTopic
+from local_cluster.client.client import LATEST_TIMESTAMP
+from local_cluster.client.model import NewTopic, TopicPartition
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.queue import Polled, Sent, check_queue
 from tests.nemesis.checkers.resent import check_log, superseded
 from tests.nemesis.checkers.set_full import Outcome
+from tests.nemesis.cluster import until
 from tests.nemesis.workloads.reading import read_all, read_written
 from tests.nemesis.workloads.workload import (
     DELIVERY_MS_MAX,
@@ -40,7 +43,7 @@ class Queue(Workload):
 
     name: ClassVar = "queue"
     title: ClassVar = "unique values; consumers that seek, commit, leave and rejoin"
-    must_check: ClassVar = ("sent", "polled", "sequences", "replicas")
+    must_check: ClassVar = ("sent", "polled", "group-polled", "sequences", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:
@@ -64,8 +67,21 @@ class Queue(Workload):
         return [*self._producers, *self._members, self._seeker]
 
     async def stop(self) -> None:
+        """Once the group has read everything, or should have: then the checker says so."""
         await end_all(self._producers)
+        with contextlib.suppress(TimeoutError):
+            await until(self._group_is_at_the_ends, "the group reads everything")
         await end_all([*self._members, self._seeker])
+
+    async def _group_is_at_the_ends(self) -> bool:
+        places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+        async with self.cluster.client() as client:
+            ends = await client.list_offsets(dict.fromkeys(places, LATEST_TIMESTAMP))
+        return all(
+            not ends[at].error
+            and ends[at].offset <= max(member.behind[at.partition] for member in self._members)
+            for at in places
+        )
 
     async def check(self) -> Findings:
         sent = [each for producer in self._producers for each in producer.sent]
@@ -131,6 +147,8 @@ class Consumer(Worker):
     def __init__(self, bootstrap: str, name: str, randomly: random.Random) -> None:
         super().__init__(name)
         self.polled: list[Polled] = []
+        self.behind = [0] * PARTITIONS
+        """By partition the offset behind the greatest that was polled."""
         self.random = randomly
         self.life = 0
         self._servers = bootstrap
@@ -156,8 +174,9 @@ class Consumer(Worker):
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             value = message.value().decode()
-            at = message.partition(), message.offset()
-            self.polled.append(Polled(self.name, *at, value, self.life))
+            partition, offset = message.partition(), message.offset()
+            self.polled.append(Polled(self.name, partition, offset, value, self.life))
+            self.behind[partition] = max(self.behind[partition], offset + 1)
 
 
 class Member(Consumer):
@@ -189,19 +208,18 @@ class Seeker(Consumer):
 
     def work(self) -> None:
         consumer = self.open("queue-seeker")
-        ends = [0] * PARTITIONS
         try:
             while not self.stopping.is_set():
                 self.new_life()
                 consumer.assign([
-                    confluent_kafka.TopicPartition(TOPIC, p, self.random.randint(0, ends[p]))
+                    confluent_kafka.TopicPartition(
+                        TOPIC, p, self.random.randint(0, max(self.behind[p] - 1, 0))
+                    )
                     for p in range(PARTITIONS)
                 ])  # fmt: skip
                 for _ in range(self.random.randrange(20, 200)):
                     if self.stopping.is_set():
                         break
                     self.poll(consumer)
-                for each in self.polled[-200:]:
-                    ends[each.partition] = max(ends[each.partition], each.offset)
         finally:
             consumer.close()

@@ -55,7 +55,26 @@ def test_a_planted_anomaly_is_noticed(
 def test_a_group_has_to_see_everything() -> None:
     polled = [*LAST, *polls("m", [0, 1]), *polls("n", [3])]
     assert set(check_queue(SENT, polled, [["m", "n"]]).anomalies) == {"group-skip"}
-    assert not check_queue(SENT, [*LAST, *polls("m", [0, 1])], [["m", "n"]]).anomalies
+
+
+@pytest.mark.parametrize("offsets", [[0, 1], []])
+def test_a_group_that_does_not_come_to_the_end_is_stuck(offsets: Sequence[int]) -> None:
+    findings = check_queue(SENT, [*LAST, *polls("m", offsets)], [["m", "n"]])
+    assert findings.anomalies == {"group-stuck": len(SENT) - len(offsets)}
+    assert findings.checked["group-polled"] == len(offsets)
+
+
+def test_a_group_that_gets_nothing_of_one_partition_is_stuck() -> None:
+    sent = [*SENT, Sent("p", "e", 1, Outcome.ACKNOWLEDGED, 0)]
+    polled = [*LAST, Polled("last", 1, 0, "e", 0), *polls("m", [0, 1, 2, 3])]
+    assert set(check_queue(sent, polled, [["m"]]).anomalies) == {"group-stuck"}
+
+
+def test_a_group_need_not_see_what_came_without_an_answer() -> None:
+    """It may have come after the group was asked for the last time."""
+    sent = [*SENT, Sent("p", "e", 0, Outcome.UNKNOWN)]
+    polled = [*LAST, Polled("last", 0, 4, "e", 0), *polls("m", [0, 1, 2, 3])]
+    assert not check_queue(sent, polled, [["m"]]).anomalies
 
 
 def test_a_copy_that_the_client_made_is_no_duplicate() -> None:
