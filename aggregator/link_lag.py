@@ -2,15 +2,18 @@
 
 A link's partitions are shared out among workers; each tells of its own. Unknown is None, never 0:
 a link has a total only where every partition that any worker knows of is told of, with its number.
+Where the topic is gone at the source there is nothing to be behind of, and no number is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 Document = Mapping[str, Any]
+SOURCE_GONE: Final = "SOURCE_GONE"
+"""State of a partition whose topic is not there at the source, as a worker's `/status` has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +61,14 @@ def link_lag(link: str, workers: Iterable[Document]) -> LinkLag:
             if at not in found or found[at].records is None:
                 found[at] = part
     parts = tuple(found[at] for at in sorted(found))
-    is_complete = len(parts) >= known > 0
+    counted = [part for part in parts if part.state != SOURCE_GONE]
+    is_complete = bool(counted) and len(parts) >= known
     return LinkLag(
         partitions=parts,
         partitions_known=known,
-        records=_sum([part.records for part in parts]) if is_complete else None,
-        bytes=_sum([part.bytes for part in parts]) if is_complete else None,
-        seconds=_worst([part.seconds for part in parts]) if is_complete else None,
+        records=_sum([part.records for part in counted]) if is_complete else None,
+        bytes=_sum([part.bytes for part in counted]) if is_complete else None,
+        seconds=_worst([part.seconds for part in counted]) if is_complete else None,
     )
 
 

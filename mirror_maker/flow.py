@@ -249,12 +249,25 @@ class Flow:
         context = self._context
         directory = context.directory
         hurries = HURRIES_MAX
+        was_missed = False
         while True:
+            self.state = FlowState.STARTING
             hidden = directory.hidden(self.source, self.target)
             self._is_hidden = hidden is not None
             if hidden is not None:
                 raise KafkaError(ErrorCode.topic_authorization_failed, hidden)
-            if not context.map_store.is_open or directory.target_leader(self.target) is None:
+            if directory.is_loaded and self.source.topic not in directory.source:
+                # The copy of a topic that is gone is not asked for. One round more, since the
+                # topic may be newer than what is known here.
+                if was_missed:
+                    self.state = FlowState.SOURCE_GONE
+                    self._reason = f"{self.source.topic} is not there at the source"
+                else:
+                    was_missed = True
+                    self._reason = f"waits for {self.source} on the source"
+                    directory.hurry()
+                await directory.next_round()
+            elif not context.map_store.is_open or directory.target_leader(self.target) is None:
                 self._reason = f"waits for {self.target} on the target"
                 if hurries:
                     hurries -= 1

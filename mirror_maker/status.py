@@ -74,7 +74,7 @@ def link_status(
     """One link: totals over the flows that this worker has, and each of them."""
     now_ms = link.context.clock.monotonic_ms()
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
-    lag = total_lag([flow.lag() for flow in flows])
+    lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
     totals = [flow.totals() for flow in flows]
     return {
         "name": link.name,

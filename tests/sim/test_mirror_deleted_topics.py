@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.model import FlowState
+from mirror_maker.status import link_status
 
 from .mirror_scenarios import until
 from .mirror_world import TOPIC, MirrorWorld, SimWorker
@@ -40,5 +42,32 @@ def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
         assert (stays.link.is_first_worker, after.link.is_first_worker) == (True, False)
         await after.stop()
         await stays.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_topic_that_is_gone_is_told_by_whoever_takes_it_over_and_is_no_part_of_the_lag() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(2)
+        world.source.create(GONE.topic, 1)
+        world.write(10)
+        every = [GONE, *world.partitions]
+        first = await world.worker("w0")
+        first.link.assign(every)
+        await until(lambda: link_status(first.link)["lag_records"] == 0)
+        gone = world.source.topics.pop(GONE.topic)
+        await until(lambda: first.link.flows[GONE].state is FlowState.SOURCE_GONE)
+        assert link_status(first.link)["lag_records"] == 0
+        await first.stop()
+        second = await world.worker("w1")
+        second.link.assign(every)
+        await until(lambda: link_status(second.link)["lag_records"] == 0)
+        flow = second.link.flows[GONE]
+        await until(lambda: flow.state is FlowState.SOURCE_GONE)
+        assert flow.reason == f"{GONE.topic} is not there at the source"
+        world.source.topics[GONE.topic] = gone  # its cluster had only lost sight of it
+        await until(lambda: flow.state is FlowState.RUNNING)
+        await until(lambda: link_status(second.link)["lag_records"] == 0)
+        await second.stop()
 
     run_virtually(scenario())

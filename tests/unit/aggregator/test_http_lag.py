@@ -13,6 +13,7 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 from aggregator.mirror_watcher import MirrorWatcher
 from mirror_maker.assignment import Subscription, encode_subscription
 from mirror_maker.formats.workers import WorkerAddress
+from mirror_maker.model import FlowState
 from tests.unit.aggregator.http_world import World
 
 
@@ -71,6 +72,16 @@ async def test_an_unknown_lag_is_null_and_has_no_sample(
     assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (None, None, None)
     async with world.client.get("/metrics") as response:
         assert "heliograph_link_lag" not in await response.text()
+
+
+async def test_a_topic_that_is_gone_at_the_source_is_no_part_of_the_lag(world: World) -> None:
+    gone = {**copied_flow(1, None, None), "state": FlowState.SOURCE_GONE.value}
+    world.aggregate.set_workers([worker(copied_flow(0, 3, 0.5), gone)])
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (3, 30, 0.5)
+    world.aggregate.set_workers([worker(gone, known=1)])
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (None, None, None)
 
 
 async def test_a_partition_that_is_handed_over_counts_once(world: World) -> None:
