@@ -79,11 +79,15 @@ class Life:
     async def _progress(self, seconds_max: float, when: str) -> None:
         """Wait until every workload has gone on, and note how long each took."""
         start = time.monotonic()
-        wanted = {each.name: each.progress + each.progress_wanted for each in self._workloads}
+        wanted = {
+            each.name: [count + each.progress_wanted for count in each.gone_on]
+            for each in self._workloads
+        }
         waiting = {each.name: each for each in self._workloads}
         while waiting and time.monotonic() < start + seconds_max:
             for name, workload in tuple(waiting.items()):
-                if workload.progress >= wanted[name]:
+                counts = zip(workload.gone_on, wanted[name], strict=True)
+                if all(count >= enough for count, enough in counts):
                     del waiting[name]
                     seconds = time.monotonic() - start
                     if when != "warm-up":

@@ -38,7 +38,7 @@ class AdminChurn(Workload):
 
     name: ClassVar = "admin-churn"
     title: ClassVar = "topics deleted and made anew, partitions added, configs changed"
-    progress_wanted: ClassVar = 2
+    progress_wanted: ClassVar = 1
     must_check: ClassVar = ("incarnations", "changes", "replicas")
 
     @property
@@ -47,6 +47,8 @@ class AdminChurn(Workload):
 
     async def start(self) -> None:
         self._stop = asyncio.Event()
+        self._number = 0
+        """Of the topic's last life that was begun."""
         self._lives: list[Incarnation] = []
         self._changes: list[Change] = []
         self._tasks = [
@@ -54,9 +56,21 @@ class AdminChurn(Workload):
             asyncio.create_task(self._change()),
         ]
 
+    @property
+    def gone_on(self) -> Sequence[int]:
+        """Lives of the one topic, and changes to the other."""
+        return [len(self._lives), self.progress]
+
     async def stop(self) -> None:
+        """With one life more: now that all is healed, none of its steps may be refused for long."""
         self._stop.set()
         await asyncio.gather(*self._tasks)
+
+        async def lived() -> bool:
+            await self._live()
+            return True
+
+        await until(lived, f"{COMES_AND_GOES} is deleted, made anew, written and read")
 
     async def check(self) -> Findings:
         findings = check_incarnations(COMES_AND_GOES, self._lives)
@@ -77,34 +91,33 @@ class AdminChurn(Workload):
     # -- a topic that comes and goes ----------------------------------------------------------
 
     async def _come_and_go(self) -> None:
-        number = 0
         while not self._stop.is_set():
-            number += 1
             try:
                 async with asyncio.timeout(AGAIN_SECONDS_MAX):
-                    await self._live(number)
+                    await self._live()
             except (KafkaError, TimeoutError):
                 # This life is not judged: how far it came is unknown.
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _live(self, number: int) -> None:
+    async def _live(self) -> None:
         """Delete what is there, create, write, read."""
+        self._number += 1
+        number = self._number
         async with KafkaClient(self.cluster.bootstrap, request_timeout_ms=REQUEST_MS_MAX) as client:
-            gone = (await client.delete_topics([COMES_AND_GOES]))[COMES_AND_GOES]
-            if gone is not None and gone.code is not ErrorCode.unknown_topic_or_partition:
-                raise gone
             while True:
-                error = (await client.create_topics([spread_topic(COMES_AND_GOES, 1)]))[
-                    COMES_AND_GOES
-                ]
+                gone = (await client.delete_topics([COMES_AND_GOES]))[COMES_AND_GOES]
+                if gone is not None and gone.code is not ErrorCode.unknown_topic_or_partition:
+                    raise gone
+                new = spread_topic(COMES_AND_GOES, 1)
+                error = (await client.create_topics([new]))[COMES_AND_GOES]
                 if error is None:
                     break
                 if error.code is not ErrorCode.topic_already_exists:
                     raise error
-                # The deletion is not over yet.
+                # The deletion is not over yet, or the creation was repeated after a lost answer.
                 await asyncio.sleep(PAUSE_SECONDS)
             at = TopicPartition(COMES_AND_GOES, 0)
-            topic_id = await self._served(client, number)
+            topic_id = await self._served(client)
             acknowledged: list[str] = []
             for record in range(RECORDS):
                 value = f"{number}:{record}"
@@ -112,9 +125,8 @@ class AdminChurn(Workload):
                     acknowledged.append(value)
             read = [(r.value or b"").decode() async for r in read_topic(client, at.topic)]
             self._lives.append(Incarnation(number, topic_id, acknowledged, read))
-            self.progress += 1
 
-    async def _served(self, client: KafkaClient, number: int) -> str:
+    async def _served(self, client: KafkaClient) -> str:
         """The id of the topic, once every broker tells the same new one."""
         before = {life.topic_id for life in self._lives}
         while True:

@@ -43,7 +43,7 @@ class Workload(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     progress_wanted: ClassVar[int] = 10
-    """Operations that count as going on again."""
+    """Operations (of each kind) that count as going on again."""
     must_check: ClassVar[tuple[str, ...]]
     """Counts in `Findings.checked` without which nothing was seen: then it is no good life."""
 
@@ -53,6 +53,11 @@ class Workload(ABC):
         self.random = random.Random(seed)
         self.progress = 0
         """Operations that succeeded so far: what grows when the cluster serves."""
+
+    @property
+    def gone_on(self) -> Sequence[int]:
+        """`progress` by kind of operation, where one kind must not stand for another."""
+        return [self.progress]
 
     @property
     @abstractmethod

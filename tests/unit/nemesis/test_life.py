@@ -1,4 +1,4 @@
-"""A workload whose checker saw nothing has not passed."""
+"""A workload whose checker saw nothing has not passed, nor one that goes on in part only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import ClassVar, cast
 import pytest
 
 from local_cluster.client.model import NewTopic
+from tests.nemesis import life as life_module
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster
 from tests.nemesis.life import Life
-from tests.nemesis.outcome import ANOMALY, FAILED, OK, Outcome
+from tests.nemesis.outcome import ANOMALY, FAILED, NO_PROGRESS, OK, Outcome
 from tests.nemesis.workloads.table import WORKLOADS
 from tests.nemesis.workloads.workload import Workload
 
@@ -93,3 +94,30 @@ async def test_what_else_is_wrong_is_told_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_every_workload_says_what_it_must_check(name: str) -> None:
     assert WORKLOADS[name].must_check
+
+
+class Halting(Scripted):
+    """Of its two kinds of operation one goes on, or both do."""
+
+    progress_wanted: ClassVar = 1
+    halts = True
+
+    @property
+    def gone_on(self) -> Sequence[int]:
+        self.progress += 1
+        return [self.progress, 0 if self.halts else self.progress]
+
+
+@pytest.mark.parametrize(("halts", "verdict"), [(True, NO_PROGRESS), (False, OK)])
+async def test_every_kind_of_operation_has_to_go_on(
+    halts: bool, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if halts:
+        monkeypatch.setattr(life_module, "WARM_UP_SECONDS_MAX", 0.1)
+    cluster = cast("Cluster", FakeCluster())
+    workload = Halting(cluster, tmp_path, 0)
+    workload.checked = {"read": 1, "polled": 1}
+    workload.halts = halts
+    life = Life(cluster, [workload], lambda _: None)
+    await life.play([])
+    assert life.outcome(workload, "none", 0).verdict == verdict
