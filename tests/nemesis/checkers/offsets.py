@@ -4,7 +4,7 @@ One committer per partition commits growing positions, one at a time; anybody re
 of one monotonic clock, in seconds.
 
 A commit that was never answered may still be on its way, and may arrive after later ones: Kafka's
-protocol has nothing that would tell. Reading it is allowed.
+protocol has nothing that would tell. Reading it is allowed, but not in the end.
 """
 
 from __future__ import annotations
@@ -72,4 +72,14 @@ def check_offsets(where: str, commits: Sequence[Commit], readings: Sequence[Read
             tried = began.get(reading.position)
             if tried is None or tried > reading.ended:
                 findings.add("invented", f"{where}: {reading}")
+    return findings
+
+
+def check_last(where: str, commits: Sequence[Commit], reading: Reading) -> Findings:
+    """Anomaly: not-the-last. `reading` began when the last of `commits` had been acknowledged and
+    nothing was on its way any more, so that no other position is possible."""
+    findings = Findings()
+    findings.checked["last-readings"] += 1
+    if commits[-1].outcome is not Outcome.ACKNOWLEDGED or reading.position != commits[-1].position:
+        findings.add("not-the-last", f"{where}: {reading} after {commits[-1]}")
     return findings

@@ -15,7 +15,7 @@ from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.nemesis.checkers.findings import Findings
-from tests.nemesis.checkers.offsets import Commit, Reading, check_offsets
+from tests.nemesis.checkers.offsets import Commit, Reading, check_last, check_offsets
 from tests.nemesis.checkers.set_full import Outcome
 from tests.nemesis.cluster import PROBE_GROUP, until
 from tests.nemesis.workloads.workload import LIBRDKAFKA, Worker, Workload, end_all, spread_topic
@@ -25,6 +25,8 @@ GROUPS: Final = (PROBE_GROUP, "offsets-1", "offsets-2")
 """Coordinated by different brokers, one by that which the faults call "the coordinator"."""
 CALL_SECONDS_MAX: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
+SETTLE_SECONDS_MAX: Final = 90.0
+"""After the end, how long a last position may take to be acknowledged."""
 
 
 class Offsets(Workload):
@@ -32,7 +34,7 @@ class Offsets(Workload):
 
     name: ClassVar = "offsets"
     title: ClassVar = "positions of groups, committed and read back"
-    must_check: ClassVar = ("commits", "readings", "replicas")
+    must_check: ClassVar = ("commits", "readings", "last-readings", "replicas")
 
     @property
     def topics(self) -> Sequence[NewTopic]:
@@ -62,6 +64,7 @@ class Offsets(Workload):
             await until(lambda group=group: self._read(group), f"positions of {group}")  # type: ignore[misc]
             readings = committer.readings + self._readings[group]
             findings.merge(check_offsets(group, committer.commits, readings))
+            findings.merge(check_last(group, committer.commits, self._readings[group][-1]))
         return findings
 
     async def _read_by_ours(self) -> None:
@@ -99,7 +102,8 @@ class Offsets(Workload):
 
 
 class Committer(Worker):
-    """The only one that commits for its group; reads back what it committed."""
+    """The only one that commits for its group; reads back what it committed. The last position is
+    acknowledged."""
 
     def __init__(
         self, workload: Offsets, servers: str, group: str, randomly: random.Random
@@ -129,8 +133,19 @@ class Committer(Worker):
                 if self._random.random() < 0.5:
                     self._read(consumer)
                 self.pause(PAUSE_SECONDS)
+            self.settle(consumer, position + 1)
         finally:
             consumer.close()
+
+    def settle(self, consumer: Any, position: int) -> None:
+        """Commit a last position until that is acknowledged. Raises RuntimeError where not."""
+        end = time.monotonic() + SETTLE_SECONDS_MAX
+        while time.monotonic() < end:
+            self._commit(consumer, position)
+            if self.commits[-1].outcome is Outcome.ACKNOWLEDGED:
+                return
+            time.sleep(PAUSE_SECONDS)
+        raise RuntimeError(f"position {position} of {self.group} is not acknowledged")
 
     def _commit(self, consumer: Any, position: int) -> None:
         at = confluent_kafka.TopicPartition(TOPIC, 0, position)

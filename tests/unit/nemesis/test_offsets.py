@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import confluent_kafka
 import pytest
 
-from tests.nemesis.checkers.offsets import NOTHING, Commit, Reading, check_offsets
+from tests.nemesis.checkers.offsets import NOTHING, Commit, Reading, check_last, check_offsets
 from tests.nemesis.checkers.set_full import Outcome
+from tests.nemesis.cluster import Cluster
+from tests.nemesis.workloads import offsets
+from tests.nemesis.workloads.offsets import Committer, Offsets
 
 COMMITS = [
     Commit(10, 0.0, 1.0, Outcome.ACKNOWLEDGED),
@@ -50,3 +59,44 @@ def test_a_commit_without_an_answer_may_arrive_late() -> None:
     findings = check_offsets("g", COMMITS, [Reading(30, 7.1, 7.2), Reading(20, 7.3, 7.4)])
     assert not findings.anomalies
     assert findings.allowed == {"late-commit": 1}
+
+
+@pytest.mark.parametrize(("position", "kinds"), [(30, set()), (20, {"not-the-last"})])
+def test_in_the_end_only_the_last_position_is_right(position: int, kinds: set[str]) -> None:
+    """20 has no answer, and may be read late, but not for ever."""
+    findings = check_last("g", COMMITS, Reading(position, 9.0, 9.1))
+    assert set(findings.anomalies) == kinds
+    assert findings.checked == {"last-readings": 1}
+
+
+class FakeConsumer:
+    """Fails so many commits, and then acknowledges."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    def commit(self, offsets: list[Any], asynchronous: bool) -> list[Any]:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(7))
+        return [SimpleNamespace(error=None) for _ in offsets]
+
+
+def committer(directory: Path) -> Committer:
+    workload = Offsets(cast("Cluster", None), directory, 0)
+    return Committer(workload, "", "g", random.Random(0))
+
+
+def test_the_last_position_is_committed_until_it_is_acknowledged(tmp_path: Path) -> None:
+    one = committer(tmp_path)
+    one.settle(FakeConsumer(failures=2), 31)
+    assert [each.position for each in one.commits] == [31, 31, 31]
+    assert one.commits[-1].outcome is Outcome.ACKNOWLEDGED
+
+
+def test_a_last_position_that_is_never_acknowledged_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "SETTLE_SECONDS_MAX", 0.1)
+    with pytest.raises(RuntimeError, match="31 of g is not acknowledged"):
+        committer(tmp_path).settle(FakeConsumer(failures=1_000_000), 31)
