@@ -34,6 +34,7 @@ from tests.nemesis.workloads.workload import (
     Worker,
     Workload,
     end_all,
+    end_watcher,
     spread_topic,
 )
 
@@ -91,8 +92,8 @@ class Etl(Workload):
         try:
             await self._until_copied()
         finally:
-            self._watching.cancel()
             await end_all(self._members)
+            await end_watcher(self._watching)
 
     async def check(self) -> Findings:
         levels = {f"etl-{level}": PARTITIONS for level in range(len(STRATEGIES) + 1)}

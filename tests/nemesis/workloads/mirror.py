@@ -27,7 +27,7 @@ from tests.nemesis.workloads.numbered import NumberedProducer
 from tests.nemesis.workloads.numbered_transactions import NumberedTransactions
 from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.set_full import PARTITIONS, found_numbers
-from tests.nemesis.workloads.workload import Workload, end_all, spread_topic
+from tests.nemesis.workloads.workload import Workload, end_all, end_watcher, spread_topic
 from tests.zookeeper_process import ZooKeeperProcess
 
 TOPIC: Final = "mirrored"
@@ -94,8 +94,8 @@ class Mirror(Workload):
         self._following = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        self._following.cancel()
         await end_all([self._producer, self._transactions, self._reader])
+        await end_watcher(self._following)
 
     async def close(self) -> None:
         await self._stack.aclose()

@@ -18,7 +18,7 @@ from tests.nemesis.checkers.set_full import Found
 from tests.nemesis.cluster import until
 from tests.nemesis.workloads.numbered import NumberedProducer
 from tests.nemesis.workloads.set_full import PARTITIONS, read_numbers
-from tests.nemesis.workloads.workload import Workload, end_all, spread_topic
+from tests.nemesis.workloads.workload import Workload, end_all, end_watcher, spread_topic
 
 TIMED: Final = "retention-timed"
 SEGMENT_MS: Final = 1_500
@@ -76,9 +76,9 @@ class Retention(Workload):
         self._watching = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        self._watching.cancel()
         await end_all(list(self._producers.values()))
         await until(self._keep_the_rest, "a longer retention")
+        await end_watcher(self._watching)
 
     async def check(self) -> Findings:
         findings = Findings()

@@ -143,6 +143,14 @@ async def end_all(workers: Sequence[Worker]) -> None:
             raise result
 
 
+async def end_watcher(watcher: asyncio.Task[None]) -> None:
+    """Cancel what watches until then. Raises what ended it early: it saw nothing since."""
+    watcher.cancel()
+    await asyncio.wait([watcher])
+    if not watcher.cancelled():
+        watcher.result()
+
+
 def room(producer: Any, *, while_idle: bool) -> int:
     """How many records a producer of librdkafka's may be given now.
 
