@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from local_cluster.client.client import KafkaClient
-from local_cluster.wire.errors import KafkaError
+from topology.controller_metadata import read_from_controller
 from topology.leaving import LeavingBroker
 
 ANSWER_TIMEOUT_S = 60.0
@@ -33,15 +32,10 @@ async def _replicas_held(leaving: list[LeavingBroker]) -> dict[LeavingBroker, in
 
 async def _count(bootstrap: str) -> Mapping[int, int] | None:
     """Replicas by broker, those that are on their way included."""
-    try:
-        async with (
-            asyncio.timeout(ANSWER_TIMEOUT_S),
-            KafkaClient(bootstrap, client_id="heliograph-plan") as client,
-        ):
-            # The controller is the first to know what has moved.
-            controller_id = (await client.metadata([])).controller_id
-            metadata = await client.metadata(node_id=controller_id)
-    except (KafkaError, OSError, TimeoutError):
+    metadata = await read_from_controller(
+        bootstrap, client_id="heliograph-plan", timeout_s=ANSWER_TIMEOUT_S
+    )
+    if metadata is None:
         return None
     counts: dict[int, int] = {}
     for topic in metadata.topics.values():

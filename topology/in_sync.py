@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from local_cluster.client.client import KafkaClient
-from local_cluster.wire.errors import KafkaError
+from topology.controller_metadata import read_from_controller
 from topology.rolling import PartitionState
 
 ANSWER_TIMEOUT_S = 10.0
@@ -20,20 +19,11 @@ def read_partitions(bootstrap: str) -> list[PartitionState] | None:
 
 
 async def _read_partitions(bootstrap: str) -> list[PartitionState] | None:
-    try:
-        async with (
-            asyncio.timeout(ANSWER_TIMEOUT_S),
-            KafkaClient(bootstrap, client_id="heliograph-up") as client,
-        ):
-            # The controller is the first to know who is in sync no more.
-            controller_id = (await client.metadata([])).controller_id
-            if controller_id < 0:
-                return None
-            metadata = await client.metadata(node_id=controller_id)
-    except (KafkaError, OSError, TimeoutError):
+    metadata = await read_from_controller(
+        bootstrap, client_id="heliograph-up", timeout_s=ANSWER_TIMEOUT_S
+    )
+    if metadata is None:
         return None
-    if metadata.controller_id != controller_id:
-        return None  # it has moved meanwhile, and who was asked may be behind
     return [
         PartitionState(f"{name}-{index}", each.leader, each.replicas, each.isr)
         for name, topic in sorted(metadata.topics.items())
