@@ -89,8 +89,12 @@ class LinkWorker:
         By what is at the source now, which all of them see alike: `known` is each one's own. Where
         nothing is to be copied, each of them.
         """
-        wanted = self._wanted_partitions()
-        return not wanted or min(wanted) in self.flows
+        wanted = self._discovering.wanted
+        names = [name for name, topic in wanted.items() if topic.partitions]
+        if not names:
+            return True
+        first = min(names)
+        return TopicPartition(first, min(wanted[first].partitions)) in self.flows
 
     @property
     def reason(self) -> str | None:
@@ -215,18 +219,14 @@ class LinkWorker:
             if flow.copying is not None and flow.copying.replicator.can_take:
                 self._offer(flow.copying)  # its target partition may have got a leader again
         self._fetchers.look_at_all()
-        found = self._wanted_partitions()
-        if not found <= self.known:
-            self.known |= found
-            self._on_known_changed()
-
-    def _wanted_partitions(self) -> frozenset[TopicPartition]:
-        """What there is to copy, as discovery last saw the source."""
-        return frozenset(
+        found = frozenset(
             TopicPartition(name, partition)
             for name, topic in self._discovering.wanted.items()
             for partition in topic.partitions
         )
+        if not found <= self.known:
+            self.known |= found
+            self._on_known_changed()
 
     def _note_poll_failure(self, node_id: int, failure: str | None) -> None:
         if failure is None:
