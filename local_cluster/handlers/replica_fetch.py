@@ -98,7 +98,7 @@ class _ReplicaFetch:
         self._session = context.session
         self._entries = {key_of(entry): entry for entry in context.partitions}
         self._todo = dict.fromkeys(self._entries)
-        self._named = {key_of(entry) for entry in request.partitions}
+        self._named: set[Key] = set()
         self._refused: dict[Key, KafkaError] = {}
         self._found: dict[Key, Partition] = {}
         """Looked up a moment ago, and not looked at yet."""
@@ -125,6 +125,7 @@ class _ReplicaFetch:
         """Tell each partition that is named what the follower has."""
         for entry in self._request.partitions:
             key = key_of(entry)
+            self._named.add(key)
             try:
                 partition = self._found[key] = self._partition(entry)
                 log = partition.log
