@@ -110,18 +110,24 @@ def test_a_cut_behind_it_leaves_nothing_of_it(
         again.close()
 
 
-@pytest.mark.parametrize("offset", [3, 15, 20])
-def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
-    tmp_path: Path, offset: int
-) -> None:
-    """A lower end would be one below the high watermark, and of a leader give offsets twice."""
-    log = create(tmp_path, config=CONFIG)
+def with_a_gap(directory: Path) -> PartitionLog:
+    """Offsets 0 to 2, and in a segment of its own 20, as after compaction; flushed."""
+    log = create(directory, config=CONFIG)
     append(log, batch(3))
     log.roll(NOW_MS, 20)
     later = batch(1)
     later[:8] = (20).to_bytes(8)
     log.append_as_follower(later, [header for _, header in iter_headers(later)], now_ms=NOW_MS)
     flush(log)
+    return log
+
+
+@pytest.mark.parametrize("offset", [3, 15, 20])
+def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
+    tmp_path: Path, offset: int
+) -> None:
+    """A lower end would be one below the high watermark, and of a leader give offsets twice."""
+    log = with_a_gap(tmp_path)
     log.close()
     log = reopen(tmp_path, config=CONFIG, recovery_point=21, is_clean=True)
     log.truncate_to(offset, NOW_MS).run()
@@ -137,13 +143,7 @@ def test_a_log_ends_where_it_is_cut_though_compaction_left_nothing_right_before(
 
 
 def test_an_empty_segment_says_where_a_log_ends_over_a_restart(tmp_path: Path) -> None:
-    log = create(tmp_path, config=CONFIG)
-    append(log, batch(3))
-    log.roll(NOW_MS, 20)
-    later = batch(1)
-    later[:8] = (20).to_bytes(8)
-    log.append_as_follower(later, [header for _, header in iter_headers(later)], now_ms=NOW_MS)
-    flush(log)
+    log = with_a_gap(tmp_path)
     log.truncate_to(20, NOW_MS).run()
     for is_clean in (True, False):
         log.close()

@@ -156,13 +156,24 @@ def test_an_end_after_any_step_leaves_one_replica(tmp_path: Path, last: int) -> 
     assert names == ({"t-0"} if last >= SWAP else {"t-0", FUTURE})
 
 
-def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) -> None:
-    move = Move(tmp_path)
+def told_of_it(directory: Path) -> list[bool]:
+    """Which of the checkpoints tell of the replica."""
+    return ["t 0" in (directory / name).read_text() for name in CHECKPOINTS]
+
+
+def swapped_with_deletions(root: Path) -> Move:
+    """A move up to its swap, before which what lies before 5 was deleted, and checkpointed."""
+    move = Move(root)
     for step in move.steps[:SWAP]:
         step()
     move.log.advance_log_start(5)
     move.source.checkpoint({("t", 0): RECORDS})
     move.swap()
+    return move
+
+
+def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) -> None:
+    move = swapped_with_deletions(tmp_path)
     assert move.copy.log_start_offset == 5
     move.end()
     directories = started(tmp_path)
@@ -174,20 +185,13 @@ def test_what_was_deleted_stays_deleted_over_an_end_in_the_swap(tmp_path: Path) 
 
 def test_what_is_known_of_the_former_log_stays_until_it_is_discarded(tmp_path: Path) -> None:
     """The renaming may be lost with the power: then it is the replica."""
-    move = Move(tmp_path)
-    for step in move.steps[:SWAP]:
-        step()
-    move.log.advance_log_start(5)
-    move.source.checkpoint({("t", 0): RECORDS})
-    move.swap()
+    move = swapped_with_deletions(tmp_path)
     move.source.checkpoint({})
-    offsets = [(tmp_path / "a" / name).read_text() for name in CHECKPOINTS]
-    assert ["t 0" in each for each in offsets] == [True] * len(CHECKPOINTS)
+    assert told_of_it(tmp_path / "a") == [True] * len(CHECKPOINTS)
     for step in move.steps[SWAP + 1 :]:
         step()
     move.source.checkpoint({})
-    offsets = [(tmp_path / "a" / name).read_text() for name in CHECKPOINTS]
-    assert ["t 0" in each for each in offsets] == [False] * len(CHECKPOINTS)
+    assert told_of_it(tmp_path / "a") == [False] * len(CHECKPOINTS)
     move.end()
 
 

@@ -86,6 +86,13 @@ def compacted(path: Path, files: OsFiles | None = None) -> LogDirectory:
     return directory
 
 
+def assert_nothing_is_clean_after_a_kill(directory: LogDirectory) -> None:
+    """What is in the log was never compacted, whatever was before it."""
+    directory = killed(directory)
+    assert directory.cleaned_offset(*KEY) == 0
+    directory.close()
+
+
 def test_a_key_that_was_deleted_stays_so_where_a_replica_was_fetched_anew(tmp_path: Path) -> None:
     """The leader may have compacted nothing yet, and the process may be killed at any time."""
     directory = compacted(tmp_path)
@@ -130,9 +137,7 @@ def test_a_kill_before_the_checkpoint_of_a_cut_is_seen_by_the_next_start(tmp_pat
     directory = killed(directory)
     append_value_and_tombstone(log_of(directory))
     # Killed again, before any checkpoint of that run.
-    directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
-    directory.close()
+    assert_nothing_is_clean_after_a_kill(directory)
 
 
 def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: Path) -> None:
@@ -146,9 +151,7 @@ def test_a_checkpoint_that_a_full_disk_refuses_is_written_by_the_next(tmp_path: 
     files.is_full = False
     directory.checkpoint()
     append_value_and_tombstone(log)
-    directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
-    directory.close()
+    assert_nothing_is_clean_after_a_kill(directory)
 
 
 def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_again(
@@ -164,9 +167,7 @@ def test_a_log_that_ended_in_a_cut_is_not_taken_for_clean_when_it_is_opened_agai
     directory.disk.freed()
     directory.reopen_offline()
     append_value_and_tombstone(log_of(directory))
-    directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
-    directory.close()
+    assert_nothing_is_clean_after_a_kill(directory)
 
 
 def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path: Path) -> None:
@@ -182,9 +183,7 @@ def test_a_start_on_a_full_disk_waits_for_space_with_what_it_must_note(tmp_path:
     directory.disk.freed()
     directory.reopen_offline()
     append_value_and_tombstone(log_of(directory))
-    directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
-    directory.close()
+    assert_nothing_is_clean_after_a_kill(directory)
 
 
 def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Path) -> None:
@@ -194,9 +193,7 @@ def test_a_new_log_is_not_taken_for_clean_by_a_checkpoint_under_way(tmp_path: Pa
     directory.delete_topic("t", TOPIC_ID)
     under_way.run()
     append_value_and_tombstone(log_of(directory))
-    directory = killed(directory)
-    assert directory.cleaned_offset(*KEY) == 0
-    directory.close()
+    assert_nothing_is_clean_after_a_kill(directory)
 
 
 def test_deleted_records_stay_so_when_a_log_is_opened_again(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,22 @@ class Replicas(list[FakePartition]):
     lag_ms_max = 10
 
 
+def written(proposals: Sequence[IsrProposal]) -> list[IsrResult]:
+    """The controller takes all of them."""
+    state = STATE._replace(isr=(1,), zk_version=STATE.zk_version + 1)
+    return [IsrResult(proposal, state) for proposal in proposals]
+
+
+async def until_written(partition: FakePartition, propose: Any) -> None:
+    """Propose what the partition decides, until it has adopted that."""
+    changes = IsrChanges(Replicas([partition]), propose)  # type: ignore[arg-type]
+    changes.start()
+    async with asyncio.timeout(5):
+        while partition.in_sync.state.isr != (1,):
+            await asyncio.sleep(0.001)
+    await changes.stop()
+
+
 @pytest.mark.parametrize("decide_errors", [0, 1])
 @pytest.mark.parametrize(
     "error", [KafkaError(ErrorCode.not_controller), RuntimeError("nobody foresaw that")]
@@ -64,15 +81,9 @@ async def test_whatever_goes_wrong_is_proposed_again(
     ) -> list[IsrResult]:
         if errors:
             raise errors.pop()
-        written = STATE._replace(isr=(1,), zk_version=STATE.zk_version + 1)
-        return [IsrResult(proposal, written) for proposal in proposals]
+        return written(proposals)
 
-    changes = IsrChanges(Replicas([partition]), propose)  # type: ignore[arg-type]
-    changes.start()
-    async with asyncio.timeout(5):
-        while partition.in_sync.state.isr != (1,):
-            await asyncio.sleep(0.001)
-    await changes.stop()
+    await until_written(partition, propose)
 
 
 async def test_an_answer_forgets_no_replica_that_was_added_while_it_was_made() -> None:
@@ -85,13 +96,7 @@ async def test_an_answer_forgets_no_replica_that_was_added_while_it_was_made() -
         replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
     ) -> list[IsrResult]:
         partition.in_sync.state = grown
-        written = STATE._replace(isr=(1,), zk_version=STATE.zk_version + 1)
-        return [IsrResult(proposal, written) for proposal in proposals]
+        return written(proposals)
 
-    changes = IsrChanges(Replicas([partition]), propose)  # type: ignore[arg-type]
-    changes.start()
-    async with asyncio.timeout(5):
-        while partition.in_sync.state.isr != (1,):
-            await asyncio.sleep(0.001)
-    await changes.stop()
+    await until_written(partition, propose)
     assert partition.in_sync.state.replicas == (1, 2, 3)
