@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -46,12 +46,14 @@ class Network:
     async def cut(self, links: Iterable[Link]) -> None:
         await self._apply(replace(self._rules, cut=self._rules.cut | frozenset(links)))
 
-    async def slow_down(self, links: Iterable[Link], delay_ms: int) -> None:
-        await self._apply(replace(self._rules, delay_ms=dict.fromkeys(links, delay_ms)))
+    async def slow_down(self, links: Collection[Link], delay_ms: int, *, loss: float = 0.0) -> None:
+        """`loss`: the share of packets that get lost."""
+        delays, losses = dict.fromkeys(links, delay_ms), dict.fromkeys(links, loss)
+        await self._apply(replace(self._rules, delay_ms=delays, loss=losses))
 
     async def heal(self) -> None:
         """Every link passes at once again."""
-        await self._apply(replace(self._rules, cut=frozenset(), delay_ms={}))
+        await self._apply(replace(self._rules, cut=frozenset(), delay_ms={}, loss={}))
 
     async def _apply(self, rules: Rules) -> None:
         async with self._turn:

@@ -5,7 +5,8 @@
 It says `ready` when it listens. Each line of standard input is a `links.Rules`, answered by `ok`;
 at the end of input it ends. A cut link loses nothing that TCP would repeat: bytes wait until the
 link is whole again, as after a network partition, and connections are neither made nor closed
-over it. A process of its own, because what the checkers compute must not slow the network down.
+over it. What a lossy link loses comes later, by what TCP takes to send it again. A process of its
+own, because what the checkers compute must not slow the network down.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -79,8 +81,8 @@ class Proxy:
         async def receive() -> None:
             while True:
                 chunk = await reader.read(CHUNK_BYTES)
-                delay = self.rules.delay_ms.get(link, 0) / 1000
-                await on_the_way.put((loop.time() + delay, chunk))
+                takes_ms = self.rules.arrives_after_ms(link, len(chunk), random.random)
+                await on_the_way.put((loop.time() + takes_ms / 1000, chunk))
                 if not chunk:
                     return
 

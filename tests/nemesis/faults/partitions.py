@@ -12,6 +12,8 @@ from tests.nemesis.links import CLIENT, ZOOKEEPER, Link, both_ways, isolated
 
 SLOW_MS: Final = 100
 """Each way, so that a round trip takes twice as long."""
+LOSS: Final = 0.01
+"""Share of packets."""
 
 
 def _cutting(
@@ -59,10 +61,14 @@ def _bridge(cluster: Cluster, node: str) -> Iterable[Link]:
     return both_ways([(one, other)])
 
 
-async def _slow_links(cluster: Cluster) -> None:
+async def _slow_links(cluster: Cluster, loss: float = 0.0) -> None:
     pairs = [(a, b) for a in cluster.endpoints for b in cluster.endpoints if a < b]
     pairs += [(CLIENT, a) for a in cluster.endpoints]
-    await cluster.network.slow_down(both_ways(pairs), SLOW_MS)
+    await cluster.network.slow_down(both_ways(pairs), SLOW_MS, loss=loss)
+
+
+async def _lossy_links(cluster: Cluster) -> None:
+    await _slow_links(cluster, LOSS)
 
 
 async def _flapping(cluster: Cluster) -> None:
@@ -119,6 +125,11 @@ FAULTS: Final = (
     ),
     _partition("cut-bridge", "two brokers hear only the third", leader, _bridge),
     Fault(name="slow-links", title=f"every link {SLOW_MS} ms slower", inject=_slow_links),
+    Fault(
+        name="lossy-links",
+        title=f"every link {SLOW_MS} ms slower, and {LOSS:.0%} of packets lost",
+        inject=_lossy_links,
+    ),
     Fault(
         name="flapping-links",
         title="each broker cut off for a second, in turn",

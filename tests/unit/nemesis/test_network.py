@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.nemesis.links import CLIENT, Link, Route, Rules, both_ways, isolated, load_rules
+from tests.nemesis.links import (
+    CLIENT,
+    PACKET_BYTES,
+    Link,
+    Route,
+    Rules,
+    both_ways,
+    isolated,
+    load_rules,
+)
 from tests.nemesis.proxy import Proxy
 from tests.quiet_ports import quiet_ports
 
@@ -19,7 +28,9 @@ WAIT_SECONDS = 60.0
 
 
 def test_rules_travel_as_a_line() -> None:
-    rules = Rules(both_ways([("1", "2")]), {Link("1", CLIENT): 100}, {"1": 4711})
+    rules = Rules(
+        both_ways([("1", "2")]), {Link("1", CLIENT): 100}, {Link("1", "2"): 0.01}, {"1": 4711}
+    )
     assert load_rules(rules.dump()) == rules
 
 
@@ -29,6 +40,30 @@ def test_a_cut_is_directed_and_a_handshake_needs_both() -> None:
     assert one_way.passes(Link("2", "1"))
     assert not one_way.can_connect(Link("2", "1"))
     assert isolated("1", ["1", "2", "3"]) == both_ways([("1", "2"), ("1", "3")])
+
+
+def chances(*values: float) -> Callable[[], float]:
+    """These in turn, and then nothing is lost."""
+    following = iter(values)
+    return lambda: next(following, 1.0)
+
+
+def test_what_is_lost_comes_when_it_was_sent_again() -> None:
+    link = Link("1", "2")
+    lossy = Rules(delay_ms={link: 100, link.back: 100}, loss={link: 0.01})
+    four = 3 * PACKET_BYTES + 1
+    assert lossy.arrives_after_ms(link, four, chances()) == 100
+    # Three packets behind it tell the sender, a round trip later.
+    assert lossy.arrives_after_ms(link, four, chances(0.009)) == 100 + 200
+    # It is lost again: a timeout. And again: twice that.
+    assert lossy.arrives_after_ms(link, four, chances(0.0, 0.0)) == 100 + 200 + 400
+    assert lossy.arrives_after_ms(link, 1, chances(0.0, 0.0)) == 100 + 400 + 800
+    # Nothing is behind the last one.
+    assert lossy.arrives_after_ms(link, four, chances(1.0, 1.0, 1.0, 0.0)) == 100 + 400
+    # Two that are lost are sent again side by side.
+    assert lossy.arrives_after_ms(link, four, chances(1.0, 1.0, 0.0, 1.0, 0.0)) == 100 + 400
+    assert lossy.arrives_after_ms(link.back, four, chances(0.0)) == 100
+    assert lossy.arrives_after_ms(link, 0, chances(0.0)) == 100
 
 
 @asynccontextmanager
@@ -88,6 +123,17 @@ async def test_a_slow_link_is_slow() -> None:
         writer.write(b"slowly")
         await says_nothing(reader)
         await says(reader, b"slowly")
+        writer.close()
+
+
+async def test_a_lossy_link_loses_nothing_for_good() -> None:
+    proxy = Proxy()
+    async with echo_behind(proxy, CLIENT) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        proxy.apply(Rules(loss={Link(CLIENT, "2"): 0.5, Link("2", CLIENT): 0.5}))
+        sent = bytes(range(256)) * 64
+        writer.write(sent)
+        await says(reader, sent)
         writer.close()
 
 
