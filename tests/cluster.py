@@ -24,7 +24,8 @@ START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
 SESSION_TIMEOUT_MS = 6_000
 
-ONE_BROKER = Path(__file__).parent.parent / "configs" / "one-broker.yaml"
+PRESENT_CODE = Path(__file__).parent.parent
+ONE_BROKER = PRESENT_CODE / "configs" / "one-broker.yaml"
 
 DEVELOPMENT_CONFIG: Mapping[str, str] = {
     # What configs/one-broker.yaml says, so that the clients are tried against just that.
@@ -44,6 +45,8 @@ class BrokerProcess:
     process: subprocess.Popen[bytes] | None = None
     port: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    code: Path = PRESENT_CODE
+    """The directory that `local_cluster` is in; the process runs there."""
 
     @property
     def bootstrap(self) -> str:
@@ -72,7 +75,7 @@ class BrokerProcess:
                 stderr=log,
                 stdout=log,
                 env=os.environ | self.environment,
-                cwd=Path(__file__).parent.parent,
+                cwd=self.code,
             )
         return self.process
 

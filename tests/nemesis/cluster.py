@@ -44,6 +44,8 @@ class ClusterOptions:
     """Its log directory is a tmpfs of `SMALL_DISK_BYTES`."""
     clock_node: int | None = None
     """Its wall clock can be set."""
+    older_version: bool = False
+    """Brokers begin with the code of `older.REVISION`."""
 
 
 class Cluster(ABC):

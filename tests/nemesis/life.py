@@ -154,6 +154,7 @@ def options_for(faults: Sequence[Fault]) -> ClusterOptions:
     return ClusterOptions(
         small_disk_node=next((o.small_disk_node for o in options if o.small_disk_node), None),
         clock_node=next((o.clock_node for o in options if o.clock_node), None),
+        older_version=any(o.older_version for o in options),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, Listener
-from tests.cluster import DEVELOPMENT_CONFIG, BrokerProcess
-from tests.nemesis import clock
+from tests.cluster import DEVELOPMENT_CONFIG, PRESENT_CODE, BrokerProcess
+from tests.nemesis import clock, older
 from tests.nemesis.cluster import (
     NODES,
     REPLICA_LAG_MS_MAX,
@@ -34,6 +34,7 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
     zookeeper = ZooKeeperProcess(directory / "zookeeper")
     ports = quiet_ports(5 * len(NODES))
     direct, internal, client, peers, keeper = (ports[n::5] for n in range(5))
+    code = older.unpacked(directory) if options.older_version else PRESENT_CODE
     routes = []
     brokers = {}
     for place, node in enumerate(NODES):
@@ -69,5 +70,7 @@ def our_cluster(directory: Path, options: ClusterOptions) -> OurCluster:
             },
         )  # fmt: skip
         environment = clock.environment(home) if options.clock_node == node else {}
-        brokers[node] = BrokerProcess(settings, home, port=direct[place], environment=environment)
+        brokers[node] = BrokerProcess(
+            settings, home, port=direct[place], environment=environment, code=code
+        )
     return OurCluster("ours", directory, brokers, Network(routes), client, zookeeper, options)

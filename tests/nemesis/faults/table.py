@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.nemesis.faults import clocks, coordination, disks, partitions, processes
+from tests.nemesis.faults import clocks, coordination, disks, partitions, processes, versions
 from tests.nemesis.faults.fault import Fault
 
 
@@ -26,5 +26,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
         *coordination.FAULTS,
         *clocks.FAULTS,
         *disks.FAULTS,
+        *versions.FAULTS,
     )
 }
