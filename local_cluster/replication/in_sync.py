@@ -8,7 +8,8 @@ Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala
     it moves             only while as many are in sync as min.insync.replicas asks for (KIP-966)
     a replica leaves     when it was not caught up for replica.lag.time.max.ms
     a replica joins      at the high watermark, and not before the start of the leader's epoch, if
-                         its broker is alive in the run that fetched (KIP-903)
+                         its broker is alive in the run that fetched (KIP-903), and if it would not
+                         leave at once (Kafka looks at who joins with its fetches only)
 
 An end offset is what a follower fetches at. Followers fetch at their log end only when that is
 durable (follower.py), so with `flush: fsync` every end offset here is an fsynced one.
@@ -206,11 +207,17 @@ class InSyncReplicas:
             if replica == self._broker_id
             or not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
         ]
-        isr += [r for r in self.joining(high_watermark, broker_epochs) if r not in isr]
+        # Whoever would be thrown out at once does not join: where the high watermark is held by
+        # min.insync.replicas, the last word of a follower that says nothing more reaches it still.
+        isr += [
+            replica
+            for replica in self.joining(high_watermark, broker_epochs)
+            if not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
+        ]
         return None if set(isr) == set(self.state.isr) else tuple(isr)
 
     def joining(self, high_watermark: int, broker_epochs: Mapping[int, int]) -> Sequence[int]:
-        """Followers that are not in sync and may be."""
+        """Followers that are not in sync and may be, if they do not lag."""
         if self.proposed is not None or len(self.state.isr) == len(self.state.replicas):
             return ()
         least = max(high_watermark, self._epoch_start_offset)

@@ -377,9 +377,10 @@ class Partition(PartitionFlushes):
     # -- inside -----------------------------------------------------------------------------
 
     def _appended(self, end_before: int) -> None:
+        if self.in_sync is not None and self._peers is not None:
+            # Also where no follower waits: what woke it may not have been an append.
+            self.in_sync.left_behind(end_before, self._peers.monotonic_ms())
         if self._append_watchers:
-            if self.in_sync is not None and self._peers is not None:
-                self.in_sync.left_behind(end_before, self._peers.monotonic_ms())
             self._wake_followers()
         if self._flusher is None:
             # Where others count they hold the commit back, and have not fetched this yet.

@@ -175,9 +175,28 @@ class TestLeaving:
 class TestJoining:
     def test_at_the_high_watermark(self) -> None:
         made = leading(1, 2)
-        fetch(made, 3, 7, leader_end=10)
+        fetch(made, 3, 7, leader_end=7)
         assert decide(made, end=10, high_watermark=8) is None
         assert decide(made, end=10, high_watermark=7) == (1, 2, 3)
+
+    def test_not_before_it_was_where_the_leader_had_been(self) -> None:
+        made = leading(1, 2)
+        fetch(made, 3, 7, leader_end=10, now=100)
+        assert decide(made, end=10, high_watermark=7, now=100) is None
+        fetch(made, 3, 10, leader_end=12, now=200)
+        assert decide(made, end=14, high_watermark=7, now=200) == (1, 2, 3)
+
+    def test_who_left_for_its_lag_does_not_join_by_its_old_word(self) -> None:
+        """Under min.insync.replicas the high watermark stays where that word was."""
+        made = leading(1, 2)
+        fetch(made, 2, 10, leader_end=10)
+        late = LAG_MS * 2
+        assert decide(made, end=20, high_watermark=10, now=late) == (1,)
+        made.propose((1,))
+        made.adopt(state(1, version=8))
+        assert decide(made, end=20, high_watermark=10, now=late) is None
+        fetch(made, 2, 20, leader_end=20, now=late + 1)
+        assert decide(made, end=20, high_watermark=10, now=late + 1) == (1, 2)
 
     def test_not_before_the_start_of_the_leaders_epoch(self) -> None:
         made = leading(1, 2, end=9)

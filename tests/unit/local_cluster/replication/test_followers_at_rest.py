@@ -1,0 +1,67 @@
+"""A follower at rest that has everything is not thrown out for what the leader appends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local_cluster.controller.model import PartitionState
+from local_cluster.fetch_sessions import FetchSession
+from local_cluster.handlers.replica_fetch import _BothWatched
+from local_cluster.log.validate import check_produced
+from local_cluster.replication.partition import Partition
+from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, batch, create
+
+LAG_MS = 30_000
+LONG_AFTER_MS = 100_000
+
+
+class Peers:
+    """Brokers 1 and 2 live; the time is set."""
+
+    broker_id = 1
+    lag_ms_max = LAG_MS
+    now_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def broker_epochs(self) -> dict[int, int]:
+        return {1: 11, 2: 22}
+
+    def isr_may_change(self, _: Partition) -> None:
+        return
+
+
+@pytest.mark.parametrize("is_woken_before", [False, True])
+async def test_an_append_is_when_it_fell_behind(tmp_path: Path, *, is_woken_before: bool) -> None:
+    peers = Peers()
+    leader = Partition(
+        "t",
+        0,
+        TOPIC_ID,
+        create(tmp_path),
+        flusher=None,
+        now_ms=lambda: NOW_MS,
+        high_watermark=0,
+        peers=peers,
+    )
+    leader.become_leader(5, PartitionState(0, (1, 2), 1, 5, (1, 2), 0))
+
+    def append() -> None:
+        records = bytearray(batch(1))
+        leader.append(records, check_produced(records, batches_max=1, allow_transactional=True))
+
+    append()
+    leader.follower_fetched(2, broker_epoch=22, end_offset=1, log_start_offset=0)
+    session = FetchSession(7, True, 0)
+    session.watches.add(("t", 0), _BothWatched(leader))
+    peers.now_ms = LONG_AFTER_MS
+    if is_woken_before:
+        # Nothing waits for the next append now: the follower has not asked again yet.
+        leader.log_start_moved()
+    append()
+    assert leader.decide_isr() is None
+    peers.now_ms += LAG_MS + 1
+    assert leader.decide_isr() == (1,)
