@@ -84,16 +84,21 @@ class Life:
             for each in self._workloads
         }
         waiting = {each.name: each for each in self._workloads}
+        for workload in self._workloads:
+            workload.is_measured = True
         while waiting and time.monotonic() < start + seconds_max:
             for name, workload in tuple(waiting.items()):
                 counts = zip(workload.gone_on, wanted[name], strict=True)
                 if all(count >= enough for count, enough in counts):
                     del waiting[name]
+                    workload.is_measured = False
                     seconds = time.monotonic() - start
                     if when != "warm-up":
                         self._seconds[name] = max(seconds, self._seconds.get(name, 0.0))
             await asyncio.sleep(0.02)
         self._stuck |= set(waiting)
+        for workload in waiting.values():
+            workload.is_measured = False
         took = time.monotonic() - start
         self._say(f"{when}: {'all go on' if not waiting else sorted(waiting)} after {took:.1f} s")
 

@@ -38,7 +38,14 @@ class Undecided(Exception):
 class TransactionalProducer:
     """Repeats what may be repeated. Every call raises Fenced or Undecided."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        transactional_id: str,
+        stopping: threading.Event,
+        *,
+        transaction_ms: int = TRANSACTION_MS_MAX,
+    ) -> None:
         self._stopping = stopping
         self._stopped_at: float | None = None
         self.producer = confluent_kafka.Producer(
@@ -46,8 +53,8 @@ class TransactionalProducer:
                 **LIBRDKAFKA,
                 "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
-                "transaction.timeout.ms": TRANSACTION_MS_MAX,
-                "message.timeout.ms": TRANSACTION_MS_MAX,
+                "transaction.timeout.ms": transaction_ms,
+                "message.timeout.ms": transaction_ms,
                 "linger.ms": 0,
             }
         )

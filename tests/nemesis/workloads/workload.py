@@ -13,11 +13,14 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from local_cluster.client.model import NewTopic
 from tests.nemesis.checkers.findings import Findings
-from tests.nemesis.cluster import Cluster
+
+if TYPE_CHECKING:
+    # A second of CPU to load, and clients in processes of their own do not need it.
+    from tests.nemesis.cluster import Cluster
 
 THREAD_END_SECONDS_MAX: Final = 180.0
 DELIVERY_MS_MAX: Final = 120_000
@@ -53,6 +56,8 @@ class Workload(ABC):
         self.random = random.Random(seed)
         self.progress = 0
         """Operations that succeeded so far: what grows when the cluster serves."""
+        self.is_measured = False
+        """Whether it is waited for to go on: what it does to itself, it does at other times."""
 
     @property
     def gone_on(self) -> Sequence[int]:
@@ -133,11 +138,16 @@ class Worker(threading.Thread, ABC):
             raise RuntimeError(f"client {self.name} failed:\n{self.failure}")
 
 
-async def end_all(workers: Sequence[Worker]) -> None:
-    """End workers side by side. Raises the first failure."""
-    for worker in workers:
-        worker.stopping.set()
-    results = await asyncio.gather(*(worker.end() for worker in workers), return_exceptions=True)
+class Ending(Protocol):
+    """A client in a thread or in a process."""
+
+    async def end(self) -> None:
+        """Tell it to end, and wait. Raises RuntimeError where it failed or hangs."""
+
+
+async def end_all(clients: Sequence[Ending]) -> None:
+    """End clients side by side. Raises the first failure."""
+    results = await asyncio.gather(*(client.end() for client in clients), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result

@@ -121,3 +121,35 @@ async def test_every_kind_of_operation_has_to_go_on(
     life = Life(cluster, [workload], lambda _: None)
     await life.play([])
     assert life.outcome(workload, "none", 0).verdict == verdict
+
+
+class Looking(Scripted):
+    """Looks at whether it is measured, whenever it is asked how far it is."""
+
+    progress_wanted: ClassVar = 3
+
+    def __init__(self, cluster: Cluster, directory: Path, seed: int) -> None:
+        super().__init__(cluster, directory, seed)
+        self.looks: list[bool] = []
+
+    @property
+    def gone_on(self) -> Sequence[int]:
+        self.looks.append(self.is_measured)
+        return [len(self.looks)]
+
+
+@pytest.mark.parametrize("wanted", [3, 1_000_000])
+async def test_a_workload_knows_when_it_is_measured(
+    wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Looking, "progress_wanted", wanted)
+    if wanted > 3:
+        monkeypatch.setattr(life_module, "WARM_UP_SECONDS_MAX", 0.1)
+    cluster = cast("Cluster", FakeCluster())
+    workload = Looking(cluster, tmp_path, 0)
+    life = Life(cluster, [workload], lambda _: None)
+    await life.play([])
+    before, *meanwhile = workload.looks
+    assert not before
+    assert all(meanwhile)
+    assert not workload.is_measured

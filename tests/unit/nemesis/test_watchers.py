@@ -28,9 +28,12 @@ async def nothing(*_: object) -> None:
 
 
 class Ended:
-    """A worker that has ended well."""
+    """A client that has ended well."""
 
     async def end(self) -> None:
+        pass
+
+    async def finish(self) -> None:
         pass
 
 
@@ -43,7 +46,7 @@ async def test_stop_tells_what_ended_the_watcher(
     monkeypatch.setattr(retention, "until", nothing)
     monkeypatch.setattr(etl.Etl, "_until_copied", nothing)
     workload: Any = kind(cast("Cluster", None), tmp_path, 0)
-    for name in ("_source", "_members", "_producer", "_transactions", "_reader"):
+    for name in ("_source", "_zombies", "_producer", "_transactions", "_reader"):
         setattr(workload, name, Ended())
     workload._producers = {}
     task = asyncio.create_task(broken())
