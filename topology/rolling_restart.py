@@ -13,11 +13,12 @@ from typing import Any, Final
 from topology.deploy import DeployError, Endings
 from topology.deployment import BrokerView, Daemon, Deployment
 from topology.in_sync import read_partitions
-from topology.rolling import Decision, Done, Restart, decide, kept_replicas, staged
+from topology.rolling import Decision, Done, Restart, Wait, decide, kept_replicas, staged
 
 POLL_S: Final = 0.25
 REASONS_MAX: Final = 8
 """Most of what is waited for that is spelled out when the time is over."""
+UNSUPERVISED: Final = Wait(reasons=("the supervisor does not answer",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class RollingRestart:
     rolling: Mapping[str, Sequence[BrokerView]]
     """What `rolling_brokers` found."""
     apply: Callable[[Deployment], None]
+    """Hands it to the supervisor, and starts one where none lives. Raises DeployError."""
     look: Callable[[], Mapping[str, Any]]
     """The status document."""
     endings: Endings
@@ -64,6 +66,8 @@ class RollingRestart:
             if time.monotonic() > deadline_s:
                 raise self._too_slow(name, decision.reasons, waiting)
             self.on_wait(decision.reasons)
+            if decision is UNSUPERVISED:
+                self.apply(self._stage(later))
             time.sleep(POLL_S)
 
     def _stage(self, later: Sequence[BrokerView]) -> Deployment:
@@ -79,7 +83,13 @@ class RollingRestart:
         cluster = stage.cluster(name)
         brokers = [stage.daemon(broker.daemon) for broker in cluster.brokers]
         needed = dict.fromkeys(key for broker in brokers for key in (*broker.after, broker.key))
-        rows = {each["key"]: each for each in self.look()["daemons"] if each["key"] in needed}
+        document = self.look()
+        if document["supervisor"] is None:
+            # Only a supervisor knows which processes are not yet as the stage has them. One that
+            # was lost may not have stopped the broker before, which is in sync as long as it runs;
+            # the next would then stop two.
+            return UNSUPERVISED
+        rows = {each["key"]: each for each in document["daemons"] if each["key"] in needed}
         self.endings.check(rows.values())
         states = {key: rows[key]["state"] if key in rows else "stopped" for key in needed}
         not_running = {

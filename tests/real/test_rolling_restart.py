@@ -8,10 +8,12 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from local_cluster.client.client import KafkaClient
@@ -21,11 +23,11 @@ from tests.heliograph_command import HeliographCommand, pids
 from tests.quiet_ports import quiet_ports
 from tests.replicas import IdempotentProducer
 from topology import deploy, rolling_restart
-from topology.control import supervisor_status
+from topology.control import supervisor_apply, supervisor_status
 from topology.deploy import DeployError, down, plan_steps
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment
+from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, encode_deployment
 from topology.rolling import PartitionState
-from topology.state import StateDir
+from topology.state import StateDir, write_atomically
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -200,6 +202,36 @@ def test_a_roll_whose_time_is_over_says_what_is_behind_and_the_next_up_goes_on(
 
     fakes.up(print="anew")
     assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
+
+
+def test_a_supervisor_that_is_killed_with_a_stage_has_the_next_stop_one_broker(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has written the stage down, and stopped nobody yet. Nor is its keeper left."""
+    fakes.up()
+    stages = 0
+
+    def apply(socket_path: Path, stage: Deployment) -> list[dict[str, Any]]:
+        nonlocal stages
+        stages += 1
+        if stages != 2:
+            return supervisor_apply(socket_path, stage)
+        supervisor = psutil.Process(supervisor_status(socket_path)["pid"])
+        keeper = supervisor.parent()
+        assert keeper is not None
+        for process in (keeper, supervisor):
+            process.kill()
+        while fakes.state.is_locked():
+            time.sleep(0.01)
+        write_atomically(fakes.state.deployment_file, encode_deployment(stage))
+        return []
+
+    monkeypatch.setattr(deploy, "supervisor_apply", apply)
+    fakes.up(print="anew")
+    assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
+    # Everything runs whenever the controller is asked.
+    for before, after in pairwise(fakes.asked_of):
+        assert len({*after.items()} - {*before.items()}) <= 1, fakes.asked_of
 
 
 def test_settings_that_a_broker_does_not_start_with_reach_no_second_broker(fakes: Fakes) -> None:
