@@ -23,6 +23,8 @@ async def read_from_controller(
             KafkaClient(bootstrap, client_id=client_id) as client,
         ):
             controller_id = (await client.metadata([])).controller_id
+            if controller_id < 0:  # there is none now
+                return None
             metadata = await client.metadata(node_id=controller_id)
     except (KafkaError, OSError, TimeoutError):
         return None

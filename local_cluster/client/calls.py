@@ -70,6 +70,8 @@ class ClusterCalls:
         self._security = security
         self._connections: dict[int, Connection] = {}
         self._dialing: dict[int, asyncio.Lock] = {}
+        """By broker. Held while any broker is asked where it is, so `_dialing_any` comes after."""
+        self._dialing_any = asyncio.Lock()
         self._brokers: dict[int, BrokerAddress] = {}
         self._unreached: set[int] = set()
         """Brokers that could not be connected to where they are said to be."""
@@ -271,7 +273,7 @@ class ClusterCalls:
         for connection in self._connections.values():
             if not connection.is_closed:
                 return connection
-        async with self._dialing.setdefault(-1, asyncio.Lock()):
+        async with self._dialing_any:
             if self._any is not None and not self._any.is_closed:
                 return self._any
             addresses = [(broker.host, broker.port) for broker in self._brokers.values()]

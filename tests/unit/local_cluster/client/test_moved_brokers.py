@@ -1,4 +1,4 @@
-"""Brokers that come back under another address, while others take their old one."""
+"""Brokers that come back under another address, while others take their old one, or not at all."""
 
 from __future__ import annotations
 
@@ -116,6 +116,17 @@ def test_a_broker_that_is_told_of_no_more_is_looked_for_again() -> None:
         cluster.listening[NEW] = 1
         cluster.told[1] = NEW
         assert await client.reach(1) == 1
+
+    run_virtually(scenario())
+
+
+def test_where_there_is_no_controller_it_is_not_waited_for() -> None:
+    """Metadata names -1 then. Asked first of all, so that nobody is connected to yet."""
+
+    async def scenario() -> None:
+        with pytest.raises(KafkaError, match="broker -1 is not known") as raised:
+            await Client(Cluster()).connection(-1)
+        assert raised.value.code is ErrorCode.network_exception
 
     run_virtually(scenario())
 
