@@ -229,6 +229,9 @@ CLIENT_VERSIONS_MAX: Final[dict[int, int]] = {
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 7,
     ApiKey.FIND_COORDINATOR: 3,
+    # Up to v8 a static leader that returns is not told that it leads, and rejoins where it knows
+    # of more than was assigned. From v9 on it is, with skip_assignment (KIP-814): what reads that
+    # has to come first, or the leader takes what it computed for the group's and never rejoins.
     ApiKey.JOIN_GROUP: 7,
     ApiKey.HEARTBEAT: 4,
     ApiKey.LEAVE_GROUP: 4,
