@@ -47,7 +47,7 @@ async def open_generation(
     before = await context.sink_logs.end(target)
     await context.clock.sleep(context.limits.epoch_quiet_ms)
     end = await context.sink_logs.end(target)
-    await _check_rest(context, target, before, end)
+    await check_rest(context, target, before, end)
     await context.map_store.catch_up()
     if context.map_store.state.highest_epoch(flow) >= epoch:
         return  # another worker was first
@@ -68,7 +68,7 @@ async def open_generation(
     await context.map_store.catch_up()
 
 
-async def _check_rest(context: LinkContext, target: TopicPartition, start: int, end: int) -> None:
+async def check_rest(context: LinkContext, target: TopicPartition, start: int, end: int) -> None:
     """Raises KafkaError where a batch of ours lies in [start, end)."""
     position = start
     while position < end:

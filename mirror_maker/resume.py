@@ -70,11 +70,17 @@ class TailReader:
             and self._log_start_offset > self._base.target_next
         )
 
+    @property
+    def gone_count(self) -> int:
+        """Offsets behind the base that the target no longer has, ours and others'."""
+        return max(0, self._log_start_offset - self._base.target_next)
+
     def take_told(self, producer: DescribedProducer | None) -> None:
         """What the target still knows of our producer says how many copies are missing.
 
-        Raises PairingError where that contradicts the map, KafkaError (try again) where the last
-        of them may not be committed yet.
+        So it does only if none of them came after the log was read; where others' records may be
+        among those that have gone, the caller sees to that. Raises PairingError where what is told
+        contradicts the map, KafkaError (try again) where some certainly came since.
         """
         base = self._base
         assert self.is_sequence_unknown
@@ -95,7 +101,7 @@ class TailReader:
                 f"the target has sequence {producer.last_sequence} of us, but acknowledged all "
                 f"before {base.next_sequence}: it lost records"
             )
-        if missing > self._log_start_offset - base.target_next:
+        if missing > self.gone_count:
             raise KafkaError(
                 ErrorCode.offset_not_available,
                 f"what the target has of us up to sequence {producer.last_sequence} is not "

@@ -86,7 +86,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     base = _base(opening, last)
     audit = await _go_on_with_audit(context, flow, target, base)
     try:
-        tail, high_watermark = await read_tail(context, base, target)
+        tail, high_watermark = await read_tail(context, base, source, target)
         # Read after the tail: an entry precedes every batch behind its gap.
         await context.gap_store.catch_up()
         gaps = GapRanges(

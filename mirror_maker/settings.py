@@ -187,7 +187,8 @@ class Limits:
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000
-    """How long nothing of ours may arrive before the producer epoch is raised."""
+    """How long nothing of ours may arrive before the producer epoch is raised, and before copies
+    that a shared target seems to have lost are counted as lost."""
 
     @property
     def retry_ms_max(self) -> int:

@@ -1,11 +1,14 @@
 """The second step of a proof: what the target has behind the map, and how much is missing. Shell.
 
 The target's retention may take copies before they are mapped. While one of ours is left behind
-them its sequence says how many; where none is left the target is asked for our last sequence.
+them its sequence says how many; where none is left the target is asked for our last sequence. What
+that counts may also be a write that has come since the log was read, which a log that others write
+into does not show: there it is believed only when nothing of ours arrives for `epoch_quiet_ms`.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from local_cluster.client.model import FetchPosition, TopicPartition
@@ -13,14 +16,17 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .context import LinkContext
 from .gap_ranges import GapRanges
+from .generations import check_rest
 from .model import DescribedProducer, PairingError
 from .resume import ResumeBase, TailReader
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 
+logger = logging.getLogger(__name__)
+
 
 async def read_tail(
-    context: LinkContext, base: ResumeBase, target: TopicPartition
+    context: LinkContext, base: ResumeBase, source: TopicPartition, target: TopicPartition
 ) -> tuple[TailReader, int]:
     """What of ours lies behind the base, and the high watermark up to which was looked.
 
@@ -48,9 +54,41 @@ async def read_tail(
         if tail.position == before:
             raise KafkaError(ErrorCode.offset_not_available, f"{target}: nothing at {before}")
     if tail.is_sequence_unknown:
-        # Asked after the log: a write that comes later still is not taken for one that is gone.
-        tail.take_told(await _describe_producer(context, base, target))
+        # Asked after the log, so that nothing that has gone is left out. What has come in between
+        # is counted as well.
+        told = await _describe_producer(context, base, target)
+        tail.take_told(told)
+        settings = context.settings
+        is_alone = settings.names.tells_origin(settings.source_alias, source.topic)
+        # Where all that has gone was ours, it is all that is counted.
+        if tail.missing_count and not (is_alone and tail.missing_count == tail.gone_count):
+            high_watermark = await _wait_for_rest(context, base, target, told, high_watermark)
     return tail, high_watermark
+
+
+async def _wait_for_rest(
+    context: LinkContext,
+    base: ResumeBase,
+    target: TopicPartition,
+    told: DescribedProducer | None,
+    high_watermark: int,
+) -> int:
+    """See that what `told` counts is no write that arrived behind the high watermark.
+
+    Others' records have gone too, so that their number proves nothing. A write that was on its way
+    (of a killed worker, or an overlapping one) can have landed after the log was read, and before
+    the target was asked for our last sequence; it may be committed only later, or never, where the
+    leader is lost. Returns the high watermark up to which was looked. Raises KafkaError: prove
+    again, which finds the write in the tail, or does not count it any more.
+    """
+    logger.info("%s: missing copies are counted in %d ms", target, context.limits.epoch_quiet_ms)
+    await context.clock.sleep(context.limits.epoch_quiet_ms)
+    first, end = await context.sink_logs.bounds(target)
+    # What retention took of it meanwhile has gone like the rest.
+    await check_rest(context, target, max(first, high_watermark), end)
+    if await _describe_producer(context, base, target) != told:
+        raise KafkaError(ErrorCode.offset_not_available, f"{target} does not rest yet")
+    return end
 
 
 async def _describe_producer(

@@ -7,22 +7,23 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from random import Random
 
 import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
-from local_cluster.records.batch import decode_batch
+from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.model import FlowState
+from mirror_maker.model import DescribedProducer, FlowState
 from mirror_maker.trouble import Policies, Trouble
 
 from .kafka_double import SimClient
 from .kafka_double_log import SimPartition
 from .kafka_double_network import Killed
-from .mirror_world import TOPIC, MirrorWorld
+from .mirror_world import TOPIC, MirrorWorld, read_map_topic
 from .test_mirror_compacted import world_with_unmapped_copies
 from .virtual_time import run_virtually
 
@@ -206,3 +207,84 @@ def test_a_target_that_others_write_into_and_that_has_forgotten_us(
         await worker.stop()
 
     run_virtually(scenario())
+
+
+@pytest.mark.parametrize("commit_s", [0.0, 2.0, None], ids=["at once", "later", "is cut"])
+def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_gone(
+    commit_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' records went, as many as one likes; our first write after them was on its way."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(7, partitions=1)
+        world.link_settings = {"names": TopicNames(otherwise="identity")}
+        writer = world.writers[0]
+        writer.write_plain(4)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        producer_id = worker.link.context.map_store.registration.producer_id
+        await worker.kill()
+        target = _target_of(world)
+        for _ in range(2):
+            theirs = encode_batch([NewRecord(0, None, b"theirs")] * 10)
+            target.place(theirs, target.log_end_offset)
+        target.commit(target.log_end_offset)
+        _forget_records(target, target.high_watermark - 10)
+        writer.write_plain(3)
+        records = [NewRecord(*record[1:]) for record in writer.expected[4:]]
+        write = encode_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=4)
+        asked = _arrive_when_asked(target, write, commit_s, monkeypatch)
+        worker = await world.worker("next")
+        await world.settle(worker)
+        writer.write_plain(2)
+        await world.settle(worker)
+        await worker.kill()
+        assert asked, "the scenario did not come about"
+        _check_copied_and_mapped(world, producer_id, writer.expected[4:])
+
+    run_virtually(scenario())
+
+
+def _arrive_when_asked(
+    target: SimPartition, write: bytearray, commit_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Where the write landed, when the target was first asked for a producer. It is committed so
+    much later, or lost with its leader."""
+    describe = SimClient.describe_producer
+    landed: list[int] = []
+
+    async def arrive(
+        client: SimClient, node_id: int, at: TopicPartition, producer_id: int
+    ) -> DescribedProducer | None:
+        if not landed:
+            before = deepcopy(target.producers)
+            landed.append(target.append(write)[0])
+            loop = asyncio.get_running_loop()
+            if commit_s is None:
+                loop.call_later(2.0, target.cut_back, landed[0])
+                loop.call_later(2.0, setattr, target, "producers", before)
+            else:
+                loop.call_later(commit_s, target.commit, target.log_end_offset)
+        return await describe(client, node_id, at, producer_id)
+
+    monkeypatch.setattr(SimClient, "describe_producer", arrive)
+    return landed
+
+
+def _check_copied_and_mapped(world: MirrorWorld, producer_id: int, expected: list[Record]) -> None:
+    """Each of these records is on the target once, in order, and the map says just where."""
+    copies = [
+        record
+        for header, batch in _target_of(world).batches
+        if header.producer_id == producer_id
+        for record in decode_batch(batch, 0, header)
+    ]
+    assert [copy[1:] for copy in copies] == [record[1:] for record in expected]
+    topic = read_map_topic(world.target)
+    flow = topic.latest_flow(*world.partitions[0])
+    assert flow is not None
+    offset_map = topic.offset_map(flow)
+    assert offset_map is not None
+    assert [offset_map.source_of(copy.offset) for copy in copies] == [r.offset for r in expected]
+    places = [offset_map.place_from(record.offset).target_offset for record in expected]
+    assert places == [copy.offset for copy in copies]
