@@ -4,7 +4,8 @@
 the group moved commits the exact offsets on the aggregate.
 
 Guarantees: partitions without a commit are left out as Kafka leaves them out; what is not mapped
-yet says `pending` and has no target offset, so that nobody commits a guess. Nor has a position in a
+yet says `pending` and has no target offset, so that nobody commits a guess. So does a position in a
+topic that was made anew since it was copied, under the same name. Nor has a position in a
 copy that may have records of several origins (`shared`): it says nothing of the others' records,
 of which some may lie unread before it.
 Not here: commits, and groups of the aggregate.
@@ -21,7 +22,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .link_map import TranslationState
+from .link_map import NO_TOPIC_IDS, TopicIds, TranslationState
 from .ports import ClusterReader
 from .settings import LinkSettings
 from .translation import TranslatedOffset
@@ -47,7 +48,9 @@ _MOVING: Final = frozenset(
 class OffsetTranslator(Protocol):
     """Answers for one link or several; `translation.LinkMaps` is one."""
 
-    def translate(self, link: str, topic: str, partition: int, offset: int) -> TranslatedOffset:
+    def translate(
+        self, link: str, topic: str, partition: int, offset: int, source_ids: TopicIds
+    ) -> TranslatedOffset:
         """Raises KeyError for an unknown link."""
         ...
 
@@ -108,22 +111,32 @@ async def translate_group(
 
     Raises KeyError for an unknown link, KafkaError where the source does not answer.
     """
-    committed = await fetch_committed(source_client, group)
+    committed = [
+        entry
+        for entry in await fetch_committed(source_client, group)
+        if topics is None or entry.topic in topics
+    ]
+    # Asked afterwards: a topic made anew in between is then another, though the commit is older.
+    source_ids = await _topic_ids(source_client, {entry.topic for entry in committed})
     return GroupTranslation(
         link=link.name,
         group=group,
-        partitions=tuple(
-            _translate(maps, link, entry)
-            for entry in committed
-            if topics is None or entry.topic in topics
-        ),
+        partitions=tuple(_translate(maps, link, entry, source_ids) for entry in committed),
     )
 
 
+async def _topic_ids(client: ClusterReader, topics: Collection[str]) -> TopicIds:
+    """The present ids of those topics that the cluster tells of. Raises KafkaError."""
+    if not topics:
+        return NO_TOPIC_IDS
+    found = await client.metadata(sorted(topics))
+    return {name: topic.topic_id for name, topic in found.topics.items() if not topic.error}
+
+
 def _translate(
-    maps: OffsetTranslator, link: LinkSettings, entry: CommittedOffset
+    maps: OffsetTranslator, link: LinkSettings, entry: CommittedOffset, source_ids: TopicIds
 ) -> TranslatedOffset:
-    answer = maps.translate(link.name, entry.topic, entry.partition, entry.offset)
+    answer = maps.translate(link.name, entry.topic, entry.partition, entry.offset, source_ids)
     if link.names.tells_origin(link.source, entry.topic):
         return answer
     return replace(answer, state=TranslationState.SHARED, target_offset=None)

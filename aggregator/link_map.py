@@ -3,16 +3,17 @@
 A thin reading of the mirror's published formats: which flow speaks for a source partition, what
 its copy is called, and the exact offset on the other side.
 
-A flow is told by topic ids, not only by names. Where the aggregate's present topic ids are known,
-only a flow into the topic that now has the name may answer: offsets of a topic that was deleted
-and made anew would be wrong, so that they are pending until the link opens the new one.
+A flow is told by topic ids, not only by names. Where a cluster's present topic ids are known, only
+a flow of the topic that now has the name may answer: offsets of a topic that was deleted and made
+anew would be wrong, so that they are pending until the link opens the new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from local_cluster.records.batch import Record
@@ -20,7 +21,9 @@ from mirror_maker.formats import FlowKey, MapTopic, OffsetMap
 from mirror_maker.formats.records import NO_TOPIC_ID
 
 TopicIds = Mapping[str, UUID | None]
-"""Topics of the aggregate by name; a topic that is not in it is not known (yet)."""
+"""Topics of one cluster by name; a topic that is not in it is not known (yet)."""
+
+NO_TOPIC_IDS: Final[TopicIds] = MappingProxyType({})
 
 
 class TranslationState(StrEnum):
@@ -53,13 +56,20 @@ class LinkMap:
         """Take in the next record of the map topic."""
         self._topic.replay(record.key, record.value)
 
-    def translate(self, topic: str, partition: int, offset: int, target_ids: TopicIds) -> MapAnswer:
+    def translate(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        target_ids: TopicIds,
+        source_ids: TopicIds = NO_TOPIC_IDS,
+    ) -> MapAnswer:
         """From the source to the aggregate."""
         flow = self._topic.latest_flow(topic, partition)
         if flow is None:
             return _NOTHING
         target_topic = self._topic.target_topic(flow)
-        offsets = self._current_map(flow, target_topic, target_ids)
+        offsets = self._current_map(flow, target_topic, target_ids, source_ids)
         if offsets is None:
             return MapAnswer(TranslationState.PENDING, target_topic, None)
         found = offsets.translate(offset)
@@ -106,13 +116,20 @@ class LinkMap:
         return sum(1 for _ in self._topic.flows())
 
     def _current_map(
-        self, flow: FlowKey, target_topic: str | None, target_ids: TopicIds
+        self,
+        flow: FlowKey,
+        target_topic: str | None,
+        target_ids: TopicIds,
+        source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> OffsetMap | None:
-        """The map of the flow into the topic that bears the name now, or None."""
+        """The map of the flow between the topics that bear the names now, or None."""
         present = target_ids.get(target_topic) if target_topic is not None else None
         if present is not None and flow.target_topic_id not in (present, NO_TOPIC_ID):
             other = self._topic.latest_flow(flow.source_topic, flow.partition, present)
             if other is None:
                 return None
             flow = other
+        source_id = source_ids.get(flow.source_topic)
+        if source_id is not None and flow.source_topic_id not in (source_id, NO_TOPIC_ID):
+            return None
         return self._topic.offset_map(flow)

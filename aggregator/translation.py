@@ -28,7 +28,7 @@ from typing import TypeVar
 from mirror_maker.formats import MapFormatError
 
 from .catalog import MappedTopic
-from .link_map import LinkMap, MapAnswer, TopicIds, TranslationState
+from .link_map import NO_TOPIC_IDS, LinkMap, MapAnswer, TopicIds, TranslationState
 
 T = TypeVar("T")
 
@@ -112,11 +112,19 @@ class LinkMaps:
             link, lambda found: found.mirrored_end(topic, partition, self._target_ids), None
         )
 
-    def translate(self, link: str, topic: str, partition: int, offset: int) -> TranslatedOffset:
-        """A source offset on the aggregate."""
+    def translate(
+        self,
+        link: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        source_ids: TopicIds = NO_TOPIC_IDS,
+    ) -> TranslatedOffset:
+        """A source offset on the aggregate. `source_ids`: of which topic, if not just of that name
+        as the link knows it."""
         answer = self._ask(
             link,
-            lambda found: found.translate(topic, partition, offset, self._target_ids),
+            lambda found: found.translate(topic, partition, offset, self._target_ids, source_ids),
             _NOTHING,
         )
         return TranslatedOffset(

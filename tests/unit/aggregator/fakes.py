@@ -259,9 +259,10 @@ def opening_and_block(
     runs: Sequence[tuple[int, int, int]],
     *,
     source_next: int | None = None,
+    source_topic_id: uuid.UUID = SOURCE_TOPIC_ID,
 ) -> list[tuple[bytes, bytes]]:
     """Two records as a link publishes them: a flow, and runs (source, target, count) of it."""
-    flow = FlowKey(source_topic, partition, SOURCE_TOPIC_ID, target_topic_id)
+    flow = FlowKey(source_topic, partition, source_topic_id, target_topic_id)
     common: dict[str, Any] = {
         "flow": flow,
         "producer_id": 4_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,16 +15,27 @@ from aggregator.translation import LinkMaps
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import TopicNames
-from tests.unit.aggregator.fakes import FakeCluster, opening_and_block
+from mirror_maker.formats.records import NO_TOPIC_ID
+from tests.unit.aggregator.fakes import (
+    SOURCE_TOPIC_ID,
+    FakeCluster,
+    FakeTopic,
+    opening_and_block,
+)
 
 JFK = LinkSettings(name="jfk-nyc", datacenter="jfk", source="jfk", source_bootstrap="-")
 
 
-def _maps() -> LinkMaps:
+def _maps(source_topic_id: uuid.UUID = SOURCE_TOPIC_ID) -> LinkMaps:
     link_map = LinkMap()
     for partition in (0, 1):
         for key, value in opening_and_block(
-            "flights", partition, "jfk.flights", uuid.UUID(int=4), [(0, 1_000 * partition, 50)]
+            "flights",
+            partition,
+            "jfk.flights",
+            uuid.UUID(int=4),
+            [(0, 1_000 * partition, 50)],
+            source_topic_id=source_topic_id,
         ):
             link_map.apply(Record(0, 0, key, value))
     maps = LinkMaps({"jfk-nyc": "jfk"})
@@ -83,6 +95,65 @@ async def test_a_shared_position_leaves_the_others_as_they_are() -> None:
     found = await translate_group(source, _maps(), link, "boards")
     assert found.target_offsets() == {("jfk.flights", 0): 10}
     assert not found.is_exact
+
+
+async def test_positions_in_a_source_topic_made_anew_are_pending() -> None:
+    source = _source(boards={("flights", 0): 50})
+    source.topics["flights"] = FakeTopic(topic_id=uuid.UUID(int=9))
+    maps = _maps()
+    found = await translate_group(source, maps, JFK, "boards")
+    assert (found.is_exact, found.target_offsets()) == (False, {})
+    assert found.pending == found.partitions
+    assert [part.target_topic for part in found.partitions] == ["jfk.flights"]
+    # The link has opened the new one: its positions are those of the new copies.
+    link_map = maps.status("jfk-nyc").map
+    assert link_map is not None
+    for key, value in opening_and_block(
+        "flights",
+        0,
+        "jfk.flights",
+        uuid.UUID(int=4),
+        [(0, 700, 60)],
+        source_topic_id=uuid.UUID(int=9),
+    ):
+        link_map.apply(Record(0, 0, key, value))
+    found = await translate_group(source, maps, JFK, "boards")
+    assert found.target_offsets() == {("jfk.flights", 0): 750}
+
+
+@pytest.mark.parametrize(
+    ("present", "copied"),
+    [
+        (SOURCE_TOPIC_ID, SOURCE_TOPIC_ID),
+        (None, SOURCE_TOPIC_ID),
+        (uuid.UUID(int=9), NO_TOPIC_ID),
+        (None, NO_TOPIC_ID),
+    ],
+    ids=["the same", "not told any more", "not told when it was copied", "never told"],
+)
+async def test_where_ids_do_not_tell_otherwise_the_topic_is_the_one_of_the_name(
+    present: uuid.UUID | None, copied: uuid.UUID
+) -> None:
+    source = _source(boards={("flights", 0): 50})
+    source.topics["flights"] = FakeTopic(topic_id=present)
+    found = await translate_group(source, _maps(copied), JFK, "boards")
+    assert found.target_offsets() == {("jfk.flights", 0): 50}
+
+
+async def test_a_topic_made_anew_after_its_commit_was_read_is_not_the_one_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = _source(boards={("flights", 0): 50})
+    source.topics["flights"] = FakeTopic(topic_id=SOURCE_TOPIC_ID)
+    call = source.call
+
+    async def call_and_make_anew(*args: Any, **options: Any) -> Any:
+        answer = await call(*args, **options)
+        source.topics["flights"] = FakeTopic(topic_id=uuid.UUID(int=9))
+        return answer
+
+    monkeypatch.setattr(source, "call", call_and_make_anew)
+    assert (await translate_group(source, _maps(), JFK, "boards")).target_offsets() == {}
 
 
 async def test_only_the_topics_asked_for() -> None:
