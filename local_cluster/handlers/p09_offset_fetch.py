@@ -97,8 +97,14 @@ def _ask(
             member_epoch=group.member_epoch,
         )
     except KafkaError as error:
-        return _FetchedGroup(group_id, error.code)
+        return _FetchedGroup(group_id, _told(error.code))
     return _FetchedGroup(group_id, ErrorCode.none, offsets)
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    """Kafka tells it so as well (GroupCoordinatorService.handleOffsetFetchException): to consumers
+    before 3.9 COORDINATOR_NOT_AVAILABLE is fatal here, and NOT_COORDINATOR makes them try again."""
+    return ErrorCode.not_coordinator if code is ErrorCode.coordinator_not_available else code
 
 
 async def _answer(
@@ -118,7 +124,7 @@ async def _answer(
                 else:
                     offsets = answered
             except KafkaError as failed:
-                error = failed.code
+                error = _told(failed.code)
         answers.append(
             {
                 "group_id": group_id,

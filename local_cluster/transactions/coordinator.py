@@ -65,9 +65,11 @@ class TransactionCoordinator:
     def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
-        self._lines = BrokerLines(broker, open_line)
-        self._markers = MarkerSender(broker, self._lines)
-        self._joins = JoinBatches(self._lines)
+        # Apart: a connection answers in order, and a marker may wait for in-sync replicas.
+        self._marker_lines = BrokerLines(broker, open_line)
+        self._join_lines = BrokerLines(broker, open_line)
+        self._markers = MarkerSender(broker, self._marker_lines)
+        self._joins = JoinBatches(self._join_lines)
         self.turns = ProducerTurns()
         self._topic = CoordinatedTopic(
             broker, TRANSACTIONS_TOPIC, lambda: TransactionShard(limits), self._mark
@@ -93,7 +95,8 @@ class TransactionCoordinator:
         """Fail whoever waits, stop every task. Markers under way go on after the next start."""
         await self._topic.stop()
         await self._joins.close()
-        self._lines.close()
+        self._marker_lines.close()
+        self._join_lines.close()
 
     # -- requests: each raises KafkaError where the id is not served here and now -----------
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
 from tests.unit.local_cluster.groups.doubles import FakeBroker
-from tests.unit.local_cluster.groups.group_requests import join, joined, sync, versions
+from tests.unit.local_cluster.groups.group_requests import (
+    commit,
+    fetch,
+    join,
+    joined,
+    sync,
+    versions,
+)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
@@ -80,6 +88,36 @@ async def test_heartbeat(broker: FakeBroker, version: int) -> None:
     waiting = join(broker, 3)
     assert await beat() is ErrorCode.rebalance_in_progress
     waiting.cancel()
+
+
+async def test_a_heartbeat_while_the_group_is_loaded_ends_no_session(broker: FakeBroker) -> None:
+    member = await joined(broker)
+    await sync(broker, 5, member)
+    own = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation_id}
+    replica = broker.partitions[broker.groups.partition_of("boards")]
+
+    async def beat(member_id: str) -> ErrorCode:
+        answer = await broker.send(
+            ApiKey.HEARTBEAT,
+            4,
+            group_id="boards",
+            generation_id=member.generation_id,
+            member_id=member_id,
+        )
+        code: ErrorCode = answer.error_code
+        return code
+
+    # What the group is in memory is given up with a failed append, and loaded again.
+    replica.append_error = KafkaError(ErrorCode.kafka_storage_error)
+    await commit(broker, 8, ("flights", 0, 1), **own)
+    replica.append_error = None
+    response = await fetch(broker, 8, {"flights": [0]})
+    assert response.groups[0].error_code is ErrorCode.coordinator_load_in_progress
+    assert await beat("nobody") is ErrorCode.none
+    while await beat("nobody") is ErrorCode.none:
+        await asyncio.sleep(0.01)
+    assert await beat("nobody") is ErrorCode.unknown_member_id
+    assert await beat(member.member_id) is ErrorCode.none
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.LEAVE_GROUP))

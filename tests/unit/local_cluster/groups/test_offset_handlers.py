@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker
@@ -75,17 +79,45 @@ async def test_offset_fetch_of_several_groups(broker: FakeBroker) -> None:
     assert offsets == [[7], [8], []]
 
 
+def told(version: int, response: Any) -> set[ErrorCode]:
+    """The error of an OffsetFetch, where that version has it."""
+    if version >= 8:
+        return {group.error_code for group in response.groups}
+    if version >= 2:
+        return {response.error_code}
+    return {p.error_code for topic in response.topics for p in topic.partitions}
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
 async def test_offset_fetch_elsewhere(version: int) -> None:
-    broker = FakeBroker()
-    response = await fetch(broker, version, {"flights": [0, 1]})
-    if version >= 8:
-        assert response.groups[0].error_code is ErrorCode.not_coordinator
-    elif version >= 2:
-        assert response.error_code is ErrorCode.not_coordinator
+    response = await fetch(FakeBroker(), version, {"flights": [0, 1]})
+    assert told(version, response) == {ErrorCode.not_coordinator}
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
+@pytest.mark.parametrize("is_asked_before", [True, False])
+async def test_offset_fetch_where_nothing_may_be_written(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, *, is_asked_before: bool
+) -> None:
+    """Consumers before Kafka 3.9 take COORDINATOR_NOT_AVAILABLE for the end."""
+    monkeypatch.setattr(partition_runtime, "WRITABLE_POLL_SECONDS", 0.01)
+    replica = broker.partitions[broker.groups.partition_of("boards")]
+    replica.commits_at_once = False
+    pending = commit(broker, 8, ("flights", 0, 8))
+    await asyncio.sleep(0)
+    if is_asked_before:
+        asked = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
+        await asyncio.sleep(0)
+        replica.is_under_min_isr = True
+        # With the first who is refused it is found out when others may write again.
+        await commit(broker, 8, ("flights", 1, 8))
     else:
-        codes = [p.error_code for topic in response.topics for p in topic.partitions]
-        assert codes == [ErrorCode.not_coordinator] * 2
+        replica.is_under_min_isr = True
+        asked = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
+    assert told(version, await asked) == {ErrorCode.not_coordinator}
+    # To those who commit it is COORDINATOR_NOT_AVAILABLE, which they try again.
+    (topic,) = (await pending).topics
+    assert topic.partitions[0].error_code is ErrorCode.coordinator_not_available
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))

@@ -19,6 +19,7 @@ from local_cluster.controller.model import (
 )
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.handlers.services import BrokerServices
+from local_cluster.network import OpenLine
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
@@ -28,6 +29,7 @@ from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import partition
 from tests.unit.local_cluster.groups.doubles import FakeBroker
@@ -218,3 +220,59 @@ async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
     with pytest.raises(KafkaError) as refused:
         await coordinator.add_partitions(request)
     assert refused.value.code is ErrorCode.unknown_topic_or_partition
+
+
+class SilentLine:
+    """A connection to another broker that takes requests and answers none."""
+
+    is_closed = False
+
+    def __init__(self) -> None:
+        self.sent: list[ApiKey] = []
+
+    def send(self, api: ApiKey, version: int, body: Any) -> asyncio.Future[Any]:
+        self.sent.append(api)
+        return asyncio.get_running_loop().create_future()
+
+    def abort(self, reason: str) -> None:
+        self.is_closed = True
+
+
+async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection answers in order, and a marker may wait for replicas for seconds."""
+    opened: list[SilentLine] = []
+
+    async def connect(host: str, port: int) -> SilentLine:
+        opened.append(SilentLine())
+        return opened[-1]
+
+    coordinator = TransactionCoordinator(
+        cast(BrokerServices, broker_that_knows(1)), cast(OpenLine, connect)
+    )
+    monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
+    monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)
+    decided = Transaction(
+        transactional_id="x",
+        producer_id=1,
+        producer_epoch=0,
+        timeout_ms=1,
+        state=TransactionState.PREPARE_COMMIT,
+        partitions=frozenset({("t", 0)}),
+    )
+    marking = asyncio.ensure_future(coordinator._markers(decided, 0))
+    joining = asyncio.ensure_future(
+        coordinator.join(AddRequest("y", 2, 0, frozenset({("t", 0)})), verify_only=True)
+    )
+    async with asyncio.timeout(30):
+        while sum(len(line.sent) for line in opened) < 2:
+            await asyncio.sleep(0.01)
+    assert sorted(line.sent for line in opened) == sorted(
+        [[ApiKey.ADD_PARTITIONS_TO_TXN], [ApiKey.WRITE_TXN_MARKERS]]
+    )
+    await coordinator.stop()
+    assert all(line.is_closed for line in opened)
+    for waiting in (marking, joining):
+        waiting.cancel()
+    await asyncio.gather(marking, joining, return_exceptions=True)
