@@ -109,8 +109,14 @@ class LogCuts(LogWrites):
         if offset < self._segments.all[0].base_offset:
             return self.truncate_fully(offset, now_ms)
         try:
-            deletion = self._segments.cut(offset)
-            self._set_end(self._segments.active.next_offset, now_ms)
+            deletion, boundary = self._segments.cut(offset)
+            if boundary.end_offset > boundary.next_offset:
+                # Only a segment that begins there says so over a stop. It comes after the cut: a
+                # stop in between leaves a log that ends too early, not one with batches beyond
+                # where the next segment begins. Until both are flushed a start reads it all.
+                self._flushing.add(*self._segments.roll(boundary.end_offset, now_ms))
+                self._flushing.count_at_most(boundary.next_offset)
+            self._set_end(boundary.end_offset, now_ms)
         except OSError as error:
             raise self._broken("cannot be truncated", error) from error
         return deletion

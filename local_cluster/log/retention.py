@@ -17,7 +17,7 @@ def decide_expired(
     high_watermark: int,
     log_start_offset: int,
 ) -> int:
-    """How many of the oldest segments go, the one that is appended to included.
+    """How many of the oldest segments go, the one that is appended to included unless it is empty.
 
     As UnifiedLog.deleteOldSegments: by time, then by size, then by log start offset, always from
     the oldest on without a gap, and never what reaches beyond the high watermark. Topics that are
@@ -42,7 +42,7 @@ def _expired_by_time(segments: Sequence[Segment], retention_ms: int, now_ms: int
     for segment in segments:
         # Segments whose batches have no time go by when they were last written.
         newest_ms = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
-        if not segment.size_bytes or now_ms - newest_ms <= retention_ms:
+        if _is_last_and_empty(segment, segments) or now_ms - newest_ms <= retention_ms:
             break
         count += 1
     return count
@@ -54,11 +54,16 @@ def _expired_by_size(segments: Sequence[Segment], retention_bytes: int) -> int:
     excess_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
     count = 0
     for segment in segments:
-        if not segment.size_bytes or excess_bytes < segment.size_bytes:
+        if _is_last_and_empty(segment, segments) or excess_bytes < segment.size_bytes:
             break
         excess_bytes -= segment.size_bytes
         count += 1
     return count
+
+
+def _is_last_and_empty(segment: Segment, segments: Sequence[Segment]) -> bool:
+    # An empty one before the last, as a truncation may leave it, is no reason to keep all others.
+    return not segment.size_bytes and segment is segments[-1]
 
 
 def _before_start(segments: Sequence[Segment], log_start_offset: int) -> int:

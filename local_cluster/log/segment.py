@@ -74,6 +74,16 @@ class LogSlice(NamedTuple):
         return self.file.pread(self.size_bytes, self.position)
 
 
+class Boundary(NamedTuple):
+    """Where to cut a segment."""
+
+    position: int
+    next_offset: int
+    """Behind the last batch before it; where the segment begins if there is none."""
+    end_offset: int
+    """Where the log ends then: beyond `next_offset` where compaction left nothing in between."""
+
+
 class Segment:
     """A run of batches that begins at `base_offset`."""
 
@@ -360,10 +370,10 @@ class Segment:
 
     # Cutting and removing
 
-    def boundary_before(self, offset: int) -> tuple[int, int]:
-        """Where to cut so that no batch reaches to `offset` or beyond: the position, and the offset
-        at which the log ends then: `offset`, also where compaction left nothing right before it, or
-        where the batch begins that contains it.
+    def boundary_before(self, offset: int) -> Boundary:
+        """Where to cut so that no batch reaches to `offset` or beyond. The log ends at `offset`
+        then, also where compaction left nothing right before it, or where the batch begins that
+        contains it.
 
         Where a damaged batch ends the way there, it lies before that: a cut lower than asked is
         fetched again, and nothing of the damaged part may be taken for what comes next.
@@ -372,17 +382,20 @@ class Segment:
         next_offset = self.base_offset
         for at, header in iter_file_headers(self.file, start, self.size_bytes):
             if header.last_offset >= offset:
-                return at, max(next_offset, min(offset, header.base_offset))
+                end_offset = max(next_offset, min(offset, header.base_offset))
+                return Boundary(at, next_offset, end_offset)
             position, next_offset = at + header.size_bytes, header.next_offset
         if position == self.size_bytes:
-            return position, max(next_offset, min(offset, self.next_offset))
+            end_offset = max(next_offset, min(offset, self.next_offset))
+            return Boundary(position, next_offset, end_offset)
         while True:
             scan = CheckedScan(self.file, self.size_bytes, self.base_offset, start)
             for _, header in scan:
                 if header.last_offset >= offset:
                     break
-            if scan.prefix.size_bytes > start or not start:
-                return scan.prefix.size_bytes, scan.prefix.next_offset
+            prefix = scan.prefix
+            if prefix.size_bytes > start or not start:
+                return Boundary(prefix.size_bytes, prefix.next_offset, prefix.next_offset)
             # The batch of that entry is the damaged one: the one before it lies behind another.
             start = self.offset_index.lookup_position(start - 1)
 

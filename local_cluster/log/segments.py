@@ -11,7 +11,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .files import Files
 from .index import IndexCorruptError
-from .segment import DELETED_SUFFIX, LOG_SUFFIX, LogSlice, Segment
+from .segment import DELETED_SUFFIX, LOG_SUFFIX, Boundary, LogSlice, Segment
 from .swap import swap_steps
 from .tickets import DeletedSegment, Deletion
 from .transaction_index import AbortedTransaction
@@ -112,7 +112,8 @@ class Segments:
             yield self._segments[index].aborted
 
     def roll(self, base_offset: int, now_ms: int) -> list[str]:
-        """Begin a new segment; returns the paths that must be flushed.
+        """Begin a new segment at the end of the log or beyond; returns the paths that must be
+        flushed.
 
         On OSError the old segment is still the active one, and can be appended to.
         """
@@ -121,6 +122,8 @@ class Segments:
         new = self._new(base_offset)
         new.create(now_ms)
         old.close_for_appends()
+        # Also where that lies beyond its last batch, as every start has it.
+        old.next_offset = base_offset
         self._segments.append(new)
         self._bases.append(base_offset)
         self.active = new
@@ -174,12 +177,13 @@ class Segments:
         deleted = [DeletedSegment(item.base_offset, item.size_bytes) for item in replaced]
         return Deletion(segments=deleted, paths=paths, port=self._files)
 
-    def cut(self, offset: int) -> Deletion:
+    def cut(self, offset: int) -> tuple[Deletion, Boundary]:
         """Cut off every batch that reaches to `offset` or beyond, what lies behind a damaged length
-        before it, and the hidden segments.
+        before it, and the hidden segments; also says where that was.
 
-        A segment that begins at `offset` stays, empty: it says where the log ends, though
-        compaction may have left nothing of what came right before.
+        The files end behind the last batch then; a log that ends beyond it must be rolled. A
+        segment that begins at `offset` stays, empty: it says where the log ends, though compaction
+        may have left nothing of what came right before.
         """
         keep = max(1, bisect_right(self._bases, offset))
         deletion = self._delete([*self._segments[keep:], *self._hidden])
@@ -187,8 +191,9 @@ class Segments:
         del self._segments[keep:]
         del self._bases[keep:]
         self.active = active = self._segments[-1]
-        active.cut(*active.boundary_before(offset))
-        return deletion
+        boundary = active.boundary_before(offset)
+        active.cut(boundary.position, boundary.next_offset)
+        return deletion, boundary
 
     def replace_all(self, base_offset: int, now_ms: int) -> Deletion:
         """Throw everything away and begin again at `base_offset`."""
