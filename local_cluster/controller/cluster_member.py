@@ -155,11 +155,16 @@ class ClusterMember:
         """Another broker's CLUSTER_DELTA: apply it; the reply's body."""
         try:
             delta = decode_delta(payload)
-            changes = self._cache.apply(delta)
         except ValueError as error:
             return encode_reply(ErrorCode.invalid_request, str(error))
+        try:
+            changes = self._cache.apply(delta)
         except KafkaError as error:
-            return encode_reply(error.code, error.message)
+            epoch_min = self._cache.controller_epoch
+            if delta.full and error.code is ErrorCode.invalid_update_version:
+                # Whoever controls in an epoch counts up: this is another one, in the same epoch.
+                epoch_min += 1
+            return encode_reply(error.code, error.message, epoch_min=epoch_min)
         if self._active is not None and (
             delta.controller_epoch > self._active.term.controller_epoch
         ):
@@ -259,6 +264,7 @@ class ClusterMember:
             apply_here=self._apply_here,
             acknowledged=self._acknowledged,
             answering=self._answering,
+            epoch_wanted=self._epoch_wanted,
             known=dict(self._cache.brokers),
             open_line=partial(open_broker_line, open_line=self._open_line),
         )
@@ -338,6 +344,14 @@ class ClusterMember:
     def _answering(self, broker: BrokerEndpoints, answers: bool) -> None:
         if self._active is not None:
             self._active.news.broker_answers(broker.id, broker.broker_epoch, answers)
+
+    def _epoch_wanted(self, epoch: int) -> None:
+        """A broker refuses what is of an epoch below: this broker was elected by one that somebody
+        put back, and takes a higher one; or it was deposed, and finds out who controls."""
+        if self._active is None or epoch <= self._active.term.controller_epoch:
+            return
+        self._cache.observe_controller_epoch(epoch)
+        self._look_again.set()
 
     def _tell(self, changes: Changes) -> None:
         """Raises KafkaError where not everything here took it up."""

@@ -2,7 +2,8 @@
 
 Guarantees: a body of another version, or one that is not a delta, raises ValueError and is never
 half read. The reply is the version byte and {"error_code", "error_message"}; that to a delta says
-what of it the broker's disks do not allow, in {"offline", "undeleted"}.
+what of it the broker's disks do not allow, in {"offline", "undeleted"}, and a refusal of one, in
+{"epoch_min"}, from which controller epoch on an image is taken over.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from local_cluster.controller.model import (
     ALL_WELL,
+    NO_EPOCH,
     BrokerEndpoints,
     ClusterDelta,
     PartitionState,
@@ -107,15 +109,23 @@ class Reply(NamedTuple):
     error_code: ErrorCode
     message: str = ""
     report: ReplicaReport = ALL_WELL
+    epoch_min: int = NO_EPOCH
+    """No image of a controller epoch below it is taken over; NO_EPOCH where that is not said."""
 
 
-def encode_reply(code: ErrorCode, message: str = "", report: ReplicaReport = ALL_WELL) -> bytes:
+def encode_reply(
+    code: ErrorCode,
+    message: str = "",
+    report: ReplicaReport = ALL_WELL,
+    epoch_min: int = NO_EPOCH,
+) -> bytes:
     return _encode(
         {
             "error_code": int(code),
             "error_message": message,
             "offline": _partitions_body(report.offline),
             "undeleted": [encode_uuid(each) for each in sorted(report.undeleted)],
+            "epoch_min": epoch_min,
         }
     )
 
@@ -131,6 +141,8 @@ def decode_reply(payload: bytes) -> Reply:
                 _read_partitions(body.get("offline", {})),
                 frozenset(decode_uuid(text) for text in body.get("undeleted", ())),
             ),
+            # Brokers of before say nothing of it.
+            int(body.get("epoch_min", NO_EPOCH)),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a reply to a cluster delta: {error!r}") from error

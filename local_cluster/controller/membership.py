@@ -145,7 +145,7 @@ async def elect(
             if await _take_control(coordination, broker_id, clock, raised, epoch.version):
                 log.info("broker %d is the controller, epoch %d", broker_id, raised)
         elif stored < heard_epoch:
-            log.warning("the controller epoch went back from %d to %d", heard_epoch, stored)
+            log.warning("controller epoch %d is too low: %d was heard of", stored, heard_epoch)
             unless_another = CheckVersion(znodes.CONTROLLER_EPOCH, epoch.version)
             await _prepare_election(coordination, unless_another, controller)
         else:

@@ -5,6 +5,8 @@ acknowledged to the newest one, so a slow broker skips what lies between, and af
 gets a full image. This broker itself is told directly, and again while it has not taken over what
 it was told: what ails it keeps nothing from the others.
 
+A broker that refuses an image may say from which epoch on it takes one: the controller is told.
+
 A line that ends is opened again at once. Where a broker that was reached refuses that, its process
 is gone though its session is not: the controller is told, and again when the broker is back.
 
@@ -50,6 +52,9 @@ Acknowledged = Callable[[int, ClusterImage, ReplicaReport], None]
 Answering = Callable[[BrokerEndpoints, bool], None]
 """Called when nobody listens any more where a broker was reached (False), or again (True)."""
 
+EpochWanted = Callable[[int], None]
+"""Called with the lowest epoch of which a broker that refused an image takes one over."""
+
 
 class Line(Protocol):
     """A way to one broker. Its methods raise KafkaError."""
@@ -81,6 +86,7 @@ class Publisher:
         apply_here: Callable[[ClusterImage], ReplicaReport | None],
         acknowledged: Acknowledged,
         answering: Answering,
+        epoch_wanted: EpochWanted,
         open_line: OpenLine,
         known: Mapping[int, BrokerEndpoints] = MappingProxyType({}),
     ) -> None:
@@ -92,6 +98,7 @@ class Publisher:
         self._apply_here = apply_here
         self._acknowledged = acknowledged
         self._answering = answering
+        self._epoch_wanted = epoch_wanted
         self._open_line = open_line
         self._followers: dict[int, _Follower] = {}
         self._progress = asyncio.Event()
@@ -114,7 +121,12 @@ class Publisher:
                 follower = None
             if follower is None:
                 follower = _Follower(
-                    broker, self._listener, self._open_line, self._note, self._note_answering
+                    broker,
+                    self._listener,
+                    self._open_line,
+                    self._note,
+                    self._note_answering,
+                    self._epoch_wanted,
                 )
                 follower.was_reached = self._known.get(broker_id) == broker
                 self._followers[broker_id] = follower
@@ -179,12 +191,14 @@ class _Follower:
         open_line: OpenLine,
         note: Callable[[_Follower, tuple[ClusterImage, ReplicaReport] | None], None],
         note_answering: Callable[[_Follower, bool], None],
+        epoch_wanted: EpochWanted,
     ) -> None:
         self.broker = broker
         self._listener = listener
         self._open_line = open_line
         self._note = note
         self._note_answering = note_answering
+        self._epoch_wanted = epoch_wanted
         self._newest: ClusterImage | None = None
         self._acknowledged: ClusterImage | None = None
         self._offered = asyncio.Event()
@@ -233,6 +247,7 @@ class _Follower:
             delta = difference(self._acknowledged, image, self.broker.broker_epoch)
             reply = await line.push(delta)
             if reply.error_code != ErrorCode.none:
+                self._epoch_wanted(reply.epoch_min)
                 raise KafkaError(reply.error_code, reply.message)
             self._acknowledged = image
             self._failing = False

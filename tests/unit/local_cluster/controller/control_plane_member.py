@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from local_cluster.clock import SystemClock
@@ -15,7 +15,10 @@ from local_cluster.controller.coordination import Create, ZkOp
 from local_cluster.controller.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model import ALL_WELL
 from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.network import OpenLine, open_line
 from local_cluster.settings import BrokerSettings, Listener
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .fake_zookeeper import FakeCoordination, FakeZooKeeper
 
@@ -23,9 +26,16 @@ EVENTUALLY_SECONDS = 5.0
 
 
 class Member:
-    """A control plane with what it changed."""
+    """A control plane with what it changed. Its port is its broker's id."""
 
-    def __init__(self, server: FakeZooKeeper, broker_id: int = 1, **config: str) -> None:
+    def __init__(
+        self,
+        server: FakeZooKeeper,
+        broker_id: int = 1,
+        open_line: OpenLine = open_line,
+        /,
+        **config: str,
+    ) -> None:
         self.report = ALL_WELL
         self.coordination = FakeCoordination(server)
         self.cache = MetadataCache()
@@ -47,7 +57,8 @@ class Member:
             SystemClock(),
             self.cache,
             self.changes.append,
-            bound_ports={"P": 1},
+            bound_ports={"P": broker_id},
+            open_line=open_line,
             coordination=self.coordination,
             new_uuid=lambda: uuid.UUID(int=next(ids)),
             report=lambda: self.report,
@@ -60,6 +71,42 @@ class Member:
     def leader(self, name: str, index: int = 0) -> tuple[int, int]:
         state = self.cache.topics[name].partitions[index]
         return state.leader, state.leader_epoch
+
+
+class Lines:
+    """A network of members: images reach those that are put into `members`, by their ports."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, Member] = {}
+
+    async def open(self, host: str, port: int) -> MemberLine:
+        if port not in self.members:
+            raise KafkaError(ErrorCode.network_exception, "out of reach")
+        return MemberLine(self.members[port])
+
+
+class MemberLine:
+    """A line to a member, as `local_cluster.network.Line`; it answers at once."""
+
+    def __init__(self, target: Member) -> None:
+        self.is_closed = False
+        self._target = target
+        self._on_closed: Callable[[], None] = lambda: None
+
+    def send(
+        self, api: ApiKey, version: int, body: tuple[bytes, ...]
+    ) -> Awaitable[tuple[memoryview, int]]:
+        assert api is ApiKey.CLUSTER_DELTA
+        answer: asyncio.Future[tuple[memoryview, int]] = asyncio.get_running_loop().create_future()
+        answer.set_result((memoryview(self._target.plane.take_delta(b"".join(body))), 0))
+        return answer
+
+    def abort(self, reason: str) -> None:
+        self.is_closed = True
+        self._on_closed()
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        self._on_closed = callback
 
 
 async def eventually(condition: Callable[[], Any]) -> None:

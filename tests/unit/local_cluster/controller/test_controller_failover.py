@@ -6,14 +6,35 @@ import pytest
 
 from local_cluster.clock import SystemClock
 from local_cluster.controller import active_controller, znodes
-from local_cluster.controller.coordination import CheckVersion, Znode
+from local_cluster.controller.coordination import CheckVersion, SetPayload, Znode
 from local_cluster.controller.membership import elect, ensure_layout
+from local_cluster.controller.model import ClusterImage
 from local_cluster.controller.term import Term
 from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .control_plane_member import Member, dead_broker, eventually, fail_at_states
+from .control_plane_member import Lines, Member, dead_broker, eventually, fail_at_states
 from .fake_zookeeper import FakeCoordination, FakeZooKeeper
+
+
+async def raise_epoch_to(epoch: int, member: Member, server: FakeZooKeeper) -> None:
+    """Have the only member elected again until the controller epoch is that."""
+    while member.cache.controller_epoch < epoch:
+        following = member.cache.controller_epoch + 1
+        server.remove(znodes.CONTROLLER)
+        await eventually(
+            lambda: member.plane.is_controller and member.cache.controller_epoch == following  # noqa: B023
+        )
+
+
+def epochs_written(server: FakeZooKeeper) -> list[int]:
+    """The controller epochs in the order they were written."""
+    return [
+        int(op.payload)
+        for ops in server.commits
+        for op in ops
+        if isinstance(op, SetPayload) and op.path == znodes.CONTROLLER_EPOCH
+    ]
 
 
 class TestFailover:
@@ -88,12 +109,7 @@ class TestFailover:
     async def test_an_epoch_that_was_put_back_by_hand_is_raised_again(
         self, member: Member, server: FakeZooKeeper, epoch: bytes | None
     ) -> None:
-        for _ in range(3):
-            former = member.cache.controller_epoch
-            server.remove(znodes.CONTROLLER)
-            await eventually(
-                lambda: member.plane.is_controller and member.cache.controller_epoch > former  # noqa: B023
-            )
+        await raise_epoch_to(4, member, server)
         if epoch is None:
             server.remove(znodes.CONTROLLER_EPOCH)
         else:
@@ -116,6 +132,63 @@ class TestFailover:
         await member.plane.stop()
         await eventually(lambda: second.plane.is_controller and second.cache.controller_epoch > 1)
         await second.create("a")
+        await second.plane.stop()
+
+    @pytest.mark.parametrize(("epoch", "raised"), [(1, 5), (3, 6)], ids=["lower", "same"])
+    async def test_who_was_elected_by_an_old_epoch_hears_of_the_newer_ones_and_exceeds_them(
+        self, server: FakeZooKeeper, epoch: int, raised: int
+    ) -> None:
+        lines = Lines()
+        former, fresh = Member(server, 1, lines.open), Member(server, 2, lines.open)
+        lines.members = {1: former, 2: fresh}
+        await former.plane.start()
+        await raise_epoch_to(4, former, server)
+        for name in "abcdefgh":
+            await former.create(name)
+        former.coordination.cut_off = True
+        # As from a backup.
+        server.write(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch))
+        server.remove(znodes.CONTROLLER)
+        await fresh.plane.start()
+        await eventually(lambda: former.cache.controller_id == 2)
+        await eventually(lambda: fresh.plane.is_controller)
+        await fresh.create("z")
+        await eventually(lambda: "z" in former.cache.topics)
+        assert former.cache.controller_epoch == fresh.cache.controller_epoch == raised
+        former.coordination.cut_off = False
+        await eventually(lambda: not former.plane.is_controller)
+        await fresh.create("y")
+        await eventually(lambda: "y" in former.cache.topics)
+        assert epochs_written(server) == [1, 2, 3, 4, epoch, epoch + 1, raised]
+        await former.plane.stop()
+        await fresh.plane.stop()
+
+    async def test_who_was_deposed_and_hears_of_it_by_a_refusal_leaves_the_other_alone(
+        self, server: FakeZooKeeper
+    ) -> None:
+        lines = Lines()
+        deposed, second = Member(server, 1, lines.open), Member(server, 2, lines.open)
+        lines.members = {2: second}
+        await deposed.plane.start()
+        await second.plane.start()
+        await deposed.create("a")
+        await eventually(lambda: "a" in second.cache.topics)
+        deposed.coordination.cut_off = True
+        server.remove(znodes.CONTROLLER)
+        await eventually(lambda: second.plane.is_controller)
+        publisher = deposed.plane._member.publisher
+        assert publisher is not None
+        publisher.publish(ClusterImage(1, 1, 99, dict(deposed.cache.brokers), {}, {}))
+        await eventually(lambda: deposed.cache.controller_epoch == 2)
+        assert deposed.plane.is_controller, "as far as it can know"
+        deposed.coordination.cut_off = False
+        await eventually(lambda: not deposed.plane.is_controller)
+        lines.members[1] = deposed
+        await second.create("b")
+        await eventually(lambda: "b" in deposed.cache.topics)
+        assert second.plane.is_controller
+        assert epochs_written(server) == [1, 2], "nobody was elected anew"
+        await deposed.plane.stop()
         await second.plane.stop()
 
     async def test_an_election_whose_answer_was_lost_is_noticed(

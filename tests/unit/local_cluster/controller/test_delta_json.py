@@ -12,7 +12,13 @@ from local_cluster.controller.delta_json import (
     encode_delta,
     encode_reply,
 )
-from local_cluster.controller.model import ClusterDelta, ClusterImage, ReplicaReport, difference
+from local_cluster.controller.model import (
+    NO_EPOCH,
+    ClusterDelta,
+    ClusterImage,
+    ReplicaReport,
+    difference,
+)
 from local_cluster.wire.errors import ErrorCode
 
 from .samples import broker, partition, topic, topic_id, unwritten
@@ -87,3 +93,11 @@ def test_replies() -> None:
     report = ReplicaReport(SECOND.offline[1], frozenset({topic_id("b"), topic_id("c")}))
     told = decode_reply(encode_reply(ErrorCode.none, report=report))
     assert told == Reply(ErrorCode.none, "", report)
+    refusal = encode_reply(ErrorCode.stale_controller_epoch, "old", epoch_min=4)
+    assert decode_reply(refusal).epoch_min == 4
+
+
+def test_a_refusal_of_a_broker_that_names_no_epoch() -> None:
+    reply = decode_reply(b'\x01{"error_code":11,"error_message":"old"}')
+    assert reply == Reply(ErrorCode.stale_controller_epoch, "old")
+    assert reply.epoch_min == NO_EPOCH

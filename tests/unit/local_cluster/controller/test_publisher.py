@@ -12,6 +12,7 @@ from local_cluster.controller import publisher
 from local_cluster.controller.delta_json import Reply
 from local_cluster.controller.model import (
     ALL_WELL,
+    NO_EPOCH,
     BrokerEndpoints,
     ClusterDelta,
     ClusterImage,
@@ -34,6 +35,7 @@ class FakeBroker:
         self.got: list[ClusterDelta] = []
         self.opened = 0
         self.is_closed = False
+        self.epoch_min = NO_EPOCH
         self.answers: list[Answer] = []
         """Answers to come; ErrorCode.none when there are none left."""
         self.gate = asyncio.Event()
@@ -50,7 +52,7 @@ class FakeBroker:
         if isinstance(answer, Exception):
             self.is_closed = True
             raise answer
-        return Reply(answer, report=self.report)
+        return Reply(answer, report=self.report, epoch_min=self.epoch_min)
 
     def abort(self) -> None:
         self.is_closed = True
@@ -73,6 +75,7 @@ class Cluster:
         self.here: list[ClusterImage] = []
         self.acknowledged: list[tuple[int, int]] = []
         self.answering: list[tuple[int, bool]] = []
+        self.epochs_wanted: list[int] = []
         self.reports: dict[int, ReplicaReport] = {}
         """What each broker answered last."""
         self.refuses_here = False
@@ -82,6 +85,7 @@ class Cluster:
             apply_here=self.apply_here,
             acknowledged=self.note,
             answering=lambda who, answers: self.answering.append((who.id, answers)),
+            epoch_wanted=self.epochs_wanted.append,
             open_line=self.open,
         )
 
@@ -214,6 +218,17 @@ async def test_after_any_trouble_a_full_image(cluster: Cluster, trouble: Answer)
     await eventually(lambda: (2, 2) in cluster.acknowledged)
     assert [delta.full for delta in two.got] == [True, False, True]
     assert two.got[-1].topics == {"a": A, "b": B}
+
+
+async def test_a_broker_that_refuses_says_of_which_epoch_it_takes_images(
+    cluster: Cluster,
+) -> None:
+    two = cluster.brokers[2]
+    two.epoch_min = 4
+    two.answers = [ErrorCode.stale_controller_epoch]
+    cluster.publisher.publish(image(1, A))
+    await eventually(lambda: (2, 1) in cluster.acknowledged)
+    assert cluster.epochs_wanted == [4], "once: it took the next one"
 
 
 async def test_a_connection_that_died_between_two_images(cluster: Cluster) -> None:
