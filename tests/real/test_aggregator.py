@@ -83,9 +83,13 @@ class World:
 
     async def publish_map(self, *runs: tuple[int, int, int]) -> None:
         """What the link would publish after copying these runs (source, target, count)."""
-        topic = (await self.client.metadata(["jfk.flights"])).topics["jfk.flights"]
-        assert topic.topic_id is not None
-        records = opening_and_block("flights", 0, "jfk.flights", topic.topic_id, runs)
+        source = (await self.source_client.metadata(["flights"])).topics["flights"].topic_id
+        target = (await self.client.metadata(["jfk.flights"])).topics["jfk.flights"].topic_id
+        assert source is not None
+        assert target is not None
+        records = opening_and_block(
+            "flights", 0, "jfk.flights", target, runs, source_topic_id=source
+        )
         await self.produce(self.client, map_topic_name(LINK), records)
 
     async def audit(self, topic: str = "flights") -> AuditReport:
