@@ -27,6 +27,8 @@ def why_not() -> str | None:
         return "there is no git on this machine"
     if _git("cat-file", "-e", f"{REVISION}^{{commit}}").returncode != 0:
         return f"commit {REVISION[:7]} is not in this clone"
+    if _archive().returncode != 0:
+        return f"the files of commit {REVISION[:7]} are not in this clone"
     return None
 
 
@@ -37,11 +39,18 @@ def code(directory: Path) -> Path:
 
 def unpacked(directory: Path) -> Path:
     """Have it in `code(directory)`. Raises subprocess.CalledProcessError."""
-    archive = _git("archive", REVISION, "local_cluster")
+    archive = _archive()
     archive.check_returncode()
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(code(directory), filter="data")
+        # What it is of is known; `filter` is not there before Python 3.11.4, which asks for none.
+        if hasattr(tarfile, "data_filter"):
+            files.extraction_filter = tarfile.data_filter
+        files.extractall(code(directory))
     return code(directory)
+
+
+def _archive() -> subprocess.CompletedProcess[bytes]:
+    return _git("archive", REVISION, "local_cluster")
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -16,7 +16,7 @@ import contextlib
 import json
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import psutil
@@ -31,8 +31,10 @@ CHUNKS_ON_THE_WAY_MAX: Final = 64
 class Proxy:
     """Routes connections by the rules of the moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, chance: Callable[[], float] = random.random) -> None:
+        """`chance`: uniform in [0, 1), what decides whether a packet is lost."""
         self.rules = Rules()
+        self._chance = chance
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -81,7 +83,7 @@ class Proxy:
         async def receive() -> None:
             while True:
                 chunk = await reader.read(CHUNK_BYTES)
-                takes_ms = self.rules.arrives_after_ms(link, len(chunk), random.random)
+                takes_ms = self.rules.arrives_after_ms(link, len(chunk), self._chance)
                 await on_the_way.put((loop.time() + takes_ms / 1000, chunk))
                 if not chunk:
                     return

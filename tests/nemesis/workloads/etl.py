@@ -94,7 +94,8 @@ class Etl(Workload):
     async def stop(self) -> None:
         try:
             try:
-                await self._zombies.finish()
+                async with asyncio.timeout(SETTLE_SECONDS_MAX):
+                    await self._zombies.finish()
                 # While there is still something to do for those who come back.
                 await self._until_back()
             finally:

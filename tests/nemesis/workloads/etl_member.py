@@ -119,6 +119,7 @@ class Member:
 
     def _copy(self, consumer: Any, producer: TransactionalProducer) -> None:
         """One transaction, or nothing where nothing is there."""
+        stops = self._stops
         messages = [
             message
             for message in consumer.consume(TRANSACTION_RECORDS_MAX, 0.2)
@@ -136,7 +137,7 @@ class Member:
             self._random.random() > ABORT_SHARE
         ):
             if producer.commit():
-                self._committed(len(messages))
+                self._committed(len(messages), stops)
                 return
         else:
             producer.abort()
@@ -167,8 +168,9 @@ class Member:
             else:
                 return
 
-    def _committed(self, records: int) -> None:
-        back = self._stops - self._stops_told
+    def _committed(self, records: int, stops: int) -> None:
+        """`stops`: how many there were before the transaction; one within it was not noticed."""
+        back = stops - self._stops_told
         self._stops_told += back
         tell(copied=records, back=back)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import json
 import signal
 import subprocess
@@ -14,16 +15,22 @@ from typing import Final
 
 from tests.nemesis.workloads.workload import THREAD_END_SECONDS_MAX
 
+_LIBC: Final = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
 ROOT: Final = Path(__file__).parents[3]
 LOG_CHARACTERS_MAX: Final = 4_000
 START_SECONDS_MAX: Final = 60.0
 
 
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class MemberProcess:
     """`python -m` of a module that prints JSON objects of counts, and ends after the line "end".
 
-    It has a process group of its own: when the harness dies, the kernel wakes what is stopped in
-    such a group (POSIX: SIGHUP and SIGCONT for one that is orphaned), so nothing stays stopped.
+    When the harness dies, however that comes, the kernel kills it, stopped or not (Linux).
     """
 
     def __init__(
@@ -63,7 +70,7 @@ class MemberProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=ROOT,
-                process_group=0,
+                preexec_fn=_die_with_parent,
             )
         assert self._process.stdout is not None
         async with asyncio.timeout(START_SECONDS_MAX):

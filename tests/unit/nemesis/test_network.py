@@ -126,14 +126,22 @@ async def test_a_slow_link_is_slow() -> None:
         writer.close()
 
 
-async def test_a_lossy_link_loses_nothing_for_good() -> None:
-    proxy = Proxy()
+async def test_what_a_lossy_link_loses_comes_later() -> None:
+    drawn: list[float] = []
+
+    def chance() -> float:
+        """The first packet is lost, and none after it."""
+        drawn.append(1.0 if drawn else 0.0)
+        return drawn[-1]
+
+    proxy = Proxy(chance)
     async with echo_behind(proxy, CLIENT) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        proxy.apply(Rules(loss={Link(CLIENT, "2"): 0.5, Link("2", CLIENT): 0.5}))
-        sent = bytes(range(256)) * 64
-        writer.write(sent)
-        await says(reader, sent)
+        proxy.apply(Rules(delay_ms={Link("2", CLIENT): 1_000}, loss={Link(CLIENT, "2"): 0.5}))
+        writer.write(b"lost")
+        await says_nothing(reader)
+        await says(reader, b"lost")
+        assert drawn == [0.0, 1.0]
         writer.close()
 
 
