@@ -21,6 +21,7 @@ import random
 import signal
 import sys
 import threading
+import time
 import traceback
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ TRANSACTION_RECORDS_MAX: Final = 25
 TRANSACTION_MS: Final = 2 * SESSION_MS
 """What a stopped member leaves open keeps those who read its topic waiting. Some stops are longer:
 then its id is fenced; and some shorter: then it is only its group that keeps its positions out."""
+TELLING: Final = {"log_level": 7, "debug": "cgrp,consumer,topic,fetch"}
+"""Into the member's log: where a consumer begins to read, and why there."""
 ABORT_SHARE: Final = 0.1
 LEAVE_SHARE: Final = 0.02
 
@@ -77,6 +80,7 @@ class Member:
         """SIGCONT: it was stopped until now."""
         self._stops += 1
         self._is_fenced = False
+        os.write(2, f"%7|{time.time():.3f}|CONTINUED| {self._name}\n".encode())
 
     def work(self) -> None:
         """Until `stopping` is set."""
@@ -104,6 +108,7 @@ class Member:
         strategy = STRATEGIES[self._level - 1]
         config: dict[str, Any] = {
             **LIBRDKAFKA,
+            **TELLING,
             "bootstrap.servers": self._servers,
             "group.id": group_of(self._level),
             "isolation.level": "read_committed",
