@@ -207,17 +207,29 @@ class InSyncReplicas:
             if replica == self._broker_id
             or not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
         ]
-        # Whoever would be thrown out at once does not join: where the high watermark is held by
-        # min.insync.replicas, the last word of a follower that says nothing more reaches it still.
-        isr += [
-            replica
-            for replica in self.joining(high_watermark, broker_epochs)
-            if not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
-        ]
+        isr += self.joining(
+            leader_end_offset=leader_end_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+            lag_ms_max=lag_ms_max,
+            broker_epochs=broker_epochs,
+        )
         return None if set(isr) == set(self.state.isr) else tuple(isr)
 
-    def joining(self, high_watermark: int, broker_epochs: Mapping[int, int]) -> Sequence[int]:
-        """Followers that are not in sync and may be, if they do not lag."""
+    def joining(
+        self,
+        *,
+        leader_end_offset: int,
+        high_watermark: int,
+        now_ms: int,
+        lag_ms_max: int,
+        broker_epochs: Mapping[int, int],
+    ) -> Sequence[int]:
+        """Followers that are not in sync and may be.
+
+        Whoever would be thrown out at once may not: where the high watermark is held by
+        min.insync.replicas, the last word of a follower that says nothing more reaches it still.
+        """
         if self.proposed is not None or len(self.state.isr) == len(self.state.replicas):
             return ()
         least = max(high_watermark, self._epoch_start_offset)
@@ -227,6 +239,7 @@ class InSyncReplicas:
             if replica not in self.state.isr
             and progress.end_offset >= least
             and broker_epochs.get(replica) == progress.broker_epoch
+            and not self._lags(replica, leader_end_offset, now_ms, lag_ms_max)
         ]
 
     def propose(self, isr: tuple[int, ...]) -> None:

@@ -219,16 +219,23 @@ class Partition(PartitionFlushes):
             raise KafkaError(
                 ErrorCode.unknown_topic_or_partition, f"broker {replica} holds no replica"
             )
+        now_ms = self._peers.monotonic_ms()
         self.in_sync.fetched(
             replica,
             broker_epoch=broker_epoch,
             end_offset=end_offset,
             log_start_offset=log_start_offset,
             leader_end_offset=self.log.log_end_offset,
-            now_ms=self._peers.monotonic_ms(),
+            now_ms=now_ms,
         )
         self._advance()
-        if self.in_sync.joining(self._high_watermark, self._peers.broker_epochs()):
+        if self.in_sync.joining(
+            leader_end_offset=self.log.log_end_offset,
+            high_watermark=self._high_watermark,
+            now_ms=now_ms,
+            lag_ms_max=self._peers.lag_ms_max,
+            broker_epochs=self._peers.broker_epochs(),
+        ):
             self._peers.isr_may_change(self)
 
     def is_unheard(self, replica: int) -> bool:
