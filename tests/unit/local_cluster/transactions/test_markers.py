@@ -64,6 +64,18 @@ def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
     return SimpleNamespace(metadata=cache, settings=settings)
 
 
+def decided(*partitions: tuple[str, int]) -> Transaction:
+    """To be committed in these."""
+    return Transaction(
+        transactional_id="x",
+        producer_id=1,
+        producer_epoch=0,
+        timeout_ms=1,
+        state=TransactionState.PREPARE_COMMIT,
+        partitions=frozenset(partitions),
+    )
+
+
 class Lines:
     """The other leader writes whatever it is asked for."""
 
@@ -85,17 +97,9 @@ class Lines:
 async def test_a_partition_that_is_gone_needs_no_marker() -> None:
     """The topic was deleted and made anew under its name, with fewer partitions."""
     lines = Lines()
-    decided = Transaction(
-        transactional_id="x",
-        producer_id=1,
-        producer_epoch=0,
-        timeout_ms=1,
-        state=TransactionState.PREPARE_COMMIT,
-        partitions=frozenset({("t", 0), ("t", 5), ("gone", 0)}),
-    )
     send = MarkerSender(broker_that_knows(1), cast(BrokerLines, lines))
     async with asyncio.timeout(30):
-        assert await send(decided, 0)
+        assert await send(decided(("t", 0), ("t", 5), ("gone", 0)), 0)
     assert lines.asked == [0]
 
 
@@ -103,15 +107,9 @@ async def test_a_partition_that_is_merely_missing_gets_its_marker_later() -> Non
     """The controller could not read the topic, which is repaired and led again."""
     lines = Lines()
     broker = broker_that_knows(0, is_whole=False)
-    decided = Transaction(
-        transactional_id="x",
-        producer_id=1,
-        producer_epoch=0,
-        timeout_ms=1,
-        state=TransactionState.PREPARE_COMMIT,
-        partitions=frozenset({("t", 0)}),
+    sending = asyncio.create_task(
+        MarkerSender(broker, cast(BrokerLines, lines))(decided(("t", 0)), 0)
     )
-    sending = asyncio.create_task(MarkerSender(broker, cast(BrokerLines, lines))(decided, 0))
     async with asyncio.timeout(30):
         await asyncio.wait({sending}, timeout=0.1)
         assert not sending.done()
@@ -253,15 +251,7 @@ async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
     )
     monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
     monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)
-    decided = Transaction(
-        transactional_id="x",
-        producer_id=1,
-        producer_epoch=0,
-        timeout_ms=1,
-        state=TransactionState.PREPARE_COMMIT,
-        partitions=frozenset({("t", 0)}),
-    )
-    marking = asyncio.ensure_future(coordinator._markers(decided, 0))
+    marking = asyncio.ensure_future(coordinator._markers(decided(("t", 0)), 0))
     joining = asyncio.ensure_future(
         coordinator.join(AddRequest("y", 2, 0, frozenset({("t", 0)})), verify_only=True)
     )
