@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.cluster import running_broker
 from tests.kafka_from_maven import kafka_jars, running_kafka
+from tests.quiet_ports import quiet_port
 
 
 class Broker(Protocol):
@@ -41,3 +43,27 @@ async def either_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Async
         connect = request.getfixturevalue("zookeeper")
         async with running_broker(connect, tmp_path) as broker:
             yield broker
+
+
+@pytest.fixture(
+    params=[
+        "heliograph",
+        pytest.param("kafka", marks=[pytest.mark.long, pytest.mark.oracle]),
+    ]
+)
+async def proxied_ports(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[int, int]]:
+    """Where clients are told to connect to, and where the broker listens."""
+    port = quiet_port()
+    async with AsyncExitStack() as stack:
+        if request.param == "kafka":
+            told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+            kafka = await stack.enter_async_context(running_kafka(tmp_path / "kafka", told))
+            yield port, kafka.port
+        else:
+            connect = request.getfixturevalue("zookeeper")
+            broker = await stack.enter_async_context(
+                running_broker(connect, tmp_path, advertised_port=port)
+            )
+            yield port, broker.port

@@ -16,9 +16,6 @@ it. Apache Kafka's broker answers the same, and its log is the same in the end (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -31,12 +28,9 @@ from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.header import encode_response_header, read_response_header
-from tests.cluster import running_broker
 from tests.compat.frame_proxy import FrameProxy, Request
-from tests.kafka_from_maven import running_kafka
 from tests.nemesis.checkers.resent import Written, check_log, superseded
 from tests.nemesis.workloads.reading import read_partition
-from tests.quiet_ports import quiet_port
 
 pytestmark = pytest.mark.real
 
@@ -98,34 +92,12 @@ class LeaderChange:
         return (record.value or b"").decode()
 
 
-@pytest.fixture(
-    params=[
-        "heliograph",
-        pytest.param("kafka", marks=[pytest.mark.long, pytest.mark.oracle]),
-    ]
-)
-async def ports(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[int, int]]:
-    """Where clients are told to connect to, and where the broker listens."""
-    port = quiet_port()
-    async with AsyncExitStack() as stack:
-        if request.param == "kafka":
-            told = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-            kafka = await stack.enter_async_context(running_kafka(tmp_path / "kafka", told))
-            yield port, kafka.port
-        else:
-            connect = request.getfixturevalue("zookeeper")
-            broker = await stack.enter_async_context(
-                running_broker(connect, tmp_path, advertised_port=port)
-            )
-            yield port, broker.port
-
-
 async def scripted(
-    ports: tuple[int, int], script: LeaderChange, config: dict[str, Any]
+    proxied_ports: tuple[int, int], script: LeaderChange, config: dict[str, Any]
 ) -> dict[int, list[Written]]:
     """What the partitions hold after all that a producer sent was acknowledged."""
     async with (
-        FrameProxy(*ports, script) as proxy,
+        FrameProxy(*proxied_ports, script) as proxy,
         asyncio.timeout(3 * WAIT_SECONDS_MAX),
         KafkaClient(proxy.bootstrap) as client,
     ):
@@ -169,11 +141,11 @@ def in_short(records: list[Written]) -> list[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("gapless", [False, True])
 async def test_a_raised_epoch_doubles_what_had_no_answer(
-    ports: tuple[int, int], gapless: bool
+    proxied_ports: tuple[int, int], gapless: bool
 ) -> None:
     """And `enable.gapless.guarantee` is no help against it."""
     script = LeaderChange(refuses_first=True)
-    log = await scripted(ports, script, {"enable.gapless.guarantee": gapless})
+    log = await scripted(proxied_ports, script, {"enable.gapless.guarantee": gapless})
     assert script.told == {
         "b-1": ErrorCode.not_leader_or_follower,
         "b-2": ErrorCode.out_of_order_sequence_number,
@@ -186,9 +158,9 @@ async def test_a_raised_epoch_doubles_what_had_no_answer(
     assert not check_log(log).anomalies
 
 
-async def test_a_lost_answer_alone_doubles_nothing(ports: tuple[int, int]) -> None:
+async def test_a_lost_answer_alone_doubles_nothing(proxied_ports: tuple[int, int]) -> None:
     script = LeaderChange(refuses_first=False)
-    log = await scripted(ports, script, {})
+    log = await scripted(proxied_ports, script, {})
     assert script.told == dict.fromkeys(["b-1", "b-2", "a-1"], ErrorCode.none)
     assert in_short(log[A]) == [("a-0", 0, 0), ("a-1", 0, 1)]
     assert in_short(log[B]) == [("b-0", 0, 0), ("b-1", 0, 1), ("b-2", 0, 2)]

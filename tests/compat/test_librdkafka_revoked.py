@@ -28,9 +28,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
 from tests.compat.frame_proxy import FrameProxy, Request
-from tests.compat.test_librdkafka_epoch import ports
 
-__all__ = ["ports"]
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 TOPIC = "t"
@@ -96,10 +94,10 @@ class Late:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority takes root")
 async def test_records_of_before_a_revocation_come_from_the_beginning(
-    ports: tuple[int, int],
+    proxied_ports: tuple[int, int],
 ) -> None:
     script = Late()
-    async with FrameProxy(*ports, script) as proxy, asyncio.timeout(3 * WAIT_SECONDS_MAX):
+    async with FrameProxy(*proxied_ports, script) as proxy, asyncio.timeout(3 * WAIT_SECONDS_MAX):
         async with KafkaClient(proxy.bootstrap) as client:
             made = await client.create_topics([NewTopic(name=TOPIC, partitions=1)])
         assert made[TOPIC] is None
