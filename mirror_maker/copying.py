@@ -98,6 +98,16 @@ class Copying:
         """Whether it would fetch if it had room."""
         return not self.replicator.wants_fetch
 
+    @property
+    def can_take(self) -> bool:
+        """Whether a batch is ready and the window has room for it."""
+        return self.replicator.can_take
+
+    @property
+    def is_on_probation(self) -> bool:
+        """Whether acknowledged batches are read back before they are believed."""
+        return self.replicator.is_on_probation
+
     # -- the end --------------------------------------------------------------------------------
 
     def disturb(self, error: Exception) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -175,7 +176,8 @@ class CompactedTopics:
         try:
             for start in range(0, len(records), RECORDS_PER_BATCH_MAX):
                 batch = encode_batch(records[start : start + RECORDS_PER_BATCH_MAX])
-                answer = (await self._client.produce(self._leaders[name], {at: batch}))[at]
+                batches = ProduceBatches((at, batch))
+                answer = (await self._client.produce(self._leaders[name], batches))[at]
                 if answer.error:
                     raise KafkaError(answer.error, f"{at}: {answer.error_message or ''}")
         except KafkaError:

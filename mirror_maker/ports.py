@@ -23,6 +23,7 @@ from local_cluster.client.model import (
     TopicConfigs,
     TopicPartition,
 )
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.wire.errors import KafkaError
 
 from .model import DescribedProducer
@@ -102,11 +103,13 @@ class DataSink(LogReader, Protocol):
     async def produce(
         self,
         node_id: int,
-        batches: Mapping[TopicPartition, bytes | bytearray | memoryview],
+        batches: ProduceBatches,
         *,
         acks: int = -1,
         timeout_ms: int = 30_000,
-    ) -> dict[TopicPartition, ProducedPartition]: ...
+    ) -> dict[TopicPartition, ProducedPartition]:
+        """The answer to every batch."""
+        ...
 
     async def init_producer_id(self) -> tuple[int, int]: ...
 

@@ -1,44 +1,82 @@
 """Writes batches to one target broker: many partitions per request, several requests in flight.
 
-One batch per partition and request, as Kafka demands; a partition has at most five batches
-unacknowledged, which its replicator sees to. Requests leave in the order of their making, on one
-connection, so that a partition's batches arrive in sequence.
+A request takes one batch for each partition, as Kafka demands. Flows of several links write to one
+partition where their copies are merged: they wait in a line for each target partition, and every
+request takes from the head of each line. So no two of them meet in a request, and all progress.
+
+A flow has at most five batches unacknowledged, which its replicator sees to. Requests leave in the
+order in which they were made, on one connection, so that a flow's batches arrive in sequence.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from local_cluster.client.model import ProducedPartition
+from local_cluster.client.model import ProducedPartition, TopicPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .copying import Copying
 from .ports import DataSink
 from .replicator import Outgoing
 from .settings import Limits
 
 
+class SendingFlow(Protocol):
+    """A flow as its sender sees it; `Copying` is one."""
+
+    @property
+    def target(self) -> TopicPartition: ...
+
+    @property
+    def target_leader(self) -> int | None: ...
+
+    @property
+    def can_take(self) -> bool:
+        """Whether `take` has another batch now."""
+        ...
+
+    @property
+    def is_on_probation(self) -> bool:
+        """Whether an acknowledged batch is to be read back."""
+        ...
+
+    def take(self) -> Outgoing | None:
+        """The next batch to write; None where there is none."""
+        ...
+
+    def disturb(self, error: Exception) -> None: ...
+
+    def on_refused(self, outgoing: Outgoing, error: KafkaError) -> None: ...
+
+    def on_acknowledged(self, outgoing: Outgoing, answer: ProducedPartition) -> None: ...
+
+    async def read_back(self, outgoing: Outgoing, answer: ProducedPartition) -> None:
+        """Compare what the target has with the batch, then take the answer."""
+        ...
+
+
 class _Sent(NamedTuple):
-    copying: Copying
+    flow: SendingFlow
     outgoing: Outgoing
 
 
 class Sender:
-    """What is copied into the partitions that one target broker leads, in turn."""
+    """Writes to the partitions that one target broker leads."""
 
     def __init__(self, sink: DataSink, node_id: int, limits: Limits) -> None:
         """`sink` carries nothing but produced data."""
         self._sink = sink
         self._node_id = node_id
         self._limits = limits
-        self._ready: dict[Copying, None] = {}
+        self._lines: dict[TopicPartition, dict[SendingFlow, None]] = {}
+        """By target partition, in turn: the flows that may have a batch for it, in turn."""
         self._wake = asyncio.Event()
         self._requests_in_flight = 0
 
-    def offer(self, copying: Copying) -> None:
-        """It may have a batch to take."""
-        self._ready[copying] = None
+    def offer(self, flow: SendingFlow) -> None:
+        """The flow may have a batch to take. One that waits already keeps its place."""
+        self._lines.setdefault(flow.target, {})[flow] = None
         self._wake.set()
 
     async def run(self) -> None:
@@ -57,53 +95,63 @@ class Sender:
                     await asyncio.sleep(0)
 
     def _take(self) -> list[_Sent]:
+        """The batches of the next request: one for each target partition, at most."""
         sent: list[_Sent] = []
         size_bytes = 0
-        for copying in list(self._ready):
+        for target in list(self._lines):
             if size_bytes >= self._limits.produce_request_bytes_max:
                 break
-            del self._ready[copying]
-            if copying.target_leader != self._node_id:
-                continue  # discovery offers it to the right sender
-            outgoing = copying.take()
-            if outgoing is None:
-                continue
-            sent.append(_Sent(copying, outgoing))
-            size_bytes += outgoing.size_bytes
-            if copying.replicator.can_take:
-                self._ready[copying] = None  # behind the others
+            line = self._lines.pop(target)
+            taken = self._take_from(line)
+            if line:
+                self._lines[target] = line  # behind the other partitions
+            if taken is not None:
+                sent.append(taken)
+                size_bytes += taken.outgoing.size_bytes
         return sent
 
+    def _take_from(self, line: dict[SendingFlow, None]) -> _Sent | None:
+        """A batch of the first flow in line that has one."""
+        while line:
+            flow = next(iter(line))
+            del line[flow]
+            if flow.target_leader != self._node_id:
+                continue  # discovery offers it to the right sender
+            outgoing = flow.take()
+            if outgoing is None:
+                continue
+            if flow.can_take:
+                line[flow] = None  # behind the others
+            return _Sent(flow, outgoing)
+        return None
+
     async def _deliver(self, sent: list[_Sent]) -> None:
+        batches = ProduceBatches(*((each.flow.target, each.outgoing.data) for each in sent))
         try:
             answers = await self._sink.produce(
-                self._node_id,
-                {entry.copying.target: entry.outgoing.data for entry in sent},
-                timeout_ms=self._limits.produce_timeout_ms,
+                self._node_id, batches, timeout_ms=self._limits.produce_timeout_ms
             )
         except KafkaError as error:
             for entry in sent:
-                entry.copying.on_refused(entry.outgoing, error)
+                entry.flow.on_refused(entry.outgoing, error)
             return
         finally:
             self._requests_in_flight -= 1
             self._wake.set()
         probation: list[tuple[_Sent, ProducedPartition]] = []
         for entry in sent:
-            answer = answers.get(entry.copying.target)
-            if answer is None or answer.error:
-                code = ErrorCode.unknown_server_error if answer is None else answer.error
-                message = "no answer" if answer is None else answer.error_message or ""
-                refusal = KafkaError(code, message)
-                entry.copying.on_refused(entry.outgoing, refusal)
-            elif entry.copying.replicator.is_on_probation and answer.base_offset >= 0:
+            answer = answers[entry.flow.target]
+            if answer.error:
+                refusal = KafkaError(answer.error, answer.error_message or "")
+                entry.flow.on_refused(entry.outgoing, refusal)
+            elif entry.flow.is_on_probation and answer.base_offset >= 0:
                 probation.append((entry, answer))
             else:
                 # Without an await in between: answers of later requests must not overtake.
-                entry.copying.on_acknowledged(entry.outgoing, answer)
+                entry.flow.on_acknowledged(entry.outgoing, answer)
         if probation:
             await asyncio.gather(
-                *(entry.copying.read_back(entry.outgoing, answer) for entry, answer in probation)
+                *(entry.flow.read_back(entry.outgoing, answer) for entry, answer in probation)
             )
 
 
@@ -117,19 +165,21 @@ class Senders:
         self._running: asyncio.TaskGroup | None = None
         self._stopped = asyncio.Event()
 
-    def offer(self, copying: Copying) -> None:
-        """Hand it to the sender of its target broker; without one, it does not keep its batches,
-        which would take the room of others for as long as that lasts."""
+    def offer(self, flow: SendingFlow) -> None:
+        """Hand the flow to the sender of its target broker.
+
+        Without a leader the flow drops its batches, which would take the room of others meanwhile.
+        """
         if self._running is None:
             return
-        node_id = copying.target_leader
+        node_id = flow.target_leader
         if node_id is None:
-            copying.disturb(KafkaError(ErrorCode.leader_not_available, str(copying.target)))
+            flow.disturb(KafkaError(ErrorCode.leader_not_available, str(flow.target)))
             return
         if node_id not in self._senders:
             self._senders[node_id] = Sender(self._sink, node_id, self._limits)
             self._running.create_task(self._senders[node_id].run())
-        self._senders[node_id].offer(copying)
+        self._senders[node_id].offer(flow)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as running:

@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import (
     CorruptRecordError,
     NewRecord,
@@ -206,7 +207,9 @@ class StateTopic(StateReader):
     async def _write(self, records: Sequence[NewRecord]) -> None:
         try:
             leader = await self._find_leader()
-            answers = await self._sink.produce(leader, {self._at: encode_batch(records)})
+            answers = await self._sink.produce(
+                leader, ProduceBatches((self._at, encode_batch(records)))
+            )
             answer = answers[self._at]
             if answer.error:
                 raise KafkaError(answer.error, f"{self._at}: {answer.error_message or ''}")

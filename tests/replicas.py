@@ -17,6 +17,7 @@ from local_cluster.settings import FlushMode
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import SESSION_TIMEOUT_MS, BrokerProcess, running_broker
+from tests.producing import produce_once
 from topology.kafka_configs import broker_config
 from topology.load import load_topology
 
@@ -192,8 +193,9 @@ class IdempotentProducer:
                 )
                 node_id = leader if leader >= 0 else await self._find_leader()
                 leader = node_id
-                batches = {self._at: records}
-                answer = (await self._client.produce(node_id, batches, timeout_ms=5_000))[self._at]
+                answer = await produce_once(
+                    self._client, node_id, self._at, records, timeout_ms=5_000
+                )
             except KafkaError as error:
                 leader = -1
                 self.errors.append(error.code)

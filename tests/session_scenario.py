@@ -14,6 +14,7 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.records.batch import NewRecord, encode_batch
+from tests.producing import produce_once
 
 A0, A1, B0 = TopicPartition("sa", 0), TopicPartition("sa", 1), TopicPartition("sb", 0)
 
@@ -29,8 +30,10 @@ async def fetch_in_a_session(client: KafkaClient) -> None:
     leader = (await client.metadata(["sb"])).topics["sb"].partitions[0].leader
 
     async def append(at: TopicPartition) -> None:
-        answer = await client.produce(leader, {at: encode_batch([NewRecord(1_000, b"k", b"v")])})
-        assert not answer[at].error
+        answer = await produce_once(
+            client, leader, at, encode_batch([NewRecord(1_000, b"k", b"v")])
+        )
+        assert not answer.error
 
     async def poll(session: FetchSession) -> dict[TopicPartition, FetchedPartition]:
         return (await client.fetch_in_session(leader, session, wait_ms_max=0)).partitions

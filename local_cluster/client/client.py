@@ -28,12 +28,15 @@ from .model import (
     TopicConfigs,
     TopicPartition,
 )
+from .produce_batches import ProduceBatches
 from .throttled import until_answered
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long a new leader may take to know what is committed before callers are told so."""
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
+ANSWERS_SHOWN_MAX: Final = 5
+"""Partitions named in an error about an odd answer."""
 CONSUMER_REPLICA_ID: Final = -1
 TOPIC_RESOURCE: Final = 2
 TOPIC_CONFIG_SOURCE: Final = 1
@@ -336,14 +339,15 @@ class KafkaClient(ClusterCalls):
     async def produce(
         self,
         node_id: int,
-        batches: Mapping[TopicPartition, bytes | bytearray | memoryview],
+        batches: ProduceBatches,
         *,
         acks: int = -1,
         timeout_ms: int = 30_000,
     ) -> dict[TopicPartition, ProducedPartition]:
         """One Produce to one broker; with a connection at hand it is written before any await.
 
-        Raises KafkaError for trouble with the whole request; whether it was applied is unknown.
+        Every batch has its answer in what is returned, unless `acks` is 0. Raises KafkaError for
+        trouble with the whole request; whether it was applied is unknown.
         """
         connection = self._connections.get(node_id)
         if connection is None or connection.is_closed:
@@ -368,16 +372,7 @@ class KafkaClient(ClusterCalls):
         frame, position = await self._bounded(
             connection, sent, timeout_ms + self._request_timeout_ms
         )
-        return {
-            TopicPartition(entry.topic, entry.partition): ProducedPartition(
-                ErrorCode(entry.error_code),
-                entry.base_offset,
-                entry.log_append_time_ms,
-                entry.log_start_offset,
-                entry.error_message,
-            )
-            for entry in produce_codec.decode_response(version, frame, position)
-        }
+        return match_answers(batches, produce_codec.decode_response(version, frame, position))
 
     async def _leaders(
         self, partitions: Mapping[TopicPartition, Any]
@@ -423,6 +418,30 @@ def _fetch_partitions(
         )
         for partition, position in sorted(positions.items())
     ]
+
+
+def match_answers(
+    batches: ProduceBatches, answers: Sequence[produce_codec.PartitionProduced]
+) -> dict[TopicPartition, ProducedPartition]:
+    """The answer to each batch. Raises KafkaError where a batch has none, or more than one."""
+    produced = {
+        TopicPartition(entry.topic, entry.partition): ProducedPartition(
+            ErrorCode(entry.error_code),
+            entry.base_offset,
+            entry.log_append_time_ms,
+            entry.log_start_offset,
+            entry.error_message,
+        )
+        for entry in answers
+    }
+    is_one_each = len(answers) == len(produced) == len(batches)
+    if not is_one_each or not all(at in batches for at in produced):
+        named = ", ".join(map(str, list(produced)[:ANSWERS_SHOWN_MAX]))
+        raise KafkaError(
+            ErrorCode.unknown_server_error,
+            f"Produce of {len(batches)} batches was answered for {len(answers)}: {named}",
+        )
+    return produced
 
 
 def _new_topic(topic: NewTopic) -> Fields:

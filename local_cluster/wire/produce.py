@@ -128,8 +128,10 @@ def decode_request(version: int, frame: memoryview, position: int) -> ProduceReq
 def encode_request(version: int, request: ProduceRequest) -> list[bytes | memoryview]:
     """The body as a list of buffers, so that records are not copied.
 
-    Partitions of one topic must be adjacent.
+    Partitions of one topic must be adjacent. Raises ValueError where one partition stands there
+    twice: Kafka would drop the first of the two.
     """
+    _refuse_repeated(request.partitions)
     flexible = version >= 9
     parts: list[bytes | memoryview] = []
     head = write_string(request.transactional_id, flexible=flexible)
@@ -156,6 +158,12 @@ def encode_request(version: int, request: ProduceRequest) -> list[bytes | memory
     if head:
         parts.append(head)
     return parts
+
+
+def _refuse_repeated(partitions: Sequence[PartitionRecords]) -> None:
+    named = {(entry.topic_id or entry.topic, entry.partition) for entry in partitions}
+    if len(named) < len(partitions):
+        raise ValueError("a Produce request has two batches for the same partition")
 
 
 def encode_response(

@@ -21,6 +21,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.kafka_container import running_kafka_container
 from tests.kafka_from_maven import running_kafka
+from tests.producing import produce_once
 from tests.session_scenario import fetch_in_a_session
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
@@ -99,9 +100,9 @@ async def records(client: KafkaClient, codec: Codec) -> None:
             producer_epoch=epoch,
             base_sequence=len(sent),
         )
-        answer = (await client.produce(leader, {at: data}))[at]
+        answer = await produce_once(client, leader, at, data)
         assert (answer.error, answer.base_offset) == (ErrorCode.none, len(sent))
-        again = (await client.produce(leader, {at: data}))[at]
+        again = await produce_once(client, leader, at, data)
         assert again.base_offset == len(sent), "a repetition is answered with the same offset"
         sent += batch
     read = [NewRecord(*record[1:]) async for record in read_topic(client, topic)]

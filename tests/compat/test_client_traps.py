@@ -24,6 +24,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import Fields
 from tests.cluster import BrokerProcess
+from tests.producing import produce_once
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker
@@ -205,7 +206,7 @@ async def test_the_leader_writes_its_own_epoch(client: KafkaClient) -> None:
     """franz-go sends -1, sarama 0; and CreateTime topics answer that no time was set."""
     for offset, theirs in enumerate((-1, 0, 77)):
         batch = encode_batch([NewRecord(1_700_000_000_000, b"k", b"v")], leader_epoch=theirs)
-        produced = (await client.produce(await leader_of(client), {AT: batch}))[AT]
+        produced = await produce_once(client, await leader_of(client), AT, batch)
         assert (produced.error, produced.base_offset) == (ErrorCode.none, offset)
         assert produced.log_append_time_ms == -1
     got = await read(client, isolation_level=0)

@@ -17,6 +17,7 @@ from local_cluster.replication.throttle import FOLLOWER_REPLICAS, LEADER_REPLICA
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.java_process import run_java
+from tests.producing import produce_once
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -70,7 +71,7 @@ async def fill(client: KafkaClient, partition: int) -> None:
     leader = (await partition_of(client, "t", partition)).leader
     for index in range(BATCHES):
         records = [NewRecord(index, None, b"%d" % index + b"x" * BATCH_BYTES)]
-        answer = (await client.produce(leader, {at: encode_batch(records)}))[at]
+        answer = await produce_once(client, leader, at, encode_batch(records))
         assert answer.error == ErrorCode.none
 
 

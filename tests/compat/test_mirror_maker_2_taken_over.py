@@ -14,6 +14,7 @@ from local_cluster.wire.errors import ErrorCode
 from tests.compat.test_mirror_maker_2 import cluster
 from tests.java_process import JavaProcess
 from tests.mirror_process import mirror, read_map, read_records
+from tests.producing import produce_once
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -107,11 +108,11 @@ async def write(client: KafkaClient, number: int) -> None:
         ]
         at = TopicPartition("t", index)
         batch = encode_batch(records)
-        answer = (await client.produce(leaders[index].leader, {at: batch}))[at]
+        answer = await produce_once(client, leaders[index].leader, at, batch)
         async with asyncio.timeout(WAIT_SECONDS_MAX):
             while answer.error == ErrorCode.not_leader_or_follower:  # it was made just now
                 await asyncio.sleep(0.2)
-                answer = (await client.produce(leaders[index].leader, {at: batch}))[at]
+                answer = await produce_once(client, leaders[index].leader, at, batch)
         assert not answer.error, answer
 
 

@@ -24,6 +24,7 @@ from tests.compat.same_answers.asking import ANSWER_SECONDS_MAX, CLOSED, Side, c
 from tests.compat.same_answers.case import Case, Deviation, allowed, differences
 from tests.compat.same_answers.deviations import DEVIATIONS
 from tests.kafka_from_maven import running_kafka
+from tests.producing import produce_once
 
 pytestmark = [
     pytest.mark.real,
@@ -84,7 +85,7 @@ async def furnish(side: Side) -> None:
             records = encode_batch([NewRecord(1_000 + ord(v), b"k", v) for v in values])
             at = TopicPartition("t", 0)
             async with asyncio.timeout(READY_SECONDS_MAX):
-                while (await client.produce(1, {at: records}))[at].error != ErrorCode.none:
+                while (await produce_once(client, 1, at, records)).error != ErrorCode.none:
                     await asyncio.sleep(0.05)
         known = (await client.metadata([topic.name for topic in TOPICS])).topics
         for name, topic in known.items():

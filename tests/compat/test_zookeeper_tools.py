@@ -14,6 +14,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import running_broker
 from tests.kafka_in_zookeeper_mode import OLDEST_VERSION, run_old_tool, zookeeper_mode_command
+from tests.producing import produce_once
 from tests.replicas import eventually, leader_of
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
@@ -47,7 +48,7 @@ async def test_what_tools_write_into_zookeeper_is_acted_on(zookeeper: str, tmp_p
         assert found["retention.ms"] == ("100000", False)
         at = TopicPartition("a", 1)
         batch = encode_batch([NewRecord(0, None, b"v")])
-        assert (await client.produce(2, {at: batch}))[at].error == ErrorCode.none
+        assert (await produce_once(client, 2, at, batch)).error == ErrorCode.none
         # kafka-topics.sh --alter
         await run_old_tool(
             TOPICS, "--zookeeper", connect, "--alter", "--topic", "a", "--partitions", "3",

@@ -17,6 +17,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.records.header import CONTROL_BIT, iter_headers
+from tests.producing import produce_once
 from topology.demo import run_demo
 from topology.demo.mirrored import MirrorStalledError
 from topology.deployment import Deployment
@@ -67,12 +68,14 @@ async def double_record(bootstrap: str, path: Path) -> tuple[int, int]:
     record = decode_batch(log, position, header)[header.records_count // 2]
     async with KafkaClient(bootstrap) as client:
         leader = (await client.metadata([DOUBLED.topic])).topics[DOUBLED.topic]
-        produced = await client.produce(
+        produced = await produce_once(
+            client,
             leader.partitions[DOUBLED.partition].leader,
-            {DOUBLED: encode_batch([NewRecord(*record[1:])])},
+            DOUBLED,
+            encode_batch([NewRecord(*record[1:])]),
         )
-    assert not produced[DOUBLED].error, produced
-    return record.offset, produced[DOUBLED].base_offset
+    assert not produced.error, produced
+    return record.offset, produced.base_offset
 
 
 def tamper(deployment: Deployment, state: StateDir) -> None:

@@ -27,6 +27,7 @@ from mirror_maker.formats import map_topic_name
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings, dump_settings
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 from tests.unit.aggregator.fakes import opening_and_block
 
 pytestmark = pytest.mark.real
@@ -69,7 +70,7 @@ class World:
         at = TopicPartition(topic, 0)
         leader = (await client.metadata([topic])).topics[topic].partitions[0].leader
         batch = encode_batch([NewRecord(1_357_000_000_000, *record) for record in records], codec=3)
-        produced = (await client.produce(leader, {at: batch}))[at]
+        produced = await produce_once(client, leader, at, batch)
         assert not produced.error, produced
 
     async def create(self, client: KafkaClient, *topics: str, **configs: str) -> None:

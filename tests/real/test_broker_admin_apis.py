@@ -25,6 +25,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -56,7 +57,7 @@ async def ask(client: KafkaClient, api: ApiKey, version: int, **fields: Any) -> 
 async def produce(client: KafkaClient, count: int) -> None:
     for index in range(count):
         records = encode_batch([NewRecord(1000 + index, b"k", b"%d" % index)])
-        assert (await client.produce(NODE, {AT: records}))[AT].error == ErrorCode.none
+        assert (await produce_once(client, NODE, AT, records)).error == ErrorCode.none
 
 
 # -- OffsetForLeaderEpoch -------------------------------------------------------------------
@@ -326,12 +327,12 @@ async def test_alter_configs_replaces(
     assert await alter(client, version, {"retention.ms": "5", "max.message.bytes": "100"}) == none
     assert await overrides(client) == {"retention.ms": "5", "max.message.bytes": "100"}
     big = encode_batch([NewRecord(1000, b"k", b"x" * 200)])
-    assert (await client.produce(NODE, {AT: big}))[AT].error == ErrorCode.message_too_large
+    assert (await produce_once(client, NODE, AT, big)).error == ErrorCode.message_too_large
     assert await alter(client, version, {"segment.ms": "9"}, validate_only=True) == none
     assert len(await overrides(client)) == 2, "validate_only changes nothing"
     assert await alter(client, version, {"segment.ms": "9"}) == none
     assert await overrides(client) == {"segment.ms": "9"}
-    assert (await client.produce(NODE, {AT: big}))[AT].error == none
+    assert (await produce_once(client, NODE, AT, big)).error == none
     refusals = [
         (await alter(client, version, {"no.such": "1"}), ErrorCode.invalid_config),
         (await alter(client, version, {"retention.ms": "soon"}), ErrorCode.invalid_config),

@@ -15,6 +15,7 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +42,7 @@ async def produce_until(
                     producer_epoch=producer[1],
                     base_sequence=sequence,
                 )
-                answer = (await client.produce(1, {at: records}))[at]
+                answer = await produce_once(client, 1, at, records)
             except KafkaError:
                 await asyncio.sleep(0.02)
                 continue
@@ -99,7 +100,7 @@ async def test_a_torn_tail_is_cut_and_nothing_else(
             await client.create_topics([NewTopic(name="t", partitions=1)])
             for index in range(20):
                 records = encode_batch([NewRecord(0, b"k", b"%d" % index)])
-                assert (await client.produce(1, {at: records}))[at].error == ErrorCode.none
+                assert (await produce_once(client, 1, at, records)).error == ErrorCode.none
         await broker.kill()
         torn = bytes(encode_batch([NewRecord(0, b"k", b"never acknowledged" * 20)], base_offset=20))
         segment = broker.log_dir / "t-0" / ("0" * 20 + ".log")
@@ -111,7 +112,7 @@ async def test_a_torn_tail_is_cut_and_nothing_else(
         ]
         async with KafkaClient(broker.bootstrap) as client:
             records = encode_batch([NewRecord(0, b"k", b"next")])
-            assert (await client.produce(1, {at: records}))[at].base_offset == 20
+            assert (await produce_once(client, 1, at, records)).base_offset == 20
 
 
 async def test_a_clean_stop_leaves_with_zero_and_keeps_everything(
@@ -122,7 +123,7 @@ async def test_a_clean_stop_leaves_with_zero_and_keeps_everything(
         async with KafkaClient(broker.bootstrap) as client:
             await client.create_topics([NewTopic(name="t", partitions=1)])
             for index in range(5):
-                await client.produce(1, {at: encode_batch([NewRecord(0, None, b"%d" % index)])})
+                await produce_once(client, 1, at, encode_batch([NewRecord(0, None, b"%d" % index)]))
         assert await broker.stop() == 0
         with contextlib.suppress(FileNotFoundError):
             assert not Path(broker.settings.ready_file).read_text()

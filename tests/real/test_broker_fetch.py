@@ -17,6 +17,7 @@ from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 from tests.session_scenario import fetch_in_a_session
 
 from .test_broker_protocol import Peer
@@ -52,8 +53,8 @@ async def peer(broker: BrokerProcess) -> AsyncIterator[Peer]:
 
 async def append(client: KafkaClient, topic: str, partition: int, value: bytes) -> None:
     at = TopicPartition(topic, partition)
-    answer = await client.produce(NODE, {at: encode_batch([NewRecord(1000, b"k", value)])})
-    assert answer[at].error == ErrorCode.none
+    answer = await produce_once(client, NODE, at, encode_batch([NewRecord(1000, b"k", value)]))
+    assert answer.error == ErrorCode.none
 
 
 async def ask(

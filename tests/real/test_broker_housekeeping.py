@@ -12,6 +12,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -31,7 +32,7 @@ async def test_old_segments_and_deleted_topics_leave_the_disk(
         at = TopicPartition("t", 0)
         for _ in range(50):
             batch = encode_batch([NewRecord(0, b"k", b"x" * 5_000)])
-            assert (await client.produce(1, {at: batch}))[at].error == ErrorCode.none
+            assert (await produce_once(client, 1, at, batch)).error == ErrorCode.none
         directory = broker.log_dir / "t-0"
 
         def files() -> list[str]:
@@ -72,7 +73,7 @@ async def test_topics_set_the_limits_of_timestamps(
         await client.create_topics([NewTopic(name="t", partitions=1, configs=configs)])
         at = TopicPartition("t", 0)
         batch = encode_batch([NewRecord(timestamp_ms, b"k", b"v")])
-        answer = (await client.produce(1, {at: batch}))[at]
+        answer = await produce_once(client, 1, at, batch)
         assert answer.error == code
         stamped = "LogAppendTime" in configs.values()
         assert (answer.log_append_time_ms > 10**12) == stamped

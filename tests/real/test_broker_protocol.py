@@ -19,6 +19,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.header import encode_request_header, read_response_header
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -199,7 +200,7 @@ async def test_duplicate_sequence_is_answered_with_the_original_offset(
             records = batch(
                 value, value, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
             )
-            answer = (await client.produce(1, {AT: records}))[AT]
+            answer = await produce_once(client, 1, AT, records)
             return answer.error, answer.base_offset
 
         assert await send(0, b"a") == (ErrorCode.none, 0)
@@ -218,7 +219,7 @@ async def test_fetch_returns_the_whole_batch_that_contains_the_offset(
 ) -> None:
     async with KafkaClient(broker.bootstrap) as client:
         for _ in range(2):
-            await client.produce(1, {AT: batch(*[b"x" * 500] * 10)})
+            await produce_once(client, 1, AT, batch(*[b"x" * 500] * 10))
         fetched = (await client.fetch(1, {AT: FetchPosition(15)}, partition_bytes_max=1))[AT]
         assert fetched.error == ErrorCode.none
         assert int.from_bytes(fetched.records[:8], "big") == 10, "the batch starts before 15"
@@ -233,7 +234,7 @@ async def test_fetch_waits_for_what_comes(broker: BrokerProcess) -> None:
         await asyncio.sleep(0.2)
         assert not waiting.done()
         async with KafkaClient(broker.bootstrap) as other:
-            await other.produce(1, {AT: batch(b"late")})
+            await produce_once(other, 1, AT, batch(b"late"))
         async with asyncio.timeout(10):
             assert len((await waiting)[AT].records) > 0
 
@@ -242,10 +243,10 @@ async def test_many_produces_in_flight_keep_their_order(broker: BrokerProcess) -
     async with KafkaClient(broker.bootstrap) as client:
         await client.connection(1)
         tasks = [
-            asyncio.create_task(client.produce(1, {AT: batch(b"%d" % index)}))
+            asyncio.create_task(produce_once(client, 1, AT, batch(b"%d" % index)))
             for index in range(200)
         ]
-        offsets = [(await task)[AT].base_offset for task in tasks]
+        offsets = [(await task).base_offset for task in tasks]
     assert offsets == list(range(200))
 
 
@@ -253,7 +254,7 @@ async def test_list_offsets_by_time(broker: BrokerProcess) -> None:
     async with KafkaClient(broker.bootstrap) as client:
         for start in (0, 100):
             records = [NewRecord(start + index, b"k", b"v") for index in (5, 1, 9)]
-            await client.produce(1, {AT: encode_batch(records, codec=3)})
+            await produce_once(client, 1, AT, encode_batch(records, codec=3))
 
         async def offset(timestamp_ms: int) -> tuple[int, int]:
             listed = (await client.list_offsets({AT: timestamp_ms}))[AT]

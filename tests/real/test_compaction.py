@@ -22,6 +22,7 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -67,9 +68,7 @@ async def produce(
                 [NewRecord(1_700_000_000_000 + index, *pair) for pair in pairs],
                 codec=rng.choice([0, 1, 2, 3, 4]),
             )
-            answer = (await client.produce(1, {TopicPartition("t", 0): batch}))[
-                TopicPartition("t", 0)
-            ]
+            answer = await produce_once(client, 1, TopicPartition("t", 0), batch)
             assert answer.error == ErrorCode.none, answer
             end = answer.base_offset + len(pairs)
             values.update(pairs)

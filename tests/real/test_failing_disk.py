@@ -15,6 +15,7 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import running_broker
+from tests.producing import produce_once
 from tests.sick_disk import GROUND_MIB, SickDisk, sick_disk
 
 pytestmark = pytest.mark.real
@@ -42,7 +43,7 @@ async def test_a_failed_sync_ends_the_broker_and_loses_nothing(
                 value = b"%d:" % len(acknowledged) + os.urandom(VALUE_BYTES)
                 batch = encode_batch([NewRecord(0, b"k", value)])
                 try:
-                    error = (await client.produce(1, {AT: batch}))[AT].error
+                    error = (await produce_once(client, 1, AT, batch)).error
                 except KafkaError as raised:
                     error = raised.code
                 if error is ErrorCode.none:
@@ -60,4 +61,4 @@ async def test_a_failed_sync_ends_the_broker_and_loses_nothing(
             assert found[: len(acknowledged)] == acknowledged
             assert len(found) <= len(acknowledged) + 1, "the one that failed may be there"
             batch = encode_batch([NewRecord(0, b"k", b"next")])
-            assert (await client.produce(1, {AT: batch}))[AT].base_offset == len(found)
+            assert (await produce_once(client, 1, AT, batch)).base_offset == len(found)

@@ -23,6 +23,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -181,8 +182,8 @@ async def test_a_full_disk_refuses_writes_and_heals(
         # Clear errors for everybody else who writes.
         async with KafkaClient(broker.bootstrap) as client:
             batch = encode_batch([NewRecord(0, b"k", b"." * 900_000)])
-            answer = await client.produce(1, {TopicPartition("t", 0): batch})
-            assert answer[TopicPartition("t", 0)].error is ErrorCode.kafka_storage_error
+            answer = await produce_once(client, 1, TopicPartition("t", 0), batch)
+            assert answer.error is ErrorCode.kafka_storage_error
             created = await client.create_topics([NewTopic(name="late", partitions=1)])
             assert created["late"] is None or created["late"].code.retriable
         errors = {await commit(broker, 2) for _ in range(10)}
@@ -247,8 +248,8 @@ async def test_a_full_disk_of_a_follower_holds_up_its_replicas_and_no_others(
             at = TopicPartition("t", sick)
             # With the time of today: on a full disk what is older than its retention goes.
             records = [NewRecord(time.time_ns() // 1_000_000, b"k", value)]
-            answer = await client.produce(2, {at: encode_batch(records)})
-            assert answer[at].error is ErrorCode.none, "its leader goes on alone"
+            answer = await produce_once(client, 2, at, encode_batch(records))
+            assert answer.error is ErrorCode.none, "its leader goes on alone"
         await eventually(lambda: "no space is left" in follower.log_text())
 
         async def in_sync(index: int) -> list[int]:
@@ -284,8 +285,8 @@ async def until_produced(broker: BrokerProcess, topic: str) -> None:
     async with asyncio.timeout(WAIT_SECONDS), KafkaClient(broker.bootstrap) as client:
         while True:
             with contextlib.suppress(KafkaError):
-                answer = await client.produce(1, {at: encode_batch([NewRecord(0, b"k", b"v")])})
-                if answer[at].error is ErrorCode.none:
+                answer = await produce_once(client, 1, at, encode_batch([NewRecord(0, b"k", b"v")]))
+                if answer.error is ErrorCode.none:
                     return
             await asyncio.sleep(0.05)
 

@@ -17,6 +17,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 from tests.replicas import IdempotentProducer, eventually, log_bytes, replica_directory
 
 pytestmark = pytest.mark.real
@@ -88,8 +89,8 @@ async def test_a_replica_moves_under_load_and_goes_on_after_a_kill(
         large = [b"%d" % index + b"x" * LARGE_BYTES for index in range(LARGE_COUNT)]
         for value in large:
             batch = encode_batch([NewRecord(time.time_ns() // 1_000_000, b"k", value)])
-            answer = await client.produce(1, {TopicPartition("t", 0): batch})
-            assert answer[TopicPartition("t", 0)].error is ErrorCode.none
+            answer = await produce_once(client, 1, TopicPartition("t", 0), batch)
+            assert answer.error is ErrorCode.none
         producer = IdempotentProducer(broker.bootstrap, "t")
         await producer.advance(5)
         source, target = home(broker), other(broker)

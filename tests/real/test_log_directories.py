@@ -12,11 +12,13 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess, running_broker
+from tests.producing import produce_once
 from tests.replicas import (
     IdempotentProducer,
     all_in_sync,
@@ -66,10 +68,12 @@ async def test_partitions_are_spread_over_directories_and_found_again(
     async with running_broker(zookeeper, tmp_path, log_dirs=names) as broker:
         async with KafkaClient(broker.bootstrap) as client:
             await client.create_topics([NewTopic(name="t", partitions=6)])
-            batches = {
-                TopicPartition("t", index): encode_batch([NewRecord(0, b"k", b"%d" % index)])
-                for index in range(6)
-            }
+            batches = ProduceBatches(
+                *(
+                    (TopicPartition("t", index), encode_batch([NewRecord(0, b"k", b"%d" % index)]))
+                    for index in range(6)
+                )
+            )
             for at, answer in (await client.produce(1, batches)).items():
                 assert answer.error is ErrorCode.none, at
             before = await described(client)
@@ -101,7 +105,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for(
             for index in range(2):
                 at = TopicPartition("t", index)
                 batch = encode_batch([NewRecord(0, b"k", b"%d" % index)])
-                assert (await client.produce(1, {at: batch}))[at].error is ErrorCode.none
+                assert (await produce_once(client, 1, at, batch)).error is ErrorCode.none
             ((_, lost),) = (await described(client))["one"][1]
         await broker.kill()
         # The first directory, where the ZooKeeper session is kept, too.
@@ -138,7 +142,7 @@ async def fill_until(broker: BrokerProcess, client: KafkaClient, at: TopicPartit
             batch = encode_batch([NewRecord(0, b"k", os.urandom(VALUE_BYTES))])
             try:
                 leader = (await partition_of(client, at.topic, at.partition)).leader
-                answer = (await client.produce(leader, {at: batch}, timeout_ms=5_000))[at]
+                answer = await produce_once(client, leader, at, batch, timeout_ms=5_000)
                 acknowledged += answer.error is ErrorCode.none
             except KafkaError:
                 await asyncio.sleep(0.1)

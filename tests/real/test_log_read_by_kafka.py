@@ -21,6 +21,7 @@ from local_cluster.records.header import DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, 
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import running_broker
 from tests.kafka_from_maven import kafka_jars, running_kafka
+from tests.producing import produce_once
 from tests.unit.local_cluster.log.compacting import compact, put
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
@@ -268,7 +269,7 @@ async def test_kafka_takes_up_a_partition_of_ours(
     async with running_kafka(tmp_path / "kafka") as kafka:
         async with KafkaClient(kafka.bootstrap) as client:
             await client.create_topics([NewTopic(name="t", partitions=1, replication_factor=1)])
-            while (await client.produce(1, {at: batch(1)}))[at].error is not ErrorCode.none:
+            while (await produce_once(client, 1, at, batch(1))).error is not ErrorCode.none:
                 await asyncio.sleep(0.05)
         assert kafka.process is not None
         if is_clean:
@@ -288,8 +289,8 @@ async def test_kafka_takes_up_a_partition_of_ours(
             # Every turn: two records of each producer, then the three markers.
             assert seen == [turn * 9 + index for turn in range(40) for index in range(6)]
             gap = batch(1, producer=(9, 0, 81))
-            refused = await client.produce(1, {at: gap})
-            assert refused[at].error is ErrorCode.out_of_order_sequence_number
-            following = await client.produce(1, {at: batch(1, producer=(9, 0, 80))})
-            assert following[at].error is ErrorCode.none
-            assert following[at].base_offset == 360
+            refused = await produce_once(client, 1, at, gap)
+            assert refused.error is ErrorCode.out_of_order_sequence_number
+            following = await produce_once(client, 1, at, batch(1, producer=(9, 0, 80)))
+            assert following.error is ErrorCode.none
+            assert following.base_offset == 360

@@ -15,6 +15,7 @@ from local_cluster.wire.api import ApiKey
 from mirror_maker.trouble import Policies
 from tests.cluster import BrokerProcess, running_broker
 from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
+from tests.producing import produce_once
 from topology.deployment import ClusterView, Deployment, LinkView
 from topology.gaps import read_gaps
 
@@ -40,7 +41,7 @@ async def write(client: KafkaClient, *values: bytes) -> None:
     """One batch."""
     leader = (await client.metadata([T0.topic])).topics[T0.topic].partitions[0].leader
     batch = encode_batch([NewRecord(1_700_000_000_000 + n, b"k", v) for n, v in enumerate(values)])
-    answer = (await client.produce(leader, {T0: batch}))[T0]
+    answer = await produce_once(client, leader, T0, batch)
     assert not answer.error, answer
 
 

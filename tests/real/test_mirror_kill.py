@@ -21,6 +21,7 @@ from tests.cluster import BrokerProcess, running_broker
 from tests.kafka_container import KafkaInContainer, running_kafka_container
 from tests.kafka_from_maven import KafkaProcess, running_kafka
 from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -85,7 +86,7 @@ class Feed:
                 ]
                 batch = encode_batch(records, codec=self._random.choice(CODECS))
                 at = TopicPartition(self.topic, index)
-                answer = (await self._client.produce(leaders[index].leader, {at: batch}))[at]
+                answer = await produce_once(self._client, leaders[index].leader, at, batch)
                 assert not answer.error, answer
                 self.records += len(records)
             await asyncio.sleep(0.002)

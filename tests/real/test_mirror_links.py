@@ -17,6 +17,7 @@ from local_cluster.records.compress import Codec
 from tests.cluster import BrokerProcess, running_broker
 from tests.kafka_from_maven import running_kafka
 from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -40,7 +41,7 @@ async def write(
     leader = (await client.metadata([at.topic])).topics[at.topic].partitions[at.partition].leader
     now_ms = time.time_ns() // 1_000_000
     records = [NewRecord(now_ms, b"k%d" % n, b"v", ()) for n in range(first, first + count)]
-    answer = (await client.produce(leader, {at: encode_batch(records, codec=codec)}))[at]
+    answer = await produce_once(client, leader, at, encode_batch(records, codec=codec))
     assert not answer.error, answer
 
 

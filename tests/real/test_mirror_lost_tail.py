@@ -13,6 +13,7 @@ from local_cluster.wire.api import ApiKey
 from mirror_maker.mirror_client import MirrorClient
 from mirror_maker.model import DescribedProducer
 from tests.cluster import running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -32,7 +33,7 @@ async def test_our_last_sequence_outlives_our_records(zookeeper: str, tmp_path: 
         batch = encode_batch(
             records, producer_id=producer_id, producer_epoch=epoch, base_sequence=0
         )
-        assert not (await client.produce(leader, {AT: batch}))[AT].error
+        assert not (await produce_once(client, leader, AT, batch)).error
         partition = {"partition_index": AT.partition, "offset": -1}
         await client.call(
             ApiKey.DELETE_RECORDS,

@@ -11,6 +11,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, ProducedPartition, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.producing import produce_once
 from tests.replicas import (
     bootstrap,
     end_offset,
@@ -44,7 +45,7 @@ class Sequences:
             producer_epoch=epoch,
             base_sequence=sequence,
         )
-        return (await self._client.produce(self.leader, {AT: records}, timeout_ms=timeout_ms))[AT]
+        return await produce_once(self._client, self.leader, AT, records, timeout_ms=timeout_ms)
 
     async def offset(self, sequence: int, *, epoch: int = 0) -> int:
         """Where it is acknowledged to be."""

@@ -20,6 +20,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import records_size_bytes
 from tests.cluster import BrokerProcess
+from tests.producing import produce_once
 from tests.real.control_plane_member import end_session
 from tests.replicas import (
     all_in_sync,
@@ -51,7 +52,7 @@ async def test_an_acknowledged_record_is_on_every_replica(zookeeper: str, tmp_pa
         state = await partition_of(client, "t")
         assert sorted(state.replicas) == sorted(state.isr) == [1, 2, 3]
         for index in range(20):
-            answer = (await client.produce(state.leader, {AT: batch(b"%d" % index)}))[AT]
+            answer = await produce_once(client, state.leader, AT, batch(b"%d" % index))
             assert (answer.error, answer.base_offset) == (ErrorCode.none, index)
             # In sync are all three: acknowledged means that all of them have it.
             assert [end_offset(broker, "t") for broker in brokers] == [index + 1] * 3
@@ -71,21 +72,21 @@ async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id
         others = [broker for broker in brokers if broker is not leader]
-        assert (await client.produce(node_id, {AT: batch(b"all")}))[AT].error == ErrorCode.none
+        assert (await produce_once(client, node_id, AT, batch(b"all"))).error == ErrorCode.none
         for broker in others:
             broker.pause()
         try:
             async with KafkaClient(leader.bootstrap) as alone:
                 # Appended while both were in sync, and then too few were.
-                late = (await alone.produce(node_id, {AT: batch(b"late")}, timeout_ms=15_000))[AT]
+                late = await produce_once(alone, node_id, AT, batch(b"late"), timeout_ms=15_000)
                 assert late.error == ErrorCode.not_enough_replicas_after_append
 
                 async def refused() -> bool:
-                    answer = (await alone.produce(node_id, {AT: batch(b"none")}))[AT]
+                    answer = await produce_once(alone, node_id, AT, batch(b"none"))
                     return answer.error == ErrorCode.not_enough_replicas
 
                 await eventually(refused)
-                one = (await alone.produce(node_id, {AT: batch(b"one")}, acks=1))[AT]
+                one = await produce_once(alone, node_id, AT, batch(b"one"), acks=1)
                 assert one.error == ErrorCode.none
                 seen = (await alone.fetch(node_id, {AT: FetchPosition(1)}, wait_ms_max=0))[AT]
                 assert (seen.high_watermark, len(seen.records)) == (1, 0), (
@@ -117,7 +118,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
         absent = next(broker for broker in brokers if broker is not leader)
         await absent.stop()
         for _ in range(10):
-            answer = (await client.produce(node_id, {AT: batch(*[b"x" * 1000] * 5)}))[AT]
+            answer = await produce_once(client, node_id, AT, batch(*[b"x" * 1000] * 5))
             assert answer.error == ErrorCode.none
         # Within a batch, where the absent one has to begin.
         fields = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 42}]}]}
@@ -150,7 +151,7 @@ async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
     ):
         await client.create_topics([NewTopic(name="t", partitions=4)])
         leader = await leader_of(brokers, client, "t")
-        answer = (await client.produce(leader.settings.broker_id, {AT: batch(b"v")}))[AT]
+        answer = await produce_once(client, leader.settings.broker_id, AT, batch(b"v"))
         assert answer.error == ErrorCode.none
         follower = next(broker for broker in brokers if broker is not leader)
         node_id = follower.settings.broker_id
@@ -186,7 +187,7 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack(
         leader = await leader_of(brokers, client, "t")
         node_id = leader.settings.broker_id
         for _ in range(5):
-            answer = (await client.produce(node_id, {AT: batch(b"v")}))[AT]
+            answer = await produce_once(client, node_id, AT, batch(b"v"))
             assert answer.error == ErrorCode.none
         near = next(broker for broker in brokers if broker is not leader)
         sent_to = await fetch_as_from(leader, near.settings.rack or "")

@@ -21,6 +21,7 @@ from spark_global.links import MirrorLink
 from spark_global.sql import run_sql
 from spark_global.views import Aggregate, create_views, global_topics, load_table
 from tests.cluster import running_broker
+from tests.producing import produce_once
 
 pytestmark = pytest.mark.real
 
@@ -114,8 +115,8 @@ def jfk_map() -> Block:
 async def produce(client: KafkaClient, at: TopicPartition, batch: bytearray) -> None:
     metadata = await client.metadata([at.topic])
     leader = metadata.topics[at.topic].partitions[at.partition].leader
-    produced = await client.produce(leader, {at: batch})
-    assert not produced[at].error, produced
+    produced = await produce_once(client, leader, at, batch)
+    assert not produced.error, produced
 
 
 def offsets(frame: DataFrame) -> list[int]:

@@ -16,6 +16,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.cluster import BrokerProcess
+from tests.producing import produce_once
 from tests.replicas import (
     all_in_sync,
     ask_controller,
@@ -41,7 +42,7 @@ async def write(client: KafkaClient, topic: str, value: bytes) -> None:
             return False
         at = TopicPartition(topic, 0)
         batch = encode_batch([NewRecord(time.time_ns() // 1_000_000, b"k", value)])
-        return (await client.produce(leader, {at: batch}))[at].error is ErrorCode.none
+        return (await produce_once(client, leader, at, batch)).error is ErrorCode.none
 
     await eventually(is_written)
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from local_cluster.client.model import NewTopic, ProducedPartition, TopicPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -27,7 +28,7 @@ class SimClient(SimSource):
     async def produce(
         self,
         node_id: int,
-        batches: Mapping[TopicPartition, bytes | bytearray | memoryview],
+        batches: ProduceBatches,
         *,
         acks: int = -1,
         timeout_ms: int = 30_000,

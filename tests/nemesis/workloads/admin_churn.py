@@ -19,6 +19,7 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.set_full import Outcome
 from tests.nemesis.cluster import until
 from tests.nemesis.workloads.workload import Workload, spread_topic
+from tests.producing import produce_once
 
 COMES_AND_GOES: Final = "churn"
 STAYS: Final = "churn-stays"
@@ -155,8 +156,8 @@ class AdminChurn(Workload):
         """Whether it was acknowledged."""
         leader = (await client.metadata([at.topic])).topics[at.topic].partitions[0].leader
         records = encode_batch([NewRecord(int(time.time() * 1000), b"k", value.encode())])
-        answer = await client.produce(leader, {at: records}, timeout_ms=REQUEST_MS_MAX)
-        return answer[at].error is ErrorCode.none
+        answer = await produce_once(client, leader, at, records, timeout_ms=REQUEST_MS_MAX)
+        return answer.error is ErrorCode.none
 
     # -- a topic that stays --------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from tests.nemesis.checkers.list_offsets import (
 )
 from tests.nemesis.cluster import until
 from tests.nemesis.workloads.workload import Workload, spread_topic
+from tests.producing import produce_once
 
 TOPIC: Final = "list-offsets"
 PARTITIONS: Final = 2
@@ -103,16 +104,19 @@ class ListOffsets(Workload):
                     if leader is None:
                         known = (await client.metadata([TOPIC])).topics[TOPIC].partitions
                         leader = known[partition].leader
-                    answers = await client.produce(
+                    batch = _batch(self.random, f"{partition}-{number}")
+                    answer = await produce_once(
+                        client,
                         leader,
-                        {at: _batch(self.random, f"{partition}-{number}")},
+                        at,
+                        batch,
                         acks=1 if number % 2 else -1,
                         timeout_ms=REQUEST_MS_MAX,
                     )
                 except (KafkaError, KeyError):
                     leader = None
                     continue
-                if answers[at].error is ErrorCode.none:
+                if answer.error is ErrorCode.none:
                     self.progress += 1
                 else:
                     leader = None

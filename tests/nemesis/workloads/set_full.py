@@ -15,6 +15,7 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.set_full import Found, Outcome, Write, check_set
 from tests.nemesis.workloads.reading import Message, read_all
 from tests.nemesis.workloads.workload import Workload, spread_topic
+from tests.producing import produce_once
 
 TOPIC: Final = "set-full"
 PARTITIONS: Final = 2
@@ -93,11 +94,9 @@ class SetFull(Workload):
                 stopped_at = loop.time()
             try:
                 known = (await client.metadata([at.topic])).topics[at.topic].partitions
-                answer = (
-                    await client.produce(
-                        known[at.partition].leader, {at: records}, timeout_ms=REQUEST_MS_MAX
-                    )
-                )[at]
+                answer = await produce_once(
+                    client, known[at.partition].leader, at, records, timeout_ms=REQUEST_MS_MAX
+                )
             except (KafkaError, KeyError):
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue

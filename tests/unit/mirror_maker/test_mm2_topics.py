@@ -17,6 +17,7 @@ from local_cluster.client.model import (
     TopicMetadata,
     TopicPartition,
 )
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -55,16 +56,18 @@ class Cluster:
             {name: TopicMetadata(name, None, ErrorCode.none, False, {0: there}) for name in names},
         )
 
-    async def produce(self, node_id: int, batches: Any) -> dict[TopicPartition, ProducedPartition]:
+    async def produce(
+        self, node_id: int, batches: ProduceBatches
+    ) -> dict[TopicPartition, ProducedPartition]:
         if self.is_down:
             raise KafkaError(ErrorCode.network_exception, "down")
-        if any(at.topic in self.stalled for at in batches):
+        if any(at.topic in self.stalled for at, _ in batches.items()):
             await asyncio.Event().wait()
         self.on_produce()
-        for batch in batches.values():
+        for _, batch in batches.items():
             for record in decode_batch(batch, 0, read_header(batch)):
                 self.written.append((record.key or b"", record.value or b""))
-        return {at: ProducedPartition(ErrorCode.none, 0, -1, 0, None) for at in batches}
+        return {at: ProducedPartition(ErrorCode.none, 0, -1, 0, None) for at, _ in batches.items()}
 
     def checkpoints(self) -> list[Checkpoint]:
         """What was written since the last time."""

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from local_cluster.client.model import NewTopic, ProducedPartition
+from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -55,7 +56,7 @@ class Sink:
             answers[topic.name] = refusal if topic.name in self._refused else None
         return answers
 
-    async def produce(self, node_id: int, batches: dict[Any, bytes]) -> Any:
+    async def produce(self, node_id: int, batches: ProduceBatches) -> Any:
         ((at, batch),) = batches.items()
         records = decode_batch(batch, 0, read_header(batch))
         self.writes.append([(record.key, record.value) for record in records])
