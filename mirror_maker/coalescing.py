@@ -6,9 +6,14 @@ headers, timestamp and codec; their bytes behind the offset are not looked into.
 the distances of timestamps and the offsets within the batch are written anew, in bulk: one call
 of the codec for the run in each direction.
 
-A run ends before a batch that is not tiny, has other attributes (codec, transactional, control,
-LogAppendTime), begins before the position, has holes, was born elsewhere, or fails its CRC: such
-a batch goes the ordinary way, which knows what to make of it.
+A run ends before a batch that
+
+- is not tiny, or begins before the position;
+- has other attributes (codec, transactional, control, LogAppendTime);
+- has holes, or a base timestamp that is no record's;
+- was born elsewhere, or fails its CRC.
+
+Such a batch goes the ordinary way, which knows what to make of it.
 """
 
 from __future__ import annotations
@@ -86,6 +91,7 @@ def find_run(fetched: memoryview, start: int, foreign_ids: Set[int] = frozenset(
             or (attributes != codec and codec >= 0)
             or records_count != last_offset_delta + 1
             or base_offset < next_offset
+            or base_timestamp > max_timestamp
             or producer_id in foreign_ids
             or crc32c(fetched[at + h.CRC_START : following]) != crc
         ):

@@ -2,14 +2,21 @@
 
     fetched bytes --select_batches--> SourceBatch... --prepare--> PreparedBatch --stamp--> Produce
 
-Left out whole: control batches, data of aborted transactions (by the aborted list of a
-read_committed fetch), batches emptied by compaction, and where the link copies only what was born
-at its source, batches that a mirror wrote there (`origins.py`). Of the attributes only the codec
-bits are kept. Three kinds of batch cannot be moved as bytes and go to `record_path`: the one that
-begins before the position, one with LogAppendTime (the target would clear the bit and so change
-what readers see), and one with holes (the target refuses a count that differs from the offset
-range). With rules for records (`record_rules`) every batch goes there.
-Runs of tiny batches can be made one batch each (`coalescing`).
+These batches are left out whole: control batches, data of aborted transactions (by the aborted
+list of a read_committed fetch) and batches that compaction emptied. Where the link copies only what
+was born at its source, batches that a mirror wrote there are left out too (`origins.py`).
+
+Of the attributes only the codec bits are kept. These batches cannot be moved as bytes and go to
+`record_path`:
+
+- a batch that begins before the position;
+- a batch with LogAppendTime: the target would clear the bit, and so change what readers see;
+- a batch with a delete horizon (KIP-534): its base timestamp is the horizon of the source's log
+  cleaner, which the target's shall not follow;
+- a batch with holes: the target refuses a count that differs from the offset range.
+
+With rules for records (`record_rules`) every batch goes there. Runs of tiny batches can be made one
+batch each (`coalescing`).
 
 Every batch's CRC is checked before anything else: a fresh CRC over broken bytes would make
 corruption look sound. Pure: no I/O, no clock.
@@ -44,6 +51,8 @@ class CopyPath(StrEnum):
     PASSTHROUGH = "passthrough"
     STRADDLES_START = "straddles_start"
     LOG_APPEND_TIME = "log_append_time"
+    DELETE_HORIZON = "delete_horizon"
+    """A log cleaner has put its delete horizon into the base timestamp."""
     HOLES = "holes"
     COALESCED = "coalesced"
     GAP = "gap"
@@ -344,6 +353,8 @@ def _path(header: h.BatchHeader, source_first: int) -> CopyPath:
         return CopyPath.STRADDLES_START
     if header.is_log_append_time:
         return CopyPath.LOG_APPEND_TIME
+    if header.has_base_of_no_record:
+        return CopyPath.DELETE_HORIZON
     if header.records_count != header.last_offset_delta + 1:
         return CopyPath.HOLES
     return CopyPath.PASSTHROUGH

@@ -1,7 +1,8 @@
 """Where bytes cannot be moved as they are: open a batch and build it anew, dense.
 
-Offsets lose their holes, LogAppendTime becomes the CreateTime that readers saw, records before
-the start are gone. Keys, values, headers, timestamps and the codec stay. Pure.
+Offsets lose their holes. LogAppendTime becomes the CreateTime that readers saw. A delete horizon
+goes: the base timestamp is the first record's again. Records before the start are left out. Keys,
+values, headers, timestamps and the codec stay. Pure.
 """
 
 from __future__ import annotations

@@ -59,26 +59,30 @@ def pair(kinds: str, *, long: bool = False) -> Any:
 
 @contextlib.asynccontextmanager
 async def running_peers(
-    kinds: str, zookeeper: str, directory: Path
+    kinds: str, zookeeper: str, directory: Path, config: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[Peer, Peer]]:
-    """Source and target, started; killed at the end."""
+    """Source and target, started; killed at the end. `config` is for brokers of both sides."""
     source_kind, target_kind = kinds.split("->")
     async with (
-        _running_peer(source_kind, zookeeper, directory / "source", "source") as source,
-        _running_peer(target_kind, zookeeper, directory / "target", "target") as target,
+        _running_peer(source_kind, zookeeper, directory / "source", "source", config) as source,
+        _running_peer(target_kind, zookeeper, directory / "target", "target", config) as target,
     ):
         yield source, target
 
 
 @contextlib.asynccontextmanager
 async def _running_peer(
-    kind: str, zookeeper: str, directory: Path, side: str
+    kind: str,
+    zookeeper: str,
+    directory: Path,
+    side: str,
+    config: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Peer]:
     if kind == "own":
-        async with running_broker(zookeeper, directory, cluster=side) as ours:
+        async with running_broker(zookeeper, directory, cluster=side, config=config) as ours:
             yield ours
     elif kind == "kafka":
-        async with running_kafka(directory) as kafka:
+        async with running_kafka(directory, config) as kafka:
             yield kafka
     else:
         protocol = {"kafka-2.8": "2.8", "kafka-2.7": "2.7"}[kind]
@@ -87,7 +91,7 @@ async def _running_peer(
             quiet_port(),
             f"{zookeeper}/{side}{uuid.uuid4().hex[:8]}",
             version=OLDEST_VERSION,
-            config={**_OLD_CONFIG, "inter.broker.protocol.version": protocol},
+            config={**_OLD_CONFIG, **(config or {}), "inter.broker.protocol.version": protocol},
         )
         try:
             await old.start()

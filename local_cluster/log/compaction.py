@@ -164,14 +164,14 @@ class Round:
         self, header: BatchHeader, retained: Sequence[RawRecord], marks_nothing: bool
     ) -> bool:
         # Older records of a tombstone beyond the map are still there: its time has not begun.
-        if has_horizon(header) or header.last_offset >= self.end_offset:
+        if header.has_delete_horizon or header.last_offset >= self.end_offset:
             return False
         if header.is_control:
             return marks_nothing
         return not all(record.has_value for record in retained)
 
     def _is_past_horizon(self, header: BatchHeader) -> bool:
-        return has_horizon(header) and header.base_timestamp <= self.now_ms
+        return header.has_delete_horizon and header.base_timestamp <= self.now_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         last = self.producers.get(header.producer_id) if header.producer_id >= 0 else None
@@ -259,11 +259,6 @@ def find_aborted(
         if first_offset is not None and control_type(buffer, position, header) == ABORT:
             aborted.append(AbortedTransaction(header.producer_id, first_offset, header.last_offset))
     return sorted(aborted, key=lambda transaction: transaction.first_offset)
-
-
-def has_horizon(header: BatchHeader) -> bool:
-    """Whether the base timestamp is the delete horizon."""
-    return bool(header.attributes & DELETE_HORIZON_BIT)
 
 
 def control_type(buffer: Buffer, position: int, header: BatchHeader) -> int | None:

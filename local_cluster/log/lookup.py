@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
-from local_cluster.records.header import DELETE_HORIZON_BIT, BatchHeader
+from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .scan import iter_file_headers
@@ -64,10 +64,7 @@ def find_max_timestamp(segments: Sequence[Segment]) -> TimestampedOffset | None:
 
 def _is_as_produced(header: BatchHeader) -> bool:
     """Whether no record was compacted away and the base timestamp is the first record's."""
-    return (
-        header.records_count == header.last_offset_delta + 1
-        and not header.attributes & DELETE_HORIZON_BIT
-    )
+    return header.records_count == header.last_offset_delta + 1 and not header.has_base_of_no_record
 
 
 def _first_record(

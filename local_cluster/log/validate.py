@@ -1,6 +1,7 @@
 """The checks of Produce on record batches: headers always, records where the topic needs it.
 
-`check_produced` looks at the 61-byte header, the bounds and the CRC-32C and never opens a batch.
+`check_produced` looks at the 61-byte header, the bounds and the CRC-32C. It opens a batch only
+where the base timestamp is larger than the largest one.
 Kafka opens every batch as well and refuses a header whose count or timestamps lie about the
 records; `check_records` does that for topics whose `heliograph.record.check` is `full`, and
 `check_keys` looks for records without a key, which compacted topics refuse.
@@ -10,7 +11,9 @@ UnifiedLog.analyzeAndValidateRecords and LogValidator; real/test_record_checks_l
 them against a Kafka. Where this differs:
 
 - a header whose largest timestamp is wrong and the LogAppendTime bit from a client are refused
-  (Kafka corrects both silently, which changes the visible times)
+  (Kafka corrects both silently, which changes the visible times). Without the full check a wrong
+  largest timestamp is noticed where it lies before the base timestamp
+- a delete horizon (KIP-534) from a client is refused: only the log cleaner of this log sets one
 - offset deltas other than 0, 1, 2... are refused by the full check (Kafka takes them uncompressed)
 - records that cannot be read answer invalid_record and an unknown codec
   unsupported_compression_type (Kafka: unknown_server_error)
@@ -31,7 +34,7 @@ from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .record_times import TimestampLimits, out_of_range
+from .record_times import RecordsRefusedError, TimestampLimits, out_of_range
 
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""
@@ -79,15 +82,23 @@ def check_produced(
             _check_attributes(header.attributes, allow_zstd, allow_transactional)
         if not log_append_time:
             first, largest = header.base_timestamp, header.max_timestamp
-            if largest < first or (
-                now_ms is not None
-                and (
-                    largest - now_ms > timestamp_after_ms_max
-                    or (first >= 0 and now_ms - first > timestamp_before_ms_max)
+            if largest < first:
+                # The base is no record's time, as in a batch that a log cleaner gave a delete
+                # horizon (KIP-534). Only the records tell their times.
+                check_records(
+                    view,
+                    [header],
+                    position,
+                    now_ms=now_ms,
+                    timestamp_before_ms_max=timestamp_before_ms_max,
+                    timestamp_after_ms_max=timestamp_after_ms_max,
                 )
+            elif now_ms is not None and (
+                largest - now_ms > timestamp_after_ms_max
+                or (first >= 0 and now_ms - first > timestamp_before_ms_max)
             ):
                 times = TimestampLimits(now_ms, timestamp_before_ms_max, timestamp_after_ms_max)
-                raise _wrong_times(view, position, header, times)
+                raise _out_of_range(view, position, header, times)
         headers.append(header)
         position += header.batch_length + h.LOG_OVERHEAD_BYTES
         if position == end:
@@ -230,15 +241,9 @@ def _check_batch(
     return header
 
 
-def _wrong_times(
+def _out_of_range(
     view: memoryview, position: int, header: h.BatchHeader, times: TimestampLimits
-) -> KafkaError:
-    if header.max_timestamp < header.base_timestamp:
-        return KafkaError(
-            ErrorCode.invalid_timestamp,
-            f"largest timestamp {header.max_timestamp} lies before the first,"
-            f" {header.base_timestamp}",
-        )
+) -> RecordsRefusedError:
     # Only now is the batch opened: the client wants to know which records it should drop.
     try:
         records = decode_batch(view, position, header)

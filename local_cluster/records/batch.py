@@ -60,8 +60,8 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _encode_record(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
-    """One record with its length."""
+def encode_record(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
+    """One record with its length, its deltas as they stand in the batch."""
     _, key, value, headers = record
     fields = [
         b"\0",  # attributes, unused
@@ -100,7 +100,7 @@ def encode_batch(
     base_timestamp = records[0].timestamp_ms
     payload = bytearray().join(
         [
-            _encode_record(record, record.timestamp_ms - base_timestamp, index)
+            encode_record(record, record.timestamp_ms - base_timestamp, index)
             for index, record in enumerate(records)
         ]
     )

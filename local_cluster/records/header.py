@@ -101,6 +101,19 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL_BIT)
 
     @property
+    def has_delete_horizon(self) -> bool:
+        """Whether the base timestamp is a log cleaner's delete horizon, as the bit says (KIP-534).
+
+        The records' timestamp deltas count from it all the same.
+        """
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    @property
+    def has_base_of_no_record(self) -> bool:
+        """Whether the base timestamp is certainly not the time of the first record."""
+        return self.has_delete_horizon or self.base_timestamp > self.max_timestamp
+
+    @property
     def last_sequence(self) -> int:
         """Sequence of the last record, wrapping at 2**31 as Kafka's does; -1 without one."""
         if self.base_sequence < 0:

@@ -21,6 +21,7 @@ from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.cluster import running_broker
+from tests.compacted_batches import encode_cleaned
 from tests.kafka_from_maven import running_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
@@ -99,6 +100,7 @@ def keyless(*keys: bytes | None) -> bytearray:
     return encode_batch([NewRecord(NOW_MS, key, b"v") for key in keys])
 
 
+TOMBSTONES: Final = [NewRecord(NOW_MS + at, b"k", None) for at in (3, 0, 2)]
 CASES: Final[Mapping[str, tuple[str, bytes | bytearray]]] = {
     **{f"codec {number}": ("full", made(codec=number)) for number in range(5)},
     "broken crc": ("full", broken_crc()),
@@ -149,6 +151,23 @@ CASES: Final[Mapping[str, tuple[str, bytes | bytearray]]] = {
         "narrow",
         encode_batch([NewRecord(NOW_MS, b"k", b"v"), NewRecord(NOW_MS + 2 * DAY_MS, b"k", b"v")]),
     ),
+    **{
+        f"a base timestamp that is no record's, {topic}, codec {number}": (
+            topic,
+            encode_cleaned(TOMBSTONES, horizon_ms=base_ms, has_bit=False, codec=number),
+        )
+        for number in range(5)
+        for topic, base_ms in (("full", NOW_MS + 7 * DAY_MS), ("narrow", NOW_MS + 7 * DAY_MS))
+    },
+    "a base timestamp that is no record's, and a record too old": (
+        "narrow",
+        encode_cleaned(
+            [NewRecord(NOW_MS - 2 * DAY_MS, b"k", None), *TOMBSTONES],
+            horizon_ms=NOW_MS + DAY_MS,
+            has_bit=False,
+        ),
+    ),
+    "a delete horizon with its bit": ("full", encode_cleaned(TOMBSTONES, horizon_ms=NOW_MS)),
     "small enough": ("small", made(value=b"v")),
     "too large": ("small", made(value=b"v" * 300)),
     "too large before compression": ("small", made(value=b"v" * 3000, codec=1)),
@@ -160,6 +179,7 @@ DEVIATIONS: Final[Mapping[str, tuple[ErrorCode, ErrorCode]]] = {
     "largest time too late": (_NONE, _TIME),
     "largest time too early": (_NONE, _TIME),
     "log append time from a client": (_NONE, _TIME),
+    "a delete horizon with its bit": (_NONE, _RECORD),
     "an offset delta that repeats": (_NONE, _RECORD),
     "garbage for records": (_UNKNOWN, _RECORD),
     "garbage for gzip": (_UNKNOWN, _RECORD),

@@ -29,12 +29,17 @@ from mirror_maker.origins import Origins
 from mirror_maker.sender import Senders
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.trouble import Trouble
+from tests.compacted_batches import encode_cleaned
 
 from .kafka_double import SimClient
 from .kafka_double_cluster import SimCluster
 from .kafka_double_log import SimPartition
 from .kafka_double_network import Killed, Network
 
+KINDS = (
+    "plain", "plain", "plain", "commit", "abort", "holes", "horizon", "append_time", "empty",
+)  # fmt: skip
+"""What a source's log is written from."""
 LINK = "a-b"
 TOPIC = "t"
 LIMITS = Limits(
@@ -91,10 +96,7 @@ class SourceWriter:
 
     def write(self) -> None:
         """One random batch, transaction or hole."""
-        kind = self.random.choices(
-            ("plain", "plain", "plain", "commit", "abort", "holes", "append_time", "empty"),
-        )[0]
-        getattr(self, f"_write_{kind}")()
+        getattr(self, f"_write_{self.random.choice(KINDS)}")()
         self.partition.commit(self.partition.log_end_offset)
 
     def _records(self, count: int | None = None) -> list[NewRecord]:
@@ -175,11 +177,19 @@ class SourceWriter:
         """What compaction leaves: records gone from the middle, or whole offsets unused."""
         records = self._records(6)
         kept = sorted(self.random.sample(range(6), self.random.randint(1, 5)))
-        batch = encode_with_holes(records, kept)
+        batch = encode_cleaned(records, kept)
         base_offset = self.partition.place(batch, self.partition.log_end_offset)
         for index in kept:
             self.expected.append(Record(base_offset + index, *records[index]))
         self.partition.log_end_offset += self.random.randint(0, 3)
+
+    def _write_horizon(self) -> None:
+        """What compaction leaves of a batch with tombstones: its delete horizon for a base time."""
+        records = self._records()
+        horizon_ms = self.random.choice([0, 1_200, 10_000_000])
+        codec = self.random.choice(self.codecs)
+        batch = encode_cleaned(records, horizon_ms=horizon_ms, codec=codec)
+        self._expect(self.partition.place(batch, self.partition.log_end_offset), records)
 
     def _write_append_time(self) -> None:
         records = self._records()
@@ -199,38 +209,6 @@ class SourceWriter:
         empty = bytearray(h.pack_header(header))
         h.patch_crc(empty, 0)
         self.partition.place(empty, self.partition.log_end_offset)
-
-
-def encode_with_holes(records: list[NewRecord], kept: list[int]) -> bytearray:
-    """A batch of the kept records with their original offset deltas, as compaction writes it."""
-    full = encode_batch(records)
-    decoded = decode_batch(full, 0, h.read_header(full))
-    payload = bytearray()
-    for index in kept:
-        record = decoded[index]
-        alone = encode_batch([NewRecord(*record[1:])])[h.HEADER_BYTES :]
-        # length varint, attributes, timestamp delta, offset delta, rest; all deltas are small.
-        body = alone[1:]
-        delta = record.timestamp_ms - records[0].timestamp_ms
-        rest = bytes((0,)) + _varint(delta) + _varint(index) + bytes(body[3:])
-        payload += _varint(len(rest)) + rest
-    header = h.read_header(full)._replace(
-        records_count=len(kept),
-        batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES + len(payload),
-    )
-    batch = bytearray(h.pack_header(header)) + payload
-    h.patch_crc(batch, 0)
-    return batch
-
-
-def _varint(value: int) -> bytes:
-    zigzag = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while zigzag >= 0x80:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)
 
 
 class SimWorker:

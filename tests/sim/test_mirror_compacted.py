@@ -11,9 +11,10 @@ from local_cluster.records.batch import NewRecord, Record, decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import FlowState
 from mirror_maker.trouble import Policies, Trouble
+from tests.compacted_batches import encode_cleaned
 
 from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, encode_with_holes, read_map_topic
+from .mirror_world import TOPIC, MirrorWorld, read_map_topic
 from .virtual_time import run_virtually
 
 
@@ -54,7 +55,7 @@ def _compact(partition: SimPartition, gone: set[int]) -> None:
             continue
         kept = [n for n, record in enumerate(records) if record.offset not in gone]
         if kept:
-            rebuilt = encode_with_holes([NewRecord(*record[1:]) for record in records], kept)
+            rebuilt = encode_cleaned([NewRecord(*record[1:]) for record in records], kept)
             alone = SimPartition()
             alone.leader_epoch = header.partition_leader_epoch
             alone.log_end_offset = header.base_offset

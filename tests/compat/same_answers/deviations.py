@@ -56,8 +56,7 @@ PRODUCE: Final = (
     ),
     Deviation(
         "produce v* acks=1 no timestamp: *",
-        "a header whose largest timestamp is below its first is refused; Kafka opens the records"
-        " and writes the header anew",
+        "a largest timestamp below the base is refused if it is no record's; Kafka corrects it",
     ),
     Deviation(
         "produce v* in two hours: */batch_index_error_message",

@@ -20,8 +20,9 @@ from mirror_maker.passthrough import (
     select_batches,
     stamp,
 )
-from tests.sim.mirror_world import encode_with_holes
+from tests.compacted_batches import encode_cleaned
 
+UNKNOWN_BIT = 0x80
 RECORDS = [NewRecord(1_000 + i, b"k%d" % i, b"value-%d" % i, (("h", b"x"),)) for i in range(6)]
 
 
@@ -62,7 +63,7 @@ def contents(data: memoryview) -> list[Record]:
 @pytest.mark.parametrize("codec", list(Codec))
 def test_bytes_pass_untouched_but_for_the_header(codec: Codec) -> None:
     original = batch_at(
-        700, codec=codec, attributes=h.TRANSACTIONAL_BIT | h.DELETE_HORIZON_BIT, leader_epoch=9,
+        700, codec=codec, attributes=h.TRANSACTIONAL_BIT | UNKNOWN_BIT, leader_epoch=9,
         producer_id=3, producer_epoch=1, base_sequence=44,
     )  # fmt: skip
     selection = select_batches(fetched(original), 700, ())
@@ -138,8 +139,30 @@ def test_log_append_time_becomes_the_timestamp_that_readers_saw() -> None:
     assert not h.read_header(result.data).is_log_append_time
 
 
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("horizon_ms", [0, 1_002, 5_000], ids=["early", "between", "late"])
+@pytest.mark.parametrize("has_bit", [True, False], ids=["bit", "bit cleared"])
+def test_a_delete_horizon_is_no_records_time(codec: Codec, horizon_ms: int, has_bit: bool) -> None:
+    batch = encode_cleaned(
+        RECORDS, horizon_ms=horizon_ms, has_bit=has_bit, codec=codec, base_offset=100
+    )
+    assert [record[1:] for record in contents(memoryview(batch))] == [tuple(r) for r in RECORDS]
+    result = prepared(select_batches(fetched(batch), 100, ()).batches[0])
+    if not has_bit and horizon_ms <= RECORDS[-1].timestamp_ms:
+        assert result.path is CopyPath.PASSTHROUGH, "nothing tells it from a record's time"
+        return
+    header = h.read_header(result.data)
+    assert result.path is CopyPath.DELETE_HORIZON
+    assert (header.base_timestamp, header.max_timestamp) == (
+        RECORDS[0].timestamp_ms, RECORDS[-1].timestamp_ms,
+    )  # fmt: skip
+    assert header.attributes == codec
+    assert [record[1:] for record in contents(result.data)] == [tuple(r) for r in RECORDS]
+    assert result.runs(7) == [Run(100, 7, len(RECORDS))]
+
+
 def test_holes_are_closed_and_mapped() -> None:
-    batch = encode_with_holes(RECORDS, [0, 1, 4])
+    batch = encode_cleaned(RECORDS, [0, 1, 4])
     h.patch_base_offset(batch, 0, 100)
     result = prepared(select_batches(fetched(batch), 100, ()).batches[0])
     header = h.read_header(result.data)
@@ -150,7 +173,7 @@ def test_holes_are_closed_and_mapped() -> None:
 
 
 def test_a_cut_batch_of_which_nothing_remains() -> None:
-    batch = encode_with_holes(RECORDS, [0, 1, 2])
+    batch = encode_cleaned(RECORDS, [0, 1, 2])
     assert prepare(select_batches(fetched(batch), 4, ()).batches[0]) is None
 
 

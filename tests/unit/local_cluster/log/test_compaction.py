@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.compaction import has_horizon
 from local_cluster.log.compaction_job import CleanedGroup, run_job
 from local_cluster.log.compaction_round import plan_round
 from local_cluster.log.config import LogConfig
@@ -158,7 +157,7 @@ def test_a_tombstone_outlives_delete_retention_and_then_goes(log: PartitionLog) 
     assert done is not None
     assert pairs(log) == [(1, b"b", b"1"), (2, b"a", None), (3, b"c", b"1")]
     tombstone = headers(log)[1]
-    assert has_horizon(tombstone)
+    assert tombstone.has_delete_horizon
     assert tombstone.base_timestamp == NOW_MS + HOUR_MS
     assert tombstone.max_timestamp == NOW_MS
     assert records_of(log)[1].timestamp_ms == NOW_MS

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from local_cluster.log.config import LogConfig
+from local_cluster.records.batch import NewRecord
+from tests.compacted_batches import encode_cleaned
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, records_of
 
 
@@ -26,6 +28,20 @@ def test_the_first_record_at_or_after_a_time(tmp_path: Path, codec: int) -> None
             assert found is not None
             assert (found.offset, found.timestamp_ms) == (expected.offset, expected.timestamp_ms)
             assert found.leader_epoch == log.epoch_at(found.offset)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_a_base_timestamp_that_is_no_records_is_not_found(tmp_path: Path, codec: int) -> None:
+    log = create(tmp_path)
+    records = [NewRecord(NOW_MS + at, b"k", None) for at in (3, 0, 2)]
+    append(log, encode_cleaned(records, horizon_ms=NOW_MS + 500, has_bit=False, codec=codec))
+    append(log, batch(1, timestamp_ms=NOW_MS + 400))
+    places = {NOW_MS: (0, NOW_MS + 3), NOW_MS + 3: (0, NOW_MS + 3), NOW_MS + 4: (3, NOW_MS + 400)}
+    for timestamp_ms, place in places.items():
+        found = log.offset_for_timestamp(timestamp_ms)
+        assert found is not None
+        assert (found.offset, found.timestamp_ms) == place
+    assert log.offset_for_timestamp(NOW_MS + 401) is None
 
 
 def test_a_time_below_the_log_start_finds_nothing_before_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from local_cluster.log.validate import check_keys, check_produced, check_records
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from tests.compacted_batches import encode_cleaned
 
 NOW_MS = 1_700_000_000_000
 
@@ -140,6 +141,21 @@ def test_times_are_bounded_on_create_time_topics() -> None:
     for now_ms in (NOW_MS + 11, NOW_MS + 2 - 21):
         assert refused(batch, now_ms=now_ms, **limits) is ErrorCode.invalid_timestamp
         check_produced(batch, now_ms=now_ms, log_append_time=True, **limits)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_base_timestamp_that_is_no_records_is_taken(codec: int) -> None:
+    """What is left of a delete horizon where somebody copied the batch without its bit."""
+    records = [NewRecord(NOW_MS + at, b"k", None) for at in (3, 0, 2)]
+    batch = encode_cleaned(records, horizon_ms=NOW_MS + 86_400_000, has_bit=False, codec=codec)
+    limits: dict[str, Any] = {"timestamp_before_ms_max": 10, "timestamp_after_ms_max": 20}
+    (header,) = check_produced(batch, now_ms=NOW_MS, **limits)
+    check_records(batch, [header], now_ms=NOW_MS, **limits)
+    # Its records are looked at, also where the topic asks for no full check.
+    with pytest.raises(RecordsRefusedError) as error:
+        check_produced(batch, now_ms=NOW_MS + 12, **limits)
+    assert [index for index, _ in error.value.record_errors] == [1]
+    assert refused(patched(">q", 35, NOW_MS + 4, batch)) is ErrorCode.invalid_timestamp
 
 
 def test_the_records_whose_times_are_out_of_range_are_named() -> None:
