@@ -76,8 +76,10 @@ class GroupTranslation:
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is a position and every one of them is known on the aggregate."""
-        return bool(self.partitions) and not (self.pending or self.shared)
+        """Whether there is a position, and every one is known exactly on the aggregate."""
+        return bool(self.partitions) and all(
+            part.state is TranslationState.EXACT for part in self.partitions
+        )
 
     @property
     def pending(self) -> tuple[TranslatedOffset, ...]:
@@ -91,8 +93,10 @@ class GroupTranslation:
         return tuple(part for part in self.partitions if part.state is TranslationState.SHARED)
 
     def target_offsets(self) -> dict[tuple[str, int], int]:
-        """(aggregate topic, partition) -> offset to commit there; pending and shared ones are left
-        out."""
+        """(aggregate topic, partition) -> offset to commit there.
+
+        Pending and shared ones are left out; an inexact one may have records read again.
+        """
         return {
             (part.target_topic, part.partition): part.target_offset
             for part in self.partitions

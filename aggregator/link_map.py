@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from local_cluster.records.batch import Record
+from mirror_maker import formats
 from mirror_maker.formats import FlowKey, MapTopic, OffsetMap
 from mirror_maker.formats.records import NO_TOPIC_ID
 
@@ -30,6 +31,7 @@ class TranslationState(StrEnum):
     """How sure an answer is; see `translation`."""
 
     EXACT = "exact"
+    INEXACT = "inexact"
     PENDING = "pending"
     UNMAPPED = "unmapped"
     SHARED = "shared"
@@ -41,9 +43,16 @@ class MapAnswer(NamedTuple):
     state: TranslationState
     topic: str | None
     offset: int | None
+    hole: tuple[int, int] | None = None
+    """From the aggregate: the source offsets [start, end) of which the record is one, or none."""
 
 
 _NOTHING = MapAnswer(TranslationState.PENDING, None, None)
+_STATES: Final = {
+    formats.TranslationState.EXACT: TranslationState.EXACT,
+    formats.TranslationState.INEXACT: TranslationState.INEXACT,
+    formats.TranslationState.PENDING: TranslationState.PENDING,
+}
 
 
 class LinkMap:
@@ -73,8 +82,7 @@ class LinkMap:
         if offsets is None:
             return MapAnswer(TranslationState.PENDING, target_topic, None)
         found = offsets.translate(offset)
-        state = TranslationState.PENDING if found.target_offset is None else TranslationState.EXACT
-        return MapAnswer(state, target_topic, found.target_offset)
+        return MapAnswer(_STATES[found.state], target_topic, found.target_offset)
 
     def reverse(
         self, target_topic: str, partition: int, offset: int, target_ids: TopicIds
@@ -89,8 +97,11 @@ class LinkMap:
         if offsets is None or offset >= offsets.target_next:
             return MapAnswer(TranslationState.PENDING, flow.source_topic, None)
         found = offsets.source_of(offset)
-        state = TranslationState.UNMAPPED if found is None else TranslationState.EXACT
-        return MapAnswer(state, flow.source_topic, found)
+        if found is not None:
+            return MapAnswer(TranslationState.EXACT, flow.source_topic, found)
+        hole = offsets.hole_of(offset)
+        state = TranslationState.UNMAPPED if hole is None else TranslationState.INEXACT
+        return MapAnswer(state, flow.source_topic, None, hole)
 
     def mirrored_end(self, topic: str, partition: int, target_ids: TopicIds) -> int | None:
         """The source offset behind the last one that is accounted for; None without a map."""

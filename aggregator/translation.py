@@ -2,11 +2,14 @@
 
 `LinkMaps` holds what every link has published and how far each was read, and answers without I/O.
 Each published record is by itself true, so that an answer never turns false while more records
-come in: only `pending` turns into `exact`.
+come in: only `pending` turns into `exact` or `inexact`.
 
 States of one answer (`TranslationState`):
 
     exact     the offset on the other side is known, and given
+    inexact   to the aggregate: a safe offset is given; reading on from there skips nothing, and may
+              give records again. Without one, others copied what lies there. From the aggregate:
+              the record is, or may be, a copy; its source offset lies in a known range
     pending   the link has not got there yet, or nothing of the partition is mapped yet
     unmapped  the record at the aggregate's offset is no copy that the map knows (reverse only)
     shared    a position where other origins may have records too (groups only)
@@ -14,7 +17,8 @@ States of one answer (`TranslationState`):
 States of one map (`MapState`): loading, pending (no map topic: the link did not start), ready,
 failed (not the published format).
 
-Guarantees: an offset of the other side is given exactly with `exact`; unknown is None, never 0.
+Guarantees: an offset of the other side is right with `exact` and safe with `inexact`; unknown is
+None, never 0.
 Not here: reading the topics (`map_follower`), the format (`link_map`), HTTP (`web`).
 """
 
@@ -56,6 +60,8 @@ class TranslatedOffset:
     state: TranslationState
     target_topic: str | None
     target_offset: int | None
+    source_hole: tuple[int, int] | None = None
+    """With INEXACT from the aggregate: the source offsets [start, end) that come into question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,7 @@ class LinkMaps:
             state=answer.state,
             target_topic=target_topic,
             target_offset=offset,
+            source_hole=answer.hole,
         )
 
     def _ask(self, link: str, question: Callable[[LinkMap], T], otherwise: T) -> T:

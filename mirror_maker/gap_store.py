@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .formats import Gap, GapJournal, encode_gap, gaps_topic_name
+from .formats.gaps import encode_gap_key
 from .model import FlowFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
@@ -28,6 +29,11 @@ class GapStore:
         """Read everything that was acknowledged before this call."""
         await self.records.catch_up()
 
+    async def take_back(self, gap: Gap) -> None:
+        """Delete an entry that turned out to be wrong."""
+        await self.records.append([(encode_gap_key(gap), None)])
+        await self.catch_up()
+
     async def note(self, gap: Gap) -> Gap:
         """Have a gap written down, unless one is that begins there; the one that holds."""
         await self.catch_up()
@@ -40,5 +46,5 @@ class GapStore:
         return holding
 
     def _holding(self, gap: Gap) -> Gap | None:
-        gaps = self.state.gaps(gap.flow, gap.producer_epoch)
-        return next((each for each in gaps if each.source_from == gap.source_from), None)
+        entries = self.state.entries(gap.flow, gap.producer_epoch, gap.kind)
+        return next((each for each in entries if each.source_from == gap.source_from), None)

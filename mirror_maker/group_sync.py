@@ -31,8 +31,10 @@ class SyncState(StrEnum):
     CLAMPED = "clamped"
     """The group is ahead of what is copied; the target has the end of the copy."""
     INEXACT = "inexact"
+    """The target has a safe position: nothing is skipped, some records may be read again. Without a
+    target offset: the position is older than what this link copied, and is not committed."""
     PENDING = "pending"
-    """No translation is known: that part of the map was lost."""
+    """No translation is known: the target no longer has those copies."""
     ACTIVE = "active"
     """The group has members on the target and looks after its position there itself."""
     AHEAD = "ahead"
@@ -59,7 +61,7 @@ class SyncedPosition(NamedTuple):
     target: TopicPartition
     source_offset: int
     target_offset: int | None
-    """The translation; None with PENDING, INEXACT, MIXED and MIRRORED."""
+    """The translation; None with PENDING, MIXED and MIRRORED, and with some INEXACT."""
     metadata: str
     state: SyncState
     held_by: str | None = None

@@ -127,5 +127,9 @@ class MirrorClient(KafkaClient):
             raise KafkaError(found.error_code, found.error_message or str(at))
         for producer in found.active_producers:
             if producer.producer_id == producer_id:
-                return DescribedProducer(int(producer.producer_epoch), int(producer.last_sequence))
+                return DescribedProducer(
+                    int(producer.producer_epoch),
+                    int(producer.last_sequence),
+                    int(producer.last_timestamp),
+                )
         return None

@@ -73,6 +73,8 @@ class DescribedProducer(NamedTuple):
     producer_epoch: int
     last_sequence: int
     """-1 where it has none."""
+    last_timestamp_ms: int = -1
+    """Largest timestamp of its last batch; -1 where that is not known."""
 
 
 class SourceGap(NamedTuple):

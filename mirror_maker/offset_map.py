@@ -55,7 +55,6 @@ class OpenBlock:
         self.source_next = source_start
         self.next_sequence = next_sequence
         self.is_dirty = False
-        self._is_held = False
         if predecessor is not None and len(predecessor.runs) < RUNS_PER_BLOCK // 2:
             assert predecessor.source_next == source_start, (predecessor, source_start)
             self._source_start = predecessor.source_start
@@ -80,21 +79,29 @@ class OpenBlock:
                 self._runs[-1] = last._replace(records_count=last.records_count + run.records_count)
             else:
                 self._runs.append(run)
-        self._is_held = self._is_held and not runs
         self.advance(source_next)
         self.next_sequence = next_sequence
         self.is_dirty = True
         if len(self._runs) >= RUNS_PER_BLOCK:
             self._roll()
 
-    def hold(self) -> None:
-        """Copies of lost records lie behind the last run: until the next run the block must not
-        advance, so that whoever resumes from it finds the holes that explain them."""
-        self._is_held = True
+    def jump(self, source_from: int, source_to: int, target_to: int, next_sequence: int) -> None:
+        """Leave a hole: of [source_from, source_to) it is not known which copy is whose.
+
+        The copies lie before `target_to`, `next_sequence` is the one behind them. The block ends
+        where the hole begins, and another one begins behind it: readers find the hole between two
+        blocks (`OffsetMap.skip_unknown`).
+        """
+        self.advance(source_from)
+        self._roll()
+        self._source_start = self.source_next = source_to
+        self._target_start = target_to
+        self.next_sequence = next_sequence
+        self.is_dirty = True
 
     def advance(self, source_next: int) -> None:
         """Note that nothing before `source_next` is left to copy."""
-        if source_next > self.source_next and not self._is_held:
+        if source_next > self.source_next:
             self.source_next = source_next
             self.is_dirty = True
 
@@ -109,7 +116,7 @@ class OpenBlock:
 
         A caller whose write failed gives them back with `put_back`.
         """
-        blocks, keys = [*self._closed, self.block()], self._superseded
+        blocks, keys = self.unwritten(), self._superseded
         self._closed, self._superseded, self.is_dirty = [], [], False
         return blocks, keys
 
@@ -120,6 +127,10 @@ class OpenBlock:
         self._closed[:0] = blocks[:-1]
         self._superseded[:0] = keys
         self.is_dirty = True
+
+    def unwritten(self) -> list[Block]:
+        """The blocks that `take_records` would give, in their order."""
+        return [*self._closed, self.block()]
 
     def block(self) -> Block:
         """The open block as it is now."""

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
 
+from .alignment import Hole
 from .context import LinkContext
 from .formats import FlowKey, Opening
 from .generations import open_generation, replaced_log
+from .lost_sources import note_copied
 from .model import FlowFailedError
+from .resume import resume_base
 from .start import StartKind, parse_start
 from .starting import find_start
+from .tail_reading import read_tail
 from .trouble import Trouble
 
 
@@ -104,17 +108,40 @@ async def _open_recreated(
     opening, offset_map = state.opening(known), state.offset_map(known)
     assert opening is not None, "a known flow has an opening"
     assert offset_map is not None, "a known flow has a map"
+    source = TopicPartition(flow.source_topic, flow.partition)
+    hole = await _unmapped_copies(context, opening, source, target)
+    if hole is not None:
+        await note_copied(context, opening, target, hole, is_topic_gone=True)
     await context.gap_store.note(
         replaced_log(
             context,
             known,
             target,
             producer_epoch=opening.producer_epoch,
-            source_from=offset_map.source_next,
-            target_offset=offset_map.target_next,
+            source_from=offset_map.source_next if hole is None else hole.source_to,
+            target_offset=offset_map.target_next if hole is None else hole.target_to,
             trouble=Trouble.RECREATED,
             detail=detail,
         )
     )
-    source = TopicPartition(flow.source_topic, flow.partition)
     await open_generation(context, flow, target, await context.source_logs.first(source))
+
+
+async def _unmapped_copies(
+    context: LinkContext, opening: Opening, source: TopicPartition, target: TopicPartition
+) -> Hole | None:
+    """What a killed worker had copied of a topic that is gone, and not mapped.
+
+    The source offsets of the hole end behind the first that can be missing: copying goes in order.
+    Raises PairingError where the target contradicts the map, KafkaError to try again.
+    """
+    last = context.map_store.state.last_block(opening.flow, opening.producer_epoch)
+    base = resume_base(opening, last)
+    tail, _ = await read_tail(context, base, source, target)
+    count = tail.missing_count + sum(each.header.records_count for each in tail.batches)
+    if not tail.batches:
+        return None
+    first, behind = tail.batches[0].header.base_offset, tail.batches[-1].header.next_offset
+    if tail.missing_count:
+        first = base.target_next
+    return Hole(base.source_next, base.source_next + count, first, behind, count)

@@ -2,7 +2,7 @@
 
 The map says up to where the copy was acknowledged and written down (`ResumeBase`). What a worker
 wrote after that lies on the target with the link's producer id, in sequence: the tail. `TailReader`
-collects it and checks that the log continues the map; `Pairing` walks the tail and the source's
+collects it and checks that the log continues the map. `Pairing` walks the tail and the source's
 copyable batches side by side until every record of the tail has its source record. What results
 (runs, source position, next sequence) is exactly what a worker that never died would know.
 """
@@ -17,7 +17,7 @@ from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .formats import Run
+from .formats import Block, Opening, Run
 from .model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
 from .passthrough import CopyPath, SourceBatch
 
@@ -35,6 +35,29 @@ class ResumeBase(NamedTuple):
     next_sequence: int
     has_records: bool
     """False right after an opening: then no own batch lies before `target_next`."""
+
+
+def resume_base(opening: Opening, last: Block | None) -> ResumeBase:
+    """What the opening that holds and the last block of its epoch prove."""
+    if last is None:
+        return ResumeBase(
+            opening.producer_id,
+            opening.producer_epoch,
+            opening.source_offset,
+            opening.target_offset,
+            0,
+            has_records=False,
+        )
+    return ResumeBase(
+        last.producer_id,
+        last.producer_epoch,
+        last.source_next,
+        last.target_next,
+        last.next_sequence,
+        # A block without runs says nothing of the target. One that begins behind records of its
+        # epoch (a closed block, or a hole, lies before it) ends right behind such a record.
+        has_records=bool(last.runs) or last.target_start > opening.target_offset,
+    )
 
 
 class TargetBatch(NamedTuple):
@@ -59,6 +82,8 @@ class TailReader:
         """Copied records that the target's retention took before they were mapped."""
         self.next_sequence = base.next_sequence
         """After the last batch of ours that is known of."""
+        self.last_timestamp_ms: int | None = None
+        """Largest timestamp of our last batch, where only the target's word is left of it."""
         self._is_told = False
 
     @property
@@ -108,6 +133,8 @@ class TailReader:
                 "committed yet",
             )
         self._is_told = True
+        if producer.last_timestamp_ms >= 0:
+            self.last_timestamp_ms = producer.last_timestamp_ms
         self.missing_count = missing
         self.next_sequence = advance_sequence(base.next_sequence, missing)
 
@@ -165,38 +192,15 @@ class TailReader:
 
 
 class Pairing:
-    """Pairs the tail with the source; `feed` source batches in order until `is_done`."""
+    """Pairs the tail with a source that still has all of it; `feed` batches in order until
+    `is_done`. Where the source may have lost records see `alignment`."""
 
-    def __init__(
-        self,
-        base: ResumeBase,
-        tail: TailReader,
-        *,
-        may_lose: bool = False,
-        source_from: int | None = None,
-    ) -> None:
-        """`may_lose`: the source may have lost records since they were copied (compaction,
-        retention); they must have left holes. `source_from`: where it is read from, if a gap of
-        the journal lies behind the base, which is no such hole."""
-        self._may_lose = may_lose
-        self._paired_next = base.source_next if source_from is None else source_from
-        """The source offset after the last record that was paired, or whose copy is missing."""
-        self._holes_count = 0
-        """Source offsets without a record that were passed over before the first pair."""
-        self.lost_at_end = 0
-        """Copies at the tail's end whose records the source no longer has."""
+    def __init__(self, base: ResumeBase, tail: TailReader) -> None:
         self._tail = deque(tail.batches)
         self._missing = tail.missing_count
         self._records: deque[Record] = deque()
         self.runs: list[Run] = []
         self.source_next = base.source_next
-        self.target_next = base.target_next
-        self.next_sequence = tail.next_sequence
-
-    @property
-    def mapped_sequence(self) -> int:
-        """The sequence after the last paired record; what is lost at the end lies behind it."""
-        return advance_sequence(self.next_sequence, -self.lost_at_end)
 
     @property
     def is_done(self) -> bool:
@@ -212,7 +216,7 @@ class Pairing:
         assert not self.is_done
         if batch.path is CopyPath.PASSTHROUGH and not self._records:
             count = batch.header.records_count
-            if self._missing >= count and not self._may_lose:
+            if self._missing >= count:
                 self._missing -= count
                 self.source_next = batch.source_next
                 return
@@ -226,117 +230,48 @@ class Pairing:
     def _feed_records(self, batch: SourceBatch) -> None:
         """Record by record, for batches that were cut, rebuilt or split otherwise."""
         for record in batch.records():
-            if self._is_missing(record):
+            if self._missing:
                 self._missing -= 1
-                self._holes_count = self._holes_before(record)
-                self._paired_next = record.offset + 1
-            elif self.is_done or (target := self._match(record)) is None:
+            elif self.is_done:
                 # The tail ends inside this batch: the rest of it is still to be copied.
-                # What the source lost behind the last pair may not have been copied.
-                self.source_next = self._paired_next if self._may_lose else record.offset
+                self.source_next = record.offset
                 return
             else:
-                self._add(record.offset, target.offset, 1)
+                self._pair(record)
             self.source_next = record.offset + 1
         self.source_next = batch.source_next
 
-    def _holes_before(self, record: Record) -> int:
-        if not self._may_lose:
-            return 0
-        return self._holes_count + record.offset - self._paired_next
-
-    def _is_missing(self, record: Record) -> bool:
-        """Whether the copy of this source record is one that the target's retention took.
-
-        What is missing on both sides left holes in the source: as many as there are may account
-        for it, and the tail tells whether they do. Raises PairingError where nothing can tell.
-        """
-        holes = self._holes_before(record)
-        if self._missing > holes:
-            if holes and not self._tail and not self._records:
-                raise PairingError(
-                    f"the target no longer has {self._missing} copies that are not mapped, and the "
-                    f"source no longer has some of their records before offset {record.offset}"
-                )
-            return True
-        if not self._missing:
-            return False
-        found = self._find(record, holes - self._missing)
-        if found is None and len(self._records) > holes - self._missing:
-            return True
-        self._missing = 0
-        return False
-
-    def _find(self, record: Record, passed_max: int) -> int | None:
-        """How many records of the tail lie before the copy of this one; None where it is not
-        found behind `passed_max` of them or fewer."""
-        for passed in range(passed_max + 1):
-            if passed == len(self._records) and not self._open_next():
-                return None
-            if self._records[passed][1:] == record[1:]:
-                return passed
-        return None
-
-    def _match(self, record: Record) -> Record | None:
-        """The copy of a source record; None where the rest of the tail has copies of none.
-
-        Copies that are passed over are of records that the source no longer has; there must be
-        holes for them, and nothing else than holes in between. Raises PairingError.
-        """
-        holes = self._holes_before(record)
-        passed = self._find(record, holes)
-        if passed is None:
-            if len(self._records) > holes:
-                raise PairingError(
-                    f"target offset {self._records[0].offset} is not a copy of source offset "
-                    f"{record.offset}"
-                )
-            self.lost_at_end = len(self._records)
-            self._records.clear()
-            return None
-        for _ in range(passed):
-            self._records.popleft()
-        return self._records.popleft()
-
-    def end(self, source_end: int) -> bool:
-        """The source ends here; whether the tail's rest is of records that it no longer has."""
-        while self._open_next():
-            pass
-        holes = self._holes_count + source_end - self._paired_next
-        if not self._may_lose or self._missing + len(self._records) > holes:
-            return False
-        self._missing = 0
-        self.lost_at_end = len(self._records)
-        self._records.clear()
-        self.source_next = self._paired_next
-        return True
-
-    def _open_next(self) -> bool:
-        """Open the tail's next batch; whether there was one."""
-        if not self._tail:
-            return False
-        header, view = self._tail.popleft()
-        try:
-            records = decode_batch(view, 0, header)
-        except (CompressionError, CorruptRecordError) as error:
-            raise PairingError(f"target offset {header.base_offset}: {error}") from error
-        if len(records) != header.last_offset_delta + 1:
+    def _pair(self, record: Record) -> None:
+        if not self._records:
+            self._records.extend(open_copies(self._tail.popleft()))
+        copy = self._records.popleft()
+        if copy[1:] != record[1:]:
             raise PairingError(
-                f"target offset {header.base_offset}: the target no longer has every record "
-                "of the batch"
+                f"target offset {copy.offset} is not a copy of source offset {record.offset}"
             )
-        self._records.extend(records)
-        return True
+        self._add(record.offset, copy.offset, 1)
 
     def _add(self, source_offset: int, target_offset: int, count: int) -> None:
-        self._paired_next = source_offset + count
-        self._holes_count = 0
-        self.target_next = target_offset + count
         last = self.runs[-1] if self.runs else None
         if last and (last.source_next, last.target_next) == (source_offset, target_offset):
             self.runs[-1] = last._replace(records_count=last.records_count + count)
         else:
             self.runs.append(Run(source_offset, target_offset, count))
+
+
+def open_copies(batch: TargetBatch) -> list[Record]:
+    """The records of a batch of the tail. Raises PairingError."""
+    header, view = batch
+    try:
+        records = decode_batch(view, 0, header)
+    except (CompressionError, CorruptRecordError) as error:
+        raise PairingError(f"target offset {header.base_offset}: {error}") from error
+    if len(records) != header.last_offset_delta + 1:
+        raise PairingError(
+            f"target offset {header.base_offset}: the target no longer has every record of the "
+            "batch"
+        )
+    return records
 
 
 def is_same_content(written: memoryview, found: memoryview) -> bool:

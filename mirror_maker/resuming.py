@@ -4,14 +4,17 @@ Steps, in this order because each relies on the one before:
 
 1. The map: the opening that holds, and the last block of its epoch.
 2. The target, from the last mapped record to the high watermark: our own batches, in sequence.
-3. The source, from the last mapped position: paired with those batches.
+3. The source, from the last mapped position: paired with those batches. Where the source lost
+   records since they were copied the two are aligned instead (`lost_sources`).
 
-Nothing is written but an opening where the flow has none; it is acknowledged and read back before
-the first batch goes out, so that wherever there is a batch there is an opening to explain it.
+Written are an opening where the flow has none, and journal entries about records that the source
+lost. An opening is acknowledged and read back before the first batch goes out, so that wherever
+there is a batch there is an opening to explain it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,28 +22,34 @@ from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .alignment import Aligned, Piece
 from .audit import FlowAudit
-from .context import READ_COMMITTED, LinkContext
+from .context import LinkContext
 from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
-from .formats import Block, FlowKey, OffsetMap, Opening, extend_map
+from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
 from .gap_ranges import GapRanges
 from .generations import next_epoch, open_generation
-from .model import FlowFailedError, PairingError
+from .lost_sources import (
+    SOURCE_END_ATTEMPTS_MAX,
+    SOURCE_END_WAIT_MS,
+    align,
+    fetch_committed,
+    may_have_lost,
+    note_source_losses,
+)
+from .model import FlowFailedError, PairingError, advance_sequence
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
 from .opening import find_opening
 from .passthrough import select_batches
 from .ports import DataSink
 from .replicator import Outgoing, PartitionReplicator
-from .resume import Pairing, ResumeBase, TailReader, is_same_content
+from .resume import Pairing, ResumeBase, TailReader, is_same_content, resume_base
 from .tail_reading import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
 
 PAIR_FETCH_BYTES_MIN: Final = 256 * 1024
 """Of the source, however short the tail: what it is paired with may be larger there."""
-SOURCE_END_ATTEMPTS_MAX: Final = 40
-SOURCE_END_WAIT_MS: Final = 250
-"""Together 10 s: how long a source leader may take to show what the mirror has read before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,29 +92,29 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     last = context.map_store.state.last_block(flow, opening.producer_epoch)
     offset_map = context.map_store.state.build_offset_map(flow)
     assert offset_map is not None, "the flow has an opening"
-    base = _base(opening, last)
+    base = resume_base(opening, last)
     audit = await _go_on_with_audit(context, flow, target, base)
     try:
         tail, high_watermark = await read_tail(context, base, source, target)
         # Read after the tail: an entry precedes every batch behind its gap.
         await context.gap_store.catch_up()
-        gaps = GapRanges(
-            (gap.source_from, gap.source_to)
-            for gap in context.gap_store.state.gaps(flow, opening.producer_epoch)
-            if gap.source_to is not None
-        )
+        gaps = _gap_ranges(context, opening)
         if tail.is_sequence_unknown:
             await check_none_missing(context, base, source, target, gaps)
-        pairing, last_epoch = await _pair_or_lose(context, base, tail, source, gaps)
+        places = await _find_places(context, base, tail, source, gaps)
         if last is not None and last.runs and not tail.batches:
             epoch_there = await _look_back(context, flow, target, last, gaps)
-            last_epoch = last_epoch if tail.missing_count else epoch_there
+            if not tail.missing_count:
+                places = places._replace(last_epoch=epoch_there)
     except PairingError as error:
         # Another worker may have raised the epoch after the map was read here.
         await context.map_store.catch_up()
         if context.map_store.state.opening(flow) != opening:
             raise KafkaError(ErrorCode.invalid_producer_epoch, f"{target}: reopened") from error
         raise
+    if places.holes or places.lost:
+        await note_source_losses(context, opening, target, places.holes, places.lost, tail.position)
+        gaps = _gap_ranges(context, opening)
     block = OpenBlock(
         flow=flow,
         target_topic=target.topic,
@@ -120,25 +129,47 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         older=[each for each in context.map_store.state.blocks(flow) if each != last],
     )
     if tail.batches or tail.missing_count:
-        block.append(pairing.runs, pairing.source_next, pairing.mapped_sequence)
-        if pairing.lost_at_end:
-            block.hold()
-    source_next = gaps.behind(pairing.source_next)
+        _add_places(block, places.pieces, tail.next_sequence)
+    source_next = gaps.behind(places.source_next)
     block.advance(source_next)
-    audit.paired([(each.header.base_offset, each.view) for each in tail.batches], pairing.runs)
+    audit.paired([(each.header.base_offset, each.view) for each in tail.batches], places.runs)
     return Proved(
         flow=flow,
         opening=opening,
         block=block,
         source_next=source_next,
-        next_sequence=pairing.next_sequence,
+        next_sequence=tail.next_sequence,
         high_watermark=high_watermark,
         paired_batches=len(tail.batches),
         gaps=gaps,
-        last_epoch=last_epoch,
+        last_epoch=places.last_epoch,
         audit=audit,
         offset_map=offset_map,
     )
+
+
+def _gap_ranges(context: LinkContext, opening: Opening) -> GapRanges:
+    """What of the source the journal says is not copied."""
+    return GapRanges(
+        (gap.source_from, gap.source_to)
+        for gap in context.gap_store.state.gaps(opening.flow, opening.producer_epoch)
+        if gap.source_to is not None
+    )
+
+
+def _add_places(block: OpenBlock, pieces: Sequence[Piece], next_sequence: int) -> None:
+    """Take the tail's places into the map; `next_sequence` is the one behind the tail."""
+    sequences = [next_sequence]
+    for piece in reversed(pieces):
+        sequences.append(advance_sequence(sequences[-1], -piece.records_count))
+    block.next_sequence = sequences.pop()  # what lies before the first piece is gone
+    for piece, behind in zip(pieces, reversed(sequences), strict=True):
+        if isinstance(piece, Run):
+            block.append([piece], piece.source_next, behind)
+        elif piece.runs:
+            block.append(piece.runs, piece.source_to, behind)
+        else:
+            block.jump(piece.source_from, piece.source_to, piece.target_to, behind)
 
 
 async def _go_on_with_audit(
@@ -186,7 +217,8 @@ def start_replicator(
     context: LinkContext, proved: Proved, source: TopicPartition, cutting: Cutting
 ) -> PartitionReplicator:
     """A replicator that goes on from there; `cutting` is what is known of the target's limits."""
-    extend_map(proved.offset_map, proved.block.block())
+    for block in proved.block.unwritten():
+        extend_map(proved.offset_map, block)
     return PartitionReplicator(
         producer_id=proved.opening.producer_id,
         producer_epoch=proved.opening.producer_epoch,
@@ -278,57 +310,24 @@ async def check_written(
         )
 
 
-def _base(opening: Opening, last: Block | None) -> ResumeBase:
-    if last is None:
-        return ResumeBase(
-            opening.producer_id,
-            opening.producer_epoch,
-            opening.source_offset,
-            opening.target_offset,
-            0,
-            has_records=False,
-        )
-    return ResumeBase(
-        last.producer_id,
-        last.producer_epoch,
-        last.source_next,
-        last.target_next,
-        last.next_sequence,
-        # A block without runs says nothing of the target; one that begins behind records of its
-        # epoch (a closed block before it) ends right behind such a record.
-        has_records=bool(last.runs) or last.target_start > opening.target_offset,
-    )
-
-
-async def _pair_or_lose(
+async def _find_places(
     context: LinkContext,
     base: ResumeBase,
     tail: TailReader,
     source: TopicPartition,
     gaps: GapRanges,
-) -> tuple[Pairing, int]:
-    """The tail paired, also where the source lost records since they were copied."""
+) -> Aligned:
+    """The tail's places in the source, also where it lost records since they were copied."""
     # Where no copy is left, nothing would show that the source lost some of what is missing.
     is_blind = bool(tail.missing_count) and not tail.batches
     try:
         position = gaps.behind(base.source_next)
-        if not is_blind or not await _may_have_lost(context, source, position):
-            return await _pair(context, base, tail, source, gaps, may_lose=False)
+        if not is_blind or not await may_have_lost(context, source, position):
+            return await _pair(context, base, tail, source, gaps)
     except PairingError:
-        if not await _may_have_lost(context, source, base.source_next):
+        if not await may_have_lost(context, source, base.source_next):
             raise
-    return await _pair(context, base, tail, source, gaps, may_lose=True)
-
-
-async def _may_have_lost(context: LinkContext, source: TopicPartition, source_from: int) -> bool:
-    """Whether records from this offset on may have gone since they were copied."""
-    first = await context.source_logs.first(source)
-    return first > source_from or await _is_compacted(context, source.topic)
-
-
-async def _is_compacted(context: LinkContext, topic: str) -> bool:
-    configs = (await context.source.describe_topic_configs([topic])).get(topic, {})
-    return "compact" in (configs.get("cleanup.policy", (None, True))[0] or "")
+    return await align(context, base, tail, source, gaps)
 
 
 async def _pair(
@@ -337,37 +336,17 @@ async def _pair(
     tail: TailReader,
     source: TopicPartition,
     gaps: GapRanges,
-    *,
-    may_lose: bool,
-) -> tuple[Pairing, int]:
-    """The tail paired, and the leader epoch of the source's last batch before where it ends."""
+) -> Aligned:
     position = gaps.behind(base.source_next)
-    # A gap is noted when all before it is mapped, so what is counted from the base on lies behind.
-    counted_from = None if tail.batches else position
-    pairing = Pairing(base, tail, may_lose=may_lose, source_from=counted_from)
+    pairing = Pairing(base, tail)
     # What is fetched beyond the tail is thrown away, and counts for a quota.
     tail_bytes = sum(each.header.size_bytes for each in tail.batches)
     bytes_max = min(TAIL_FETCH_BYTES_MAX, max(PAIR_FETCH_BYTES_MIN, tail_bytes))
     leader_epoch = -1
     attempts = 0
     while not pairing.is_done:
-        leader = context.directory.source_leader(source)
-        if leader is None:
-            raise KafkaError(ErrorCode.leader_not_available, str(source))
-        fetched = (
-            await context.source.fetch(
-                leader,
-                {source: FetchPosition(position)},
-                wait_ms_max=0,
-                partition_bytes_max=context.fetch_bytes(bytes_max),
-                isolation_level=READ_COMMITTED,
-            )
-        )[source]
+        fetched = await fetch_committed(context, source, position, bytes_max)
         if fetched.error == ErrorCode.offset_out_of_range:
-            first = await context.source_logs.first(source)
-            if may_lose and first > position:
-                position = first  # what its retention took is a hole like others
-                continue
             raise PairingError(
                 f"source offset {position} is gone, but the target has unmapped copies from there"
             )
@@ -393,8 +372,6 @@ async def _pair(
             raise selection.refusal
         if selection.source_next == position and not pairing.is_done:
             attempts += 1
-            if attempts >= SOURCE_END_ATTEMPTS_MAX and pairing.end(position):
-                break
             if attempts >= SOURCE_END_ATTEMPTS_MAX:
                 raise PairingError(
                     f"the target has copies of source records from offset {position} on, where "
@@ -402,4 +379,4 @@ async def _pair(
                 )
             await context.clock.sleep(SOURCE_END_WAIT_MS)
         position = selection.source_next
-    return pairing, leader_epoch
+    return Aligned(tuple(pairing.runs), pairing.source_next, last_epoch=leader_epoch)

@@ -91,22 +91,22 @@ def safe_position(
         place, held_by = own.unread_from, own.cluster
         state = SyncState.PARTIAL if own.offset_map is None else SyncState.MERGED
     for flow in flows:
-        found = flow.first_place
+        found, is_known = flow.first_place, flow.committed is not None
         if flow.committed is not None:
             if _is_read_to_its_end(flow.offset_map, flow.committed, flow.source_end):
                 continue
             found = flow.offset_map.target_next
             if flow.committed <= flow.offset_map.source_next:
                 answer = flow.offset_map.place_from(flow.committed)
+                is_known = answer.state is not TranslationState.INEXACT
                 if answer.target_offset is None:
-                    is_inexact = answer.state is TranslationState.INEXACT
                     return SafePosition(
-                        SyncState.INEXACT if is_inexact else SyncState.PENDING, held_by=flow.link
+                        SyncState.PENDING if is_known else SyncState.INEXACT, held_by=flow.link
                     )
                 found = answer.target_offset
         if found < place:
             place, held_by = found, flow.link
-            state = SyncState.PARTIAL if flow.committed is None else SyncState.MERGED
+            state = SyncState.MERGED if is_known else SyncState.PARTIAL
     place = max(place, target_log_start)
     return SafePosition(state, place, held_by, _count_reread(flows, place, own))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from local_cluster.records import header as h
-from local_cluster.records.batch import NewRecord, encode_batch, encode_record
+from local_cluster.records.batch import NewRecord, decode_batch, encode_batch, encode_record
 from local_cluster.records.compress import compress
 
 
@@ -47,3 +47,32 @@ def encode_cleaned(
     batch += compressed
     h.patch_crc(batch, 0)
     return batch
+
+
+def without_records(batch: bytes, gone: Set[int]) -> bytes | None:
+    """A batch of a log of which a cleaner takes the records at these offsets; None if none is left.
+
+    Everything else of its header stays, so that a batch may be cleaned again.
+    """
+    header = h.read_header(batch)
+    kept = [r for r in decode_batch(batch, 0, header) if r.offset not in gone]
+    if not kept:
+        return None
+    payload = b"".join(
+        encode_record(
+            NewRecord(*record[1:]),
+            record.timestamp_ms - header.base_timestamp,
+            record.offset - header.base_offset,
+        )
+        for record in kept
+    )
+    compressed = compress(header.codec, payload)
+    cleaned = header._replace(
+        batch_length=h.HEADER_BYTES - h.LOG_OVERHEAD_BYTES + len(compressed),
+        records_count=len(kept),
+    )
+    if not header.is_log_append_time:
+        cleaned = cleaned._replace(max_timestamp=max(record.timestamp_ms for record in kept))
+    out = bytearray(h.pack_header(cleaned)) + compressed
+    h.patch_crc(out, 0)
+    return bytes(out)

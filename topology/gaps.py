@@ -35,7 +35,7 @@ async def _read_all(deployment: Deployment) -> list[JsonObject]:
                 journal = await _read(client, gaps_topic_name(link.name))
         except (KafkaError, MapFormatError) as error:
             raise GapsUnreadable(f"link {link.name}, journal on {link.target}: {error}") from error
-        gaps += ({"link": link.name, **gap_as_json(gap)} for gap in journal.all_gaps())
+        gaps += ({"link": link.name, **gap_as_json(gap)} for gap in journal.all_entries())
     return gaps
 
 

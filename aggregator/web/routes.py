@@ -29,7 +29,12 @@ RETRY_AFTER_SECONDS: Final = 1
 AGGREGATE: Final = web.AppKey("aggregate", Aggregate)
 METRICS: Final = web.AppKey("metrics", AggregatorMetrics)
 
-_REVERSE_ORDER = (TranslationState.EXACT, TranslationState.PENDING, TranslationState.UNMAPPED)
+_REVERSE_ORDER = (
+    TranslationState.EXACT,
+    TranslationState.INEXACT,
+    TranslationState.PENDING,
+    TranslationState.UNMAPPED,
+)
 """Of several links the one that has the record answers; no link's "unmapped" while another does
 not know yet."""
 

@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 def translated_offset(answer: TranslatedOffset) -> Document:
     """One offset on both sides of a link."""
-    return {
+    document: Document = {
         "link": answer.link,
         "datacenter": answer.datacenter,
         "topic": answer.topic,
@@ -30,6 +30,9 @@ def translated_offset(answer: TranslatedOffset) -> Document:
         "target_topic": answer.target_topic,
         "target_offset": answer.target_offset,
     }
+    if answer.source_hole is not None:
+        document["source_from"], document["source_to"] = answer.source_hole
+    return document
 
 
 def group(answer: GroupTranslation) -> Document:

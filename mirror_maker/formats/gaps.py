@@ -4,20 +4,34 @@ Topic: `heliograph-gaps.<link>.internal` on the target, one partition, compacted
 JSON objects; both carry `"version": 1`.
 
     key    source_topic, partition, source_topic_id, target_topic_id, producer_epoch,
-           source_from, nonce
+           source_from, nonce, kind
     value  link, target_topic, source_to, records_count, reason, detail, target_offset,
-           noticed_at_ms, worker_id
+           noticed_at_ms, worker_id, minor_version, copied_count, target_to
 
-Meaning: the source offsets [source_from, source_to) are not copied. `records_count` is how many
-copyable records they held, null where nobody can know. `source_to` is null where the gap has no
-end of its own: the topic was deleted, or its log cut back, and the copy went on anew. The copies
-of what precedes the gap lie below `target_offset`, those of what follows at or above it. `reason`
-is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `detail` a sentence.
-`producer_epoch` is that of the opening under which it was copied: a gap holds under it alone.
+`minor_version` counts the fields that readers of the same `version` may pass over: 0 where it is
+left out, as are then `kind`, `copied_count` and `target_to`; 1 has them.
 
-Of several entries of an opening at the same `source_from` the first in log order holds: two workers
-may have met the same gap. The nonce keeps their entries apart, so that compaction cannot replace
-one by the other. Nothing is copied beyond a gap before its entry was written and read back.
+Meaning, by `kind`:
+
+- `lost` (also where it is left out): the source offsets [source_from, source_to) are not copied.
+  `records_count` is how many copyable records they held, null where nobody can know. `source_to` is
+  null where the gap has no end of its own: the topic was deleted, or its log cut back, and the copy
+  went on anew. The copies of what precedes the gap lie below `target_offset`, those of what follows
+  at or above it.
+- `copied`: nothing is lost. A worker was killed after it had copied records and before it had
+  written where they are, and by the time of the next one the source no longer had them. Of the
+  source offsets [source_from, source_to) these `copied_count` records lie at target offsets
+  [target_offset, target_to). They were the first copyable ones there; `source_to` is null where the
+  whole topic is gone. A `lost` entry may follow in the same range: what came behind them.
+
+`reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...) or `source_lost`,
+`detail` a sentence. `producer_epoch` is that of the opening under which it was copied: an entry
+holds under it alone.
+
+Of several entries of a kind and an opening at the same `source_from` the first in log order holds:
+two workers may have met the same gap. The nonce keeps their entries apart, so that compaction
+cannot replace one by the other. Nothing is copied beyond a gap before its entry was written and
+read back.
 """
 
 from __future__ import annotations
@@ -26,12 +40,25 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from .fields import MapFormatError
 from .records import FlowKey
 
 GAPS_VERSION: Final = 1
+MINOR_VERSION: Final = 1
+SOURCE_LOST_REASON: Final = "source_lost"
+"""The reason of `copied` entries."""
+
+
+class GapKind(StrEnum):
+    """What an entry of the journal tells."""
+
+    LOST = "lost"
+    """Source offsets that are not copied."""
+    COPIED = "copied"
+    """Copies whose source is gone, of which the single source offsets are not known."""
 
 
 def gaps_topic_name(link: str) -> str:
@@ -41,7 +68,7 @@ def gaps_topic_name(link: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Source offsets [source_from, source_to) that were not copied."""
+    """An entry of the journal, by default of source offsets that were not copied."""
 
     flow: FlowKey
     producer_epoch: int
@@ -56,6 +83,11 @@ class Gap:
     target_offset: int
     noticed_at_ms: int
     worker_id: str
+    kind: GapKind = GapKind.LOST
+    copied_count: int | None = None
+    """With COPIED: how many records."""
+    target_to: int | None = None
+    """With COPIED: the target offset behind the last of them."""
 
 
 def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
@@ -72,6 +104,12 @@ def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
         "noticed_at_ms": gap.noticed_at_ms,
         "worker_id": gap.worker_id,
     }
+    if gap.kind is not GapKind.LOST:
+        value |= {
+            "minor_version": MINOR_VERSION,
+            "copied_count": gap.copied_count,
+            "target_to": gap.target_to,
+        }
     return encode_gap_key(gap), json.dumps(value).encode()
 
 
@@ -87,6 +125,8 @@ def encode_gap_key(gap: Gap) -> bytes:
         "source_from": gap.source_from,
         "nonce": gap.nonce,
     }
+    if gap.kind is not GapKind.LOST:
+        key["kind"] = gap.kind.value
     return json.dumps(key).encode()
 
 
@@ -114,6 +154,9 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
             target_offset=int(v["target_offset"]),
             noticed_at_ms=int(v["noticed_at_ms"]),
             worker_id=str(v["worker_id"]),
+            kind=GapKind(k.get("kind", GapKind.LOST)),
+            copied_count=_optional(v.get("copied_count")),
+            target_to=_optional(v.get("target_to")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MapFormatError(f"no journal entry: {error!r}") from error
@@ -122,6 +165,7 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
 def gap_as_json(gap: Gap) -> dict[str, Any]:
     """A gap as `/status` and `heliograph gaps` tell it."""
     return {
+        "kind": gap.kind.value,
         "topic": gap.flow.source_topic,
         "partition": gap.flow.partition,
         "source_from": gap.source_from,
@@ -131,6 +175,8 @@ def gap_as_json(gap: Gap) -> dict[str, Any]:
         "detail": gap.detail,
         "target_topic": gap.target_topic,
         "target_offset": gap.target_offset,
+        "target_to": gap.target_to,
+        "copied_count": gap.copied_count,
         "noticed_at_ms": gap.noticed_at_ms,
     }
 
@@ -166,22 +212,31 @@ class GapJournal:
         at = gap.flow.source_topic, gap.flow.partition
         self._entries.setdefault(at, {}).setdefault(key, gap)
 
-    def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:
-        """The gaps of a source partition that hold, in the order of their places on the target."""
-        holding: dict[tuple[FlowKey, int, int], Gap] = {}
+    def partition_entries(self, source_topic: str, partition: int) -> list[Gap]:
+        """The entries of a source partition that hold, in the order of their target offsets."""
+        holding: dict[tuple[FlowKey, int, GapKind, int], Gap] = {}
         for gap in self._entries.get((source_topic, partition), {}).values():
-            holding.setdefault((gap.flow, gap.producer_epoch, gap.source_from), gap)
+            holding.setdefault((gap.flow, gap.producer_epoch, gap.kind, gap.source_from), gap)
         return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
 
-    def gaps(self, flow: FlowKey, producer_epoch: int) -> list[Gap]:
-        """The gaps of an opening of a flow that hold."""
+    def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:
+        """What of a source partition was not copied, in the order of places on the target."""
+        entries = self.partition_entries(source_topic, partition)
+        return [entry for entry in entries if entry.kind is GapKind.LOST]
+
+    def entries(self, flow: FlowKey, producer_epoch: int, kind: GapKind) -> list[Gap]:
+        """The entries of a kind and an opening of a flow that hold."""
         return [
-            gap
-            for gap in self.partition_gaps(flow.source_topic, flow.partition)
-            if (gap.flow, gap.producer_epoch) == (flow, producer_epoch)
+            entry
+            for entry in self.partition_entries(flow.source_topic, flow.partition)
+            if (entry.flow, entry.producer_epoch, entry.kind) == (flow, producer_epoch, kind)
         ]
 
-    def all_gaps(self) -> Iterator[Gap]:
-        """Every gap that holds, by source partition."""
+    def gaps(self, flow: FlowKey, producer_epoch: int) -> list[Gap]:
+        """What was not copied under an opening of a flow."""
+        return self.entries(flow, producer_epoch, GapKind.LOST)
+
+    def all_entries(self) -> Iterator[Gap]:
+        """Every entry that holds, by source partition."""
         for at in sorted(self._entries):
-            yield from self.partition_gaps(*at)
+            yield from self.partition_entries(*at)

@@ -225,6 +225,8 @@ def extend_map(offset_map: OffsetMap, block: Block) -> None:
 
     Raises MapFormatError where they do not.
     """
+    if block.source_start == offset_map.source_start:
+        offset_map.begin()
     if block.source_next <= offset_map.source_next:
         return
     if block.source_start > offset_map.source_next:

@@ -10,8 +10,14 @@ Guarantees:
 - *Monotonic*: runs ascend on both sides, so translation keeps the order.
 - *Exact*: `translate(o)` is the smallest target offset, from the flow's first on, such that every
   copied record before `o` lies below it and every one from `o` on lies at or above it.
-- *Honest*: past the mirrored end, and where a part of the map was lost, the answer is `pending`;
-  where others copied before the flow was taken over from them, it is `inexact` and has no offset.
+- *Honest*: past the mirrored end, and where the target no longer has the copies, the answer is
+  `pending`. Inside a *hole* it is `inexact` with a safe offset: no copied record from `o` on lies
+  below it. Where others copied before the flow was taken over from them, it is `inexact` and has no
+  offset.
+
+A hole is a range of source offsets of which the map does not know the single places: the source
+lost records that a killed worker had copied and not mapped, or blocks of the map were lost. Where
+it begins and ends, translation is exact.
 
 Pure: no I/O, no clock.
 """
@@ -49,11 +55,15 @@ class TranslationState(StrEnum):
     EXACT = "exact"
     PENDING = "pending"
     INEXACT = "inexact"
-    """Copied by others, who kept no exact map."""
+    """Nobody knows exactly: a safe offset, or none where others copied."""
 
 
 class Translation(NamedTuple):
-    """The answer to `translate`; the target offset is given exactly with EXACT."""
+    """The answer to `translate`.
+
+    The target offset is given with EXACT, and with INEXACT where a safe one is known: whoever goes
+    on there misses nothing, and may read some records again.
+    """
 
     state: TranslationState
     target_offset: int | None
@@ -66,8 +76,8 @@ _INEXACT = Translation(TranslationState.INEXACT, None)
 class OffsetMap:
     """The map of one flow; it grows at its end and nowhere else."""
 
-    __slots__ = ("_counts", "_holes", "_sources", "_targets", "has_older_copies", "source_next",
-                 "source_start", "target_start")  # fmt: skip
+    __slots__ = ("_counts", "_gone_to", "_holes", "_is_begun", "_sources", "_targets",
+                 "has_older_copies", "source_next", "source_start", "target_start")  # fmt: skip
 
     def __init__(
         self, source_start: int, target_start: int, *, has_older_copies: bool = False
@@ -84,9 +94,13 @@ class OffsetMap:
         self._sources = array("q")
         self._targets = array("q")
         self._counts = array("q")
-        # Parts of the source about which nothing is known, as (start, end): only where blocks
-        # were lost. A run of count 0 at the end of each carries the target offset to go on from.
+        # Holes as (start, end). A run of count 0 at the end of each carries the target offset from
+        # which on the copies of what follows lie.
         self._holes: list[tuple[int, int]] = []
+        self._gone_to = source_start
+        """What was copied of the source below this offset has been trimmed."""
+        self._is_begun = False
+        """Whether the first part of the map is there, so that no hole before it was trimmed."""
 
     @property
     def target_next(self) -> int:
@@ -98,6 +112,7 @@ class OffsetMap:
         assert run.records_count > 0, run
         assert run.source_offset >= self.source_next, (run, self.source_next)
         assert run.target_offset >= self.target_next, (run, self.target_next)
+        self._is_begun = True
         if (
             self._counts
             and self._counts[-1]
@@ -111,15 +126,24 @@ class OffsetMap:
             self._counts.append(run.records_count)
         self.source_next = run.source_next
 
+    def begin(self) -> None:
+        """Say that what was copied first is in the map, and was not trimmed."""
+        self._is_begun = True
+
     def advance(self, source_next: int) -> None:
         """Say that nothing more was copied before `source_next`."""
         self.source_next = max(self.source_next, source_next)
 
     def skip_unknown(self, source_next: int, target_offset: int) -> None:
-        """Say that nothing is known of the source between the end and `source_next`."""
+        """Make a hole from the end to `source_next`; what follows lies at `target_offset` or above.
+
+        Whatever was copied of it lies between the last run and `target_offset`.
+        """
         assert source_next > self.source_next, (source_next, self.source_next)
         assert target_offset >= self.target_next, (target_offset, self.target_next)
         self._holes.append((self.source_next, source_next))
+        if not self._is_begun:
+            self._gone_to = source_next
         self._sources.append(source_next)
         self._targets.append(target_offset)
         self._counts.append(0)
@@ -158,6 +182,7 @@ class OffsetMap:
         self._sources[0], self._targets[0], self._counts[0] = known_from, gone_to, 0
         self._holes = [hole for hole in self._holes if hole[0] >= known_from]
         self._holes.insert(0, (self.source_start, known_from))
+        self._gone_to = known_from
 
     def next_mapped(self, source_offset: int) -> tuple[int, int] | None:
         """(source offset, target offset) of the first copied record from an offset on."""
@@ -172,8 +197,13 @@ class OffsetMap:
         """Where a reader of the source that stands at `source_offset` stands on the target."""
         if source_offset > self.source_next:
             return _PENDING
-        if self._in_hole(source_offset):
-            return _PENDING
+        hole = self._hole_at(source_offset)
+        if hole is not None:
+            if hole[0] < self._gone_to:
+                return _PENDING
+            # As where it begins: whatever was copied of the hole lies at or above that place.
+            index = bisect_right(self._sources, hole[0]) - 1
+            return Translation(TranslationState.INEXACT, self._end_of(index))
         if source_offset < self.source_start and self.has_older_copies:
             return _INEXACT
         index = bisect_right(self._sources, source_offset) - 1
@@ -183,8 +213,11 @@ class OffsetMap:
                 return Translation(TranslationState.EXACT, self._targets[index] + into)
         # At the first record of a run, or before all: right behind what was copied before. What
         # others wrote in between comes after that place, so that its reader does not miss it.
-        behind = self._targets[index - 1] + self._counts[index - 1] if index > 0 else None
-        return Translation(TranslationState.EXACT, self.target_start if behind is None else behind)
+        return Translation(TranslationState.EXACT, self._end_of(index - 1))
+
+    def _end_of(self, index: int) -> int:
+        """The target offset after a run, by its index. Before the first: the flow's first one."""
+        return self.target_start if index < 0 else self._targets[index] + self._counts[index]
 
     def place_from(self, source_offset: int) -> Translation:
         """The greatest target offset below which no copied record from `source_offset` on lies.
@@ -283,13 +316,29 @@ class OffsetMap:
         into = target_offset - self._targets[index]
         return self._sources[index] + into if into < self._counts[index] else None
 
+    def hole_of(self, target_offset: int) -> tuple[int, int] | None:
+        """The hole, as source offsets [start, end), to which a copy at this offset may belong."""
+        index = bisect_right(self._targets, target_offset)
+        if index == len(self._targets) or self._counts[index]:
+            return None  # no hole ends behind it
+        if target_offset < self._end_of(index - 1):
+            return None
+        hole = self._hole_at(self._sources[index] - 1)
+        return hole if hole is not None and hole[0] >= self._gone_to else None
+
     def runs(self) -> Iterator[Run]:
         """Every run, ascending on both sides; none is empty."""
         for run in map(Run, self._sources, self._targets, self._counts):
             if run.records_count:
                 yield run
 
-    def _in_hole(self, source_offset: int) -> bool:
+    def holes(self) -> Iterator[tuple[int, int]]:
+        """Every hole whose copies the target may still have, as source offsets [start, end)."""
+        yield from (hole for hole in self._holes if hole[0] >= self._gone_to)
+
+    def _hole_at(self, source_offset: int) -> tuple[int, int] | None:
         # Strictly inside: at its start everything before is known, at its end the marker answers.
         index = bisect_left(self._holes, (source_offset, -1)) - 1
-        return index >= 0 and source_offset < self._holes[index][1]
+        if index >= 0 and source_offset < self._holes[index][1]:
+            return self._holes[index]
+        return None

@@ -120,7 +120,9 @@ def test_the_walk_takes_what_kio_writes(data: st.DataObject, api: tuple[int, int
 
 
 partitions = st.lists(
-    st.tuples(names, st.integers(0, 2**31 - 1), st.binary(max_size=50)), max_size=6
+    st.tuples(names, st.integers(0, 2**31 - 1), st.binary(max_size=50)),
+    max_size=6,
+    unique_by=lambda entry: entry[:2],
 )
 
 

@@ -12,6 +12,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
+from mirror_maker.settings import Limits
 from mirror_maker.trouble import Policies
 from tests.cluster import BrokerProcess, running_broker
 from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
@@ -206,3 +207,52 @@ async def delete_records(client: KafkaClient, before_offset: int) -> None:
         node_id=leader,
     )
     assert answer.topics[0].partitions[0].error_code == 0, answer
+
+
+@pytest.mark.parametrize("are_more_lost", [False, True], ids=["all copied", "some lost"])
+async def test_records_deleted_at_the_source_before_the_map_was_written(
+    are_more_lost: bool, brokers: Brokers, tmp_path: Path
+) -> None:
+    """A worker is killed after it has copied them. The journal does not tell them as lost."""
+    source_broker, target_broker = brokers
+    bootstraps = source_broker.bootstrap, target_broker.bootstrap
+    async with (
+        KafkaClient(source_broker.bootstrap) as source,
+        KafkaClient(target_broker.bootstrap) as target,
+    ):
+        await create(source, "t")
+        await write(source, *(b"%d" % n for n in range(10)))
+        async with mirror(tmp_path, *bootstraps) as worker:
+            await until_copied(target, worker, 10)
+            assert await worker.stop() == 0
+        never = Limits(map_flush_ms=3_600_000)
+        async with mirror(tmp_path, *bootstraps, limits=never) as worker:
+            await write(source, *(b"%d" % n for n in range(10, 17)))
+            await until_copied(target, worker, 17)
+            await worker.kill()
+        lost = range(17, 22 if are_more_lost else 17)
+        if lost:
+            await write(source, *(b"%d" % n for n in lost))
+        await write(source, *(b"%d" % n for n in range(22, 25)))
+        first = lost.stop
+        await delete_records(source, before_offset=first)
+        policies = Policies(out_of_range="skip")
+        async with mirror(tmp_path, *bootstraps, on=policies) as worker:
+            copies = await until_copied(target, worker, 20)
+            assert await worker.stop() == 0
+        expected = [*range(17), *range(22, 25)]
+        assert copies == [b"%d" % n for n in expected]
+        offset_map = await read_map(target, T0)
+        for offset in range(first + 4):
+            answer = offset_map.translate(offset)
+            is_known = offset <= 10 or offset >= first or not lost
+            assert answer.state.value == ("exact" if is_known else "inexact")
+            assert answer.target_offset == (
+                17 + offset - first if offset >= first else min(offset, 17) if is_known else 10
+            )
+    entries = await journal(target_broker)
+    copied = next(each for each in entries if each["kind"] == "copied")
+    assert (copied["source_from"], copied["source_to"], copied["copied_count"]) == (10, first, 7)
+    assert (copied["target_offset"], copied["target_to"]) == (10, 17)
+    told = [(each["source_from"], each["source_to"]) for each in entries if each["kind"] == "lost"]
+    assert told == [(lost.start, lost.stop)] * bool(lost)

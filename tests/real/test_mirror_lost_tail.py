@@ -42,4 +42,4 @@ async def test_our_last_sequence_outlives_our_records(zookeeper: str, tmp_path: 
         )
         assert (await client.list_offsets({AT: -2}))[AT].offset == 3
         described = await client.describe_producer(leader, AT, producer_id)
-        assert described == DescribedProducer(epoch, last_sequence=2)
+        assert described == DescribedProducer(epoch, last_sequence=2, last_timestamp_ms=1_000)

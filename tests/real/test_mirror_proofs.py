@@ -130,7 +130,7 @@ async def read_gap(client: KafkaClient, link: str) -> Gap:
     journal = GapJournal()
     for entry in await read_records(client, TopicPartition(gaps_topic_name(link), 0)):
         journal.replay(entry.key, entry.value)
-    (gap,) = journal.all_gaps()
+    (gap,) = journal.all_entries()
     return gap
 
 

@@ -90,8 +90,11 @@ class SimClient(SimSource):
             except KafkaError as error:
                 answer.append(error)
                 return
-            known = None if state is None else DescribedProducer(state.epoch, state.batches[-1][1])
-            answer.append(known)
+            if state is None:
+                answer.append(None)
+                return
+            last = state.batches[-1][1]
+            answer.append(DescribedProducer(state.epoch, last, state.last_timestamp_ms))
 
         await self._exchange(node_id, apply, detached=False)
         if isinstance(answer[0], KafkaError):

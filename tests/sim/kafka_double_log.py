@@ -23,6 +23,7 @@ class ProducerState:
         default_factory=lambda: deque(maxlen=BATCHES_REMEMBERED)
     )
     """(first sequence, last sequence, base offset)"""
+    last_timestamp_ms: int = -1
 
 
 class SimPartition:
@@ -74,6 +75,7 @@ class SimPartition:
             if state is None or state.epoch != header.producer_epoch:
                 state = self.producers[header.producer_id] = ProducerState(header.producer_epoch)
             state.batches.append((header.base_sequence, header.last_sequence, base_offset))
+            state.last_timestamp_ms = header.max_timestamp
         return base_offset
 
     def commit(self, offset: int) -> None:

@@ -20,6 +20,7 @@ from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.audit import AuditTopic, audit_topic_name, total
+from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.gap_store import GapStore
 from mirror_maker.link import LinkWorker
@@ -326,6 +327,11 @@ class MirrorWorld:
         for _ in range(batches):
             self.random.choice(self.writers).write()
 
+    def write_ends(self) -> None:
+        """One plain batch to each partition, so that no log ends in a gap: nothing lags then."""
+        for writer in self.writers:
+            writer.write_plain(1)
+
     async def worker(self, name: str, step: Callable[[], None] = lambda: None) -> SimWorker:
         worker = SimWorker(self, name, step)
         worker.start()
@@ -372,6 +378,10 @@ class MirrorWorld:
 
     def gaps(self, at: TopicPartition) -> list[Gap]:
         """What the journal says was not copied."""
+        return self.entries(at, GapKind.LOST)
+
+    def entries(self, at: TopicPartition, kind: GapKind) -> list[Gap]:
+        """The entries of a kind in the journal."""
         journal = GapJournal()
         name = gaps_topic_name(LINK)
         if name in self.target.topics:
@@ -379,8 +389,8 @@ class MirrorWorld:
                 journal.replay(record.key, record.value)
         return [
             gap
-            for gap in journal.all_gaps()
-            if (gap.flow.source_topic, gap.flow.partition) == (at.topic, at.partition)
+            for gap in journal.all_entries()
+            if (gap.flow.source_topic, gap.flow.partition, gap.kind) == (*at, kind)
         ]
 
     def expected(self, at: TopicPartition) -> list[Record]:

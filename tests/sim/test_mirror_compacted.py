@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from random import Random
 
 import pytest
 
-from local_cluster.records.batch import NewRecord, Record, decode_batch
+from local_cluster.records.batch import NewRecord, Record, encode_batch
+from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats import Gap, OffsetMap, encode_gap, gaps_topic_name
+from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowState
 from mirror_maker.trouble import Policies, Trouble
-from tests.compacted_batches import encode_cleaned
+from tests.compacted_batches import without_records
 
 from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, read_map_topic
+from .mirror_world import LINK, TOPIC, MirrorWorld, SourceWriter, read_map_topic
+from .translation_checks import check_translations
 from .virtual_time import run_virtually
 
 
@@ -22,18 +27,22 @@ async def _refuse_to_write(*args: object) -> None:
     raise KafkaError(ErrorCode.network_exception, "the map cannot be written")
 
 
-async def world_with_unmapped_copies(seed: int, monkeypatch: pytest.MonkeyPatch) -> MirrorWorld:
-    """Copied by a worker that was killed before it wrote the map: eight batches of four."""
+async def world_with_unmapped_copies(
+    seed: int, monkeypatch: pytest.MonkeyPatch, *, mapped: int = 10, unmapped_kinds: int = 0
+) -> MirrorWorld:
+    """Copied by a worker that was killed before it wrote the map: eight batches of four, or so many
+    batches and transactions of all kinds. `mapped` are those before."""
     world = MirrorWorld(seed, partitions=1)
-    world.write(10)
+    world.write(mapped)
     first = await world.worker("w")
     await world.settle(first)
     await first.kill()
     unmapped = await world.worker("unmapped")
     monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
-    for _ in range(8):
+    world.write(unmapped_kinds)
+    for _ in range(0 if unmapped_kinds else 8):
         world.writers[0].write_plain(4)
-    end = world.source.partition(world.partitions[0]).log_end_offset
+    end = world.source.partition(world.partitions[0]).batches[-1][0].next_offset
     async with asyncio.timeout(60):
         while not (
             unmapped.flows
@@ -46,37 +55,40 @@ async def world_with_unmapped_copies(seed: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def _compact(partition: SimPartition, gone: set[int]) -> None:
-    """Take records out of plain batches, as compaction does: the offsets of the rest stay."""
-    kept_batches = []
+    """Take records out of their batches, as compaction does: the offsets of the rest stay."""
+    cleaned = []
     for header, batch in partition.batches:
-        records = decode_batch(batch, 0, header)
-        if header.is_control or not any(record.offset in gone for record in records):
-            kept_batches.append((header, batch))
-            continue
-        kept = [n for n, record in enumerate(records) if record.offset not in gone]
-        if kept:
-            rebuilt = encode_cleaned([NewRecord(*record[1:]) for record in records], kept)
-            alone = SimPartition()
-            alone.leader_epoch = header.partition_leader_epoch
-            alone.log_end_offset = header.base_offset
-            alone.place(rebuilt, header.base_offset)
-            kept_batches += alone.batches
-    partition.batches = kept_batches
+        kept = batch if header.is_control else without_records(batch, gone)
+        if kept is not None:
+            cleaned.append((read_header(kept), kept))
+    partition.batches = cleaned
 
 
-def _check(world: MirrorWorld, before: list[Record], gone: set[int]) -> None:
-    """Every record once, in order; the map knows those that the source still has."""
+def _check(world: MirrorWorld, copied: list[Record], gone: set[int]) -> OffsetMap:
+    """Every record once, in order; every translation true; what has no source is journalled."""
     at = world.partitions[0]
     copies = world.copies(at)
-    assert [r[1:] for r in copies] == [r[1:] for r in before]
+    assert [r[1:] for r in copies] == [r[1:] for r in copied]
     topic = read_map_topic(world.target)
     flow = topic.latest_flow(at.topic, at.partition)
     assert flow is not None
     offset_map = topic.offset_map(flow)
     assert offset_map is not None
-    for original, copy in zip(before, copies, strict=True):
-        known = offset_map.source_of(copy.offset)
-        assert known == (None if original.offset in gone else original.offset)
+    places = {original.offset: copy.offset for original, copy in zip(copied, copies, strict=True)}
+    check_translations(offset_map, places, copied[-1].offset + 1)
+    for original in copied:
+        known = offset_map.source_of(places[original.offset])
+        assert known == original.offset or original.offset in gone
+        if known is None:
+            assert any(
+                entry.source_from <= original.offset < (entry.source_to or 0)
+                and entry.target_offset <= places[original.offset] < (entry.target_to or 0)
+                for entry in world.entries(at, GapKind.COPIED)
+            )
+    for entry in world.entries(at, GapKind.COPIED):
+        inside = [r for r in copied if entry.source_from <= r.offset < (entry.source_to or 0)]
+        assert sum(r.offset in gone for r in inside) == entry.copied_count
+    return offset_map
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -148,19 +160,72 @@ def test_retention_of_what_is_not_mapped_yet(behind: int, monkeypatch: pytest.Mo
             for record in writer.expected[len(copied) :]
             if record.offset >= header.base_offset
         ]
-        copies = [record[1:] for record in world.copies(world.partitions[0])]
-        assert copies == [record[1:] for record in expected]
+        gone = {record.offset for record in copied if record.offset < header.base_offset}
+        _check(world, expected, gone)
         lost = len(writer.expected) - len(expected)
         assert bool(lost) == (behind > 0)
         gaps = world.gaps(world.partitions[0])
         assert len(gaps) >= bool(lost)
         for gap in gaps:
             assert (gap.reason, gap.source_to) == (Trouble.OUT_OF_RANGE, header.base_offset)
+            assert gap.source_from == copied[-1].offset + 1, "what was copied is not told as lost"
         await worker.kill()
         writer.write_plain(2)
         after = await world.worker("after")
         await world.settle(after)
         assert len(world.copies(world.partitions[0])) == len(expected) + 2
+        await after.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["nothing mapped", "mapped before"])
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_SEEDS", "60"))))
+def test_whatever_the_source_lost_before_the_map_was_written(
+    seed: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of every kind, transactions too; the source loses its beginning at any offset, or
+    records anywhere. Some of what it loses was not copied by anybody."""
+
+    async def scenario() -> None:
+        random = Random(seed)
+        world = await world_with_unmapped_copies(
+            seed, monkeypatch, mapped=0 if is_first else 6, unmapped_kinds=random.randint(2, 8)
+        )
+        world.link_settings = {"on": Policies(out_of_range="skip")}
+        writer, at = world.writers[0], world.partitions[0]
+        copied = list(writer.expected)
+        world.write(random.randint(0, 4))
+        partition = writer.partition
+        first = random.randint(0, partition.log_end_offset)
+        gone: set[int] = set()
+        if random.random() < 0.5:
+            world.source.topics[TOPIC].configs["cleanup.policy"] = "compact"
+            offsets = [record.offset for record in writer.expected[:-1]]
+            gone = set(random.sample(offsets, random.randint(0, len(offsets))))
+            _compact(partition, gone)
+        else:
+            partition.log_start_offset = first
+            gone = {record.offset for record in writer.expected if record.offset < first}
+        writer.write_plain(3)
+        worker = await world.worker("next")
+        await world.settle(worker)
+        uncopied = {record.offset for record in writer.expected[len(copied) :]}
+        expected = [r for r in writer.expected if r.offset not in gone & uncopied]
+        _check(world, expected, gone)
+        told = world.gaps(at)
+        for offset in gone & uncopied:
+            is_told = any(gap.source_from <= offset < (gap.source_to or 0) for gap in told)
+            assert is_told or partition.log_start_offset <= offset, "compaction took it"
+        for gap in told:
+            inside = any(gap.source_from <= r.offset < (gap.source_to or 0) for r in copied)
+            holes = world.entries(at, GapKind.COPIED)
+            assert not inside or any(hole.source_from < gap.source_from for hole in holes)
+        await worker.kill()
+        writer.write_plain(2)
+        after = await world.worker("after")
+        await world.settle(after)
+        _check(world, [*expected, *writer.expected[-2:]], gone)
         await after.stop()
 
     run_virtually(scenario())
@@ -183,5 +248,76 @@ def test_a_source_whose_last_copied_epoch_was_compacted_away_is_not_taken_for_a_
         await world.settle(after)
         world.check_copies()
         await after.stop()
+
+    run_virtually(scenario())
+
+
+def test_what_an_older_worker_told_as_lost_though_it_was_copied_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its block ends before the copies, its journal says that none of their records was copied."""
+
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(3, monkeypatch)
+        writer, at = world.writers[0], world.partitions[0]
+        copied = list(writer.expected)
+        first = copied[-10].offset
+        writer.partition.log_start_offset = first
+        topic = read_map_topic(world.target)
+        flow = topic.latest_flow(*at)
+        assert flow is not None
+        opening, block = topic.opening(flow), topic.last_block(flow, 0)
+        assert opening is not None
+        assert block is not None
+        older = Gap(
+            flow=flow, producer_epoch=0, nonce=1, link=LINK, target_topic=f"a.{TOPIC}",
+            source_from=block.source_next, source_to=first, records_count=None,
+            reason="out_of_range", detail="", target_offset=block.target_next, noticed_at_ms=0,
+            worker_id="older",
+        )  # fmt: skip
+        journal = world.target.topics[gaps_topic_name(LINK)].partitions[0]
+        journal.place(encode_batch([NewRecord(0, *encode_gap(older))]), journal.log_end_offset)
+        journal.commit(journal.log_end_offset)
+        assert world.gaps(at) == [older]
+        worker = await world.worker("next")
+        await world.settle(worker)
+        gone = {record.offset for record in copied if record.offset < first}
+        _check(world, copied, gone)
+        assert world.gaps(at) == []
+        (entry,) = world.entries(at, GapKind.COPIED)
+        assert (entry.source_from, entry.source_to) == (block.source_next, first)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_topic_recreated_before_its_map_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(4, monkeypatch)
+        at = world.partitions[0]
+        topic = read_map_topic(world.target)
+        former = topic.latest_flow(*at)
+        assert former is not None
+        mapped = topic.offset_map(former)
+        assert mapped is not None
+        before = world.copies(at)
+        world.link_settings = {"on": Policies(recreated="skip")}
+        world.source.create(TOPIC, 1)
+        world.writers = [SourceWriter(world.source.partition(at), Random(1))]
+        world.writers[0].write_plain(5)
+        worker = await world.worker("next")
+        await world.settle(worker)
+        copies = world.copies(at)
+        assert [r[1:] for r in copies[len(before) :]] == [r[1:] for r in world.writers[0].expected]
+        (copied,) = world.entries(at, GapKind.COPIED)
+        (lost,) = world.gaps(at)
+        assert copied.flow == lost.flow == former
+        assert copied.source_from == mapped.source_next
+        assert (copied.target_offset, copied.target_to) == (mapped.target_next, len(before))
+        assert copied.copied_count == 32
+        # Of a dense topic exactly what was not copied is told as lost, which is nothing here.
+        assert (lost.source_from, lost.source_to) == (mapped.source_next + 32, None)
+        assert (lost.reason, lost.target_offset) == ("recreated", len(before))
+        await worker.stop()
 
     run_virtually(scenario())

@@ -48,9 +48,10 @@ def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
 
 def test_a_topic_that_is_gone_is_told_by_whoever_takes_it_over_and_is_no_part_of_the_lag() -> None:
     async def scenario() -> None:
-        world = MirrorWorld(2)
+        world = MirrorWorld(3)
         world.source.create(GONE.topic, 1)
         world.write(10)
+        world.write_ends()
         every = [GONE, *world.partitions]
         first = await world.worker("w0")
         first.link.assign(every)

@@ -78,18 +78,35 @@ def test_both_sides_lost_the_front_of_the_tail(monkeypatch: pytest.MonkeyPatch) 
     run_virtually(scenario())
 
 
-def test_both_sides_lost_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("later_ms", [1_000, -1_000], ids=["the times tell", "nothing tells"])
+def test_both_sides_lost_it_all(later_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target still tells the time of our last batch there. Records of a later time were not
+    copied; of earlier ones nobody knows."""
+
     async def scenario() -> None:
         world = await world_with_unmapped_copies(4, monkeypatch)
         world.link_settings = {"on": Policies(out_of_range="skip")}
         writer, target = world.writers[0], _target_of(world)
+        copied = len(writer.expected)
         _forget_records(target, target.high_watermark)
         writer.write_plain(4)  # nobody copies these
         _forget_records(writer.partition, writer.partition.log_end_offset)
+        writer.shift_ms += later_ms
         writer.write_plain(5)
+        if later_ms < 0:
+            worker = await world.worker("next")
+            flow = await worker.until_troubled(Trouble.TARGET, FlowState.FAILED)
+            doubtful = writer.expected[copied + 4].offset
+            assert f"nothing tells whether offset {doubtful}" in (flow.reason or "")
+            assert not target.batches
+            await worker.stop()
+            return
         await _check_goes_on(world, written=5)
         (gap,) = world.gaps(world.partitions[0])
         assert gap.reason == Trouble.OUT_OF_RANGE
+        assert (gap.source_from, gap.source_to) == (
+            writer.expected[copied].offset, writer.expected[copied + 4].offset,
+        )  # fmt: skip
 
     run_virtually(scenario())
 

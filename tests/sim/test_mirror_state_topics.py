@@ -99,8 +99,9 @@ def test_an_audit_topic_that_was_made_anew_by_others_is_followed() -> None:
 
 def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it() -> None:
     async def scenario() -> None:
-        world = MirrorWorld(6)
+        world = MirrorWorld(7)
         world.write(20)
+        world.write_ends()
         worker = await world.worker("w")
         await world.settle(worker)
         assert worker.link.state() is LinkState.RUNNING

@@ -77,6 +77,29 @@ def test_reverse(offset: int, state: TranslationState, expected: int | None) -> 
     assert answer == MapAnswer(state, "flights", expected)
 
 
+def test_in_a_hole_of_the_map_the_answer_is_safe() -> None:
+    """The source lost some of 127..139 after they were copied to 220..226."""
+    opening, first = opening_and_block(
+        "flights", 2, "jfk.flights", _OLD, [(100, 200, 20)], source_next=127
+    )
+    _, behind = opening_and_block(
+        "flights", 2, "jfk.flights", _OLD, [(140, 227, 5)], source_next=145
+    )
+    link_map = _map([opening, first, behind])
+    inexact = TranslationState.INEXACT
+    for offset, state in ((127, _EXACT), (128, inexact), (139, inexact)):
+        answer = link_map.translate("flights", 2, offset, {})
+        assert answer == MapAnswer(state, "jfk.flights", 220)
+    assert link_map.translate("flights", 2, 140, {}) == MapAnswer(_EXACT, "jfk.flights", 227)
+    for target, answer in (
+        (219, MapAnswer(_EXACT, "flights", 119)),
+        (220, MapAnswer(inexact, "flights", None, (127, 140))),
+        (226, MapAnswer(inexact, "flights", None, (127, 140))),
+        (227, MapAnswer(_EXACT, "flights", 140)),
+    ):
+        assert link_map.reverse("jfk.flights", 2, target, {}) == answer
+
+
 def test_unknown_partition_and_topic_are_pending() -> None:
     link_map = _map(_flights())
     assert link_map.translate("flights", 3, 0, {}) == MapAnswer(_PENDING, None, None)

@@ -80,7 +80,7 @@ def test_the_first_entry_of_a_place_holds() -> None:
     for gap in (GAP, other, GAP, earlier):
         journal.replay(*encode_gap(gap))
     assert journal.gaps(FLOW, 2) == [earlier, GAP]
-    assert list(journal.all_gaps()) == [earlier, GAP]
+    assert list(journal.all_entries()) == [earlier, GAP]
     journal.replay(encode_gap_key(GAP), None)
     assert journal.gaps(FLOW, 2) == [earlier, other]
     assert journal.gaps(FLOW._replace(partition=4), 2) == []

@@ -45,14 +45,23 @@ def test_translation(source_offset: int, target_offset: int, state: SyncState) -
     assert (position.target_offset, position.state) == (target_offset, state)
 
 
-def test_a_lost_part_of_the_map_is_pending_and_not_committed() -> None:
+def test_a_trimmed_part_of_the_map_is_pending_and_not_committed() -> None:
     offset_map = OffsetMap(0, 0)
-    offset_map.append(Run(0, 0, 5))
     offset_map.skip_unknown(50, 60)
     positions = {SOURCE: CommittedOffset(20, -1, "")}
     (position,) = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, offset_map)}.get)
     assert (position.target_offset, position.state) == (None, SyncState.PENDING)
     assert decide(position, None, "", rewind=True) == (position, None)
+
+
+def test_in_a_hole_of_the_map_a_group_goes_on_at_the_safe_place() -> None:
+    offset_map = OffsetMap(0, 0)
+    offset_map.append(Run(0, 0, 5))
+    offset_map.skip_unknown(50, 60)
+    positions = {SOURCE: CommittedOffset(20, -1, "m")}
+    (position,) = translate_positions("g", positions, {SOURCE: FlowMap(TARGET, offset_map)}.get)
+    assert (position.target_offset, position.state) == (5, SyncState.INEXACT)
+    assert decide(position, None, "", rewind=False) == (position, CommittedOffset(5, -1, "m"))
 
 
 def test_partitions_that_are_not_copied_here_are_left_out() -> None:

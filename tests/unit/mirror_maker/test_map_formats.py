@@ -222,17 +222,31 @@ def test_the_last_block_is_the_one_that_reaches_furthest() -> None:
     assert topic.last_block(FLOW, 3) is None
 
 
-def test_a_lost_block_leaves_its_offsets_pending() -> None:
+def test_a_lost_block_leaves_a_hole_with_a_safe_place() -> None:
     later = replace(
         BLOCK, nonce=2, source_start=600, target_start=400, source_next=700, runs=(
             Run(605, 402, 10),))  # fmt: skip
     offset_map = topic_of(OPENING, BLOCK, later).offset_map(FLOW)
     assert offset_map is not None
     assert offset_map.translate(500).target_offset == 301
-    assert offset_map.translate(501).state is TranslationState.PENDING
-    assert offset_map.translate(599).state is TranslationState.PENDING
+    assert offset_map.translate(501) == (TranslationState.INEXACT, 301)
+    assert offset_map.translate(599) == (TranslationState.INEXACT, 301)
+    assert list(offset_map.holes()) == [(500, 600)]
     assert offset_map.translate(600).target_offset == 400
     assert offset_map.translate(606).target_offset == 403
+
+
+def test_a_trimmed_beginning_leaves_its_offsets_pending() -> None:
+    offset_map = topic_of(OPENING, BLOCK).offset_map(FLOW)
+    assert offset_map is not None
+    later = replace(
+        BLOCK, source_start=600, target_start=400, source_next=700, runs=(Run(605, 402, 10),)
+    )
+    offset_map = topic_of(OPENING, later).offset_map(FLOW)
+    assert offset_map is not None
+    assert offset_map.translate(599).state is TranslationState.PENDING
+    assert offset_map.translate(600).target_offset == 400
+    assert list(offset_map.holes()) == []
 
 
 def test_a_tombstone_takes_a_block_away() -> None:

@@ -7,10 +7,17 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
+from mirror_maker.alignment import Aligned, Alignment, Copy, Hole
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.passthrough import select_batches
-from mirror_maker.resume import Pairing, ResumeBase, TailReader, is_same_content
+from mirror_maker.resume import (
+    Pairing,
+    ResumeBase,
+    TailReader,
+    is_same_content,
+    open_copies,
+)
 
 PID, EPOCH = 4000, 3
 
@@ -53,9 +60,10 @@ def pair(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
 
 def test_an_empty_tail_goes_on_where_the_map_ends() -> None:
     start = base(source_next=5, next_sequence=5)
-    pairing = pair(start, read_tail(start), source((5, 3)))
+    tail = read_tail(start)
+    pairing = pair(start, tail, source((5, 3)))
     assert pairing.is_done
-    assert (pairing.source_next, pairing.next_sequence, pairing.runs) == (5, 5, [])
+    assert (pairing.source_next, tail.next_sequence, pairing.runs) == (5, 5, [])
 
 
 def test_whole_batches_pair_with_foreign_ones_between() -> None:
@@ -68,7 +76,7 @@ def test_whole_batches_pair_with_foreign_ones_between() -> None:
     pairing = pair(base(), tail, source((0, 3), (3, 2), (5, 4)))
     assert pairing.is_done
     assert pairing.runs == [Run(0, 0, 3), Run(3, 5, 2)]
-    assert (pairing.source_next, pairing.target_next, pairing.next_sequence) == (5, 7, 5)
+    assert (pairing.source_next, tail.next_sequence) == (5, 5)
 
 
 def test_gaps_in_the_source_are_found_again() -> None:
@@ -83,7 +91,7 @@ def test_other_boundaries_are_compared_record_by_record() -> None:
     pairing = pair(base(), tail, source((0, 3), (3, 3), (6, 3)))
     assert pairing.is_done
     assert pairing.runs == [Run(0, 0, 7)]
-    assert (pairing.source_next, pairing.next_sequence) == (7, 7)
+    assert (pairing.source_next, tail.next_sequence) == (7, 7)
 
 
 def test_another_codec_is_compared_record_by_record() -> None:
@@ -112,7 +120,7 @@ def test_sequences_wrap() -> None:
         own(6, records(6, 1), 4),
     )
     pairing = pair(start, tail, source((0, 4), (4, 2), (6, 1)))
-    assert (pairing.is_done, pairing.next_sequence) == (True, 5)
+    assert (pairing.is_done, tail.next_sequence) == (True, 5)
 
 
 @pytest.mark.parametrize("sequence", [4, 2, 0x7FFF_FFFF])
@@ -157,7 +165,7 @@ def test_what_retention_took_is_counted_by_the_sequence() -> None:
     pairing = pair(start, tail, source((0, 3), (3, 3), (6, 2), (8, 1)))
     assert pairing.is_done
     assert pairing.runs == [Run(7, 7, 2)]
-    assert (pairing.source_next, pairing.next_sequence) == (9, 9)
+    assert (pairing.source_next, tail.next_sequence) == (9, 9)
 
 
 def test_without_retention_nothing_may_be_missing() -> None:
@@ -176,51 +184,72 @@ def test_same_content_looks_through_headers_and_codecs() -> None:
     assert is_same_content(one, memoryview(shuffled))
 
 
-def lossy(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
-    pairing = Pairing(start, tail, may_lose=True)
+def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99) -> Aligned:
+    """What becomes of a tail whose source has no more than this log."""
+    copies = [Copy(r.offset, r[1:]) for batch in tail.batches for r in open_copies(batch)]
+    alignment = Alignment(
+        start.source_next,
+        start.target_next,
+        copies,
+        missing_count=tail.missing_count,
+        last_timestamp_ms=tail.last_timestamp_ms,
+    )
     for batch in select_batches(log, start.source_next, ()).batches:
-        if not pairing.is_done:
-            pairing.feed(batch)
-    return pairing
+        for record in batch.records():
+            alignment.feed(record.offset, record[1:], record.timestamp_ms)
+    alignment.end(end)
+    return alignment.result(select_batches(log, start.source_next, ()).batches[0].source_first)
 
 
-def test_copies_of_records_that_the_source_lost_are_passed_over() -> None:
+def places(found: Aligned) -> list[tuple[int, int]]:
+    """(source offset, target offset) of every copy whose place is known."""
+    return [
+        (run.source_offset + n, run.target_offset + n)
+        for run in found.runs
+        for n in range(run.records_count)
+    ]
+
+
+def test_copies_of_records_that_the_source_lost_keep_their_places() -> None:
     tail = read_tail(base(), own(0, records(0, 4), 0), own(4, records(4, 4), 4))
     log = source((0, 1), (3, 2), (7, 1), (8, 2))  # 1, 2, 5 and 6 are gone
-    pairing = lossy(base(), tail, log)
-    assert pairing.runs == [Run(0, 0, 1), Run(3, 3, 2), Run(7, 7, 1)]
-    assert (pairing.source_next, pairing.next_sequence, pairing.lost_at_end) == (8, 8, 0)
+    found = aligned(base(), tail, log)
+    assert places(found) == [(n, n) for n in range(8)]
+    assert (found.source_next, found.lost) == (8, None)
     with pytest.raises(PairingError, match="not a copy"):
         pair(base(), tail, log)
 
 
 def test_a_tail_whose_end_the_source_lost() -> None:
     tail = read_tail(base(), own(0, records(0, 4), 0), own(4, records(4, 4), 4))
-    pairing = lossy(base(), tail, source((0, 3), (8, 2)))
-    assert pairing.is_done
-    assert pairing.lost_at_end == 5
-    # The place behind the last pair is what explains the rest of the tail the next time.
-    assert (pairing.source_next, pairing.next_sequence, pairing.mapped_sequence) == (3, 8, 3)
+    found = aligned(base(), tail, source((0, 3), (8, 2)))
+    assert places(found) == [(n, n) for n in range(8)]
+    assert found.source_next == 8
+    # With more offsets than copies nobody can say which of them were records.
+    found = aligned(base(), tail, source((0, 3), (9, 2)))
+    assert found.pieces[-1] == Hole(3, 9, 3, 8, 5)
+    assert found.source_next == 9
 
 
-def test_without_holes_nothing_was_lost() -> None:
+def test_without_absent_offsets_nothing_was_lost() -> None:
     tail = read_tail(base(), own(0, records(0, 2), 0), own(2, records(50, 2), 2))
+    with pytest.raises(PairingError, match="target offset 2 is not a copy of source offset 2"):
+        aligned(base(), tail, source((0, 2), (2, 3)))
     with pytest.raises(PairingError, match="not a copy"):
-        lossy(base(), tail, source((0, 2), (2, 3)))
-    pairing = lossy(base(), tail, source((0, 2)))
-    assert not pairing.end(3), "one hole cannot have held two records"
-    assert pairing.end(4)
-    assert (pairing.source_next, pairing.lost_at_end) == (2, 2)
+        aligned(base(), tail, source((0, 2)), end=3)
+    assert aligned(base(), tail, source((0, 2)), end=4).source_next == 4
 
 
 # -- retention took the target's tail, or the front of both sides --------------------------------
 
 
-def told(start: ResumeBase, log_start_offset: int, last_sequence: int) -> TailReader:
+def told(
+    start: ResumeBase, log_start_offset: int, last_sequence: int, last_timestamp_ms: int = -1
+) -> TailReader:
     """A target that has nothing behind the map any more, but knows our last sequence."""
     tail = TailReader(start, log_start_offset)
     tail.check_end(log_start_offset)
-    tail.take_told(DescribedProducer(EPOCH, last_sequence))
+    tail.take_told(DescribedProducer(EPOCH, last_sequence, last_timestamp_ms))
     return tail
 
 
@@ -231,7 +260,7 @@ def test_a_tail_that_went_whole_is_counted_by_what_the_target_knows_of_us() -> N
     assert not tail.is_sequence_unknown
     pairing = pair(start, tail, source((6, 3), (9, 3), (12, 4)))
     assert pairing.is_done
-    assert (pairing.source_next, pairing.next_sequence, pairing.runs) == (11, 11, [])
+    assert (pairing.source_next, pairing.runs) == (11, [])
     assert not pair(start, told(start, 11, 10), source((6, 3))).is_done
 
 
@@ -271,29 +300,35 @@ def test_both_sides_lost_the_front_of_what_is_not_mapped(source_first: int) -> N
     """Ten copies 0..9; the target has those from 5 on, the source its records from 3, 5, ..."""
     tail = read_tail(base(), own(5, records(5, 2), 5), own(7, records(7, 3), 7), log_start_offset=5)
     log = source((source_first, 12 - source_first), (12, 2))
-    pairing = lossy(base(), tail, log)
-    assert pairing.is_done
-    first = max(5, source_first)
-    assert pairing.runs == [Run(first, first, 10 - first)]
-    assert (pairing.source_next, pairing.next_sequence, pairing.lost_at_end) == (10, 10, 0)
+    found = aligned(base(), tail, log)
+    assert places(found) == [(n, n) for n in range(5, 10)]
+    assert (found.source_next, found.lost) == (10, None)
 
 
 def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
     """The source lost 0..3, of which 1 and 2 were no records: the tail says which is the next."""
     content = [*records(6, 1), *records(7, 3)]  # 0, 3, 4 and 5 are missing
     tail = read_tail(base(), own(4, content, 4), log_start_offset=4)
-    pairing = lossy(base(), tail, source((4, 4), (8, 4)))
-    assert pairing.runs == [Run(6, 4, 4)]
-    assert (pairing.source_next, pairing.next_sequence) == (10, 8)
+    found = aligned(base(), tail, source((4, 4), (8, 4)))
+    assert places(found) == [(6, 4), (7, 5), (8, 6), (9, 7)]
+    assert found.source_next == 10
 
 
 def test_both_sides_lost_all_that_is_not_mapped() -> None:
-    pairing = lossy(MAPPED, told(MAPPED, 11, 10), source((11, 3)))
-    assert pairing.is_done
-    # What the source lost beyond is not known to be copied: it is asked for, and missed.
-    assert (pairing.source_next, pairing.mapped_sequence, pairing.next_sequence) == (6, 11, 11)
+    """The time of the target's last batch tells that what the source has came later."""
+    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((11, 3)))
+    assert found == Aligned((), 11)
+    # What the source lost beyond was not copied.
+    found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((20, 3)))
+    assert found == Aligned((), 20, (11, 20))
 
 
-def test_where_nothing_tells_how_many_the_source_lost_it_is_not_guessed() -> None:
-    with pytest.raises(PairingError, match="before offset 8"):
-        lossy(MAPPED, told(MAPPED, 11, 10), source((8, 6)))
+@pytest.mark.parametrize(
+    ("first", "last_timestamp_ms", "doubtful"), [(8, 13, 11), (11, -1, 11), (20, -1, 20)]
+)
+def test_where_nothing_tells_how_many_the_source_lost_it_is_not_guessed(
+    first: int, last_timestamp_ms: int, doubtful: int
+) -> None:
+    tail = told(MAPPED, 11, 10, last_timestamp_ms=last_timestamp_ms)
+    with pytest.raises(PairingError, match=f"whether offset {doubtful}"):
+        aligned(MAPPED, tail, source((first, 6)))

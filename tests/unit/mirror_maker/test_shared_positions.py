@@ -53,12 +53,16 @@ def test_a_link_without_a_position_holds_the_group_at_its_first_copy() -> None:
     assert safe_position([east(20, 20), west(None)], 35, 12).target_offset == 12
 
 
-def test_nothing_is_said_where_a_map_is_lost_or_never_was() -> None:
+def test_where_a_map_has_a_hole_the_group_goes_no_further_than_its_beginning() -> None:
     lost = OffsetMap(0, 0)
     lost.append(Run(0, 0, 5))
     lost.skip_unknown(50, 60)
     position = safe_position([SharedFlow("lost", lost, 0, 20, None), east(20, 20)], 60, 0)
-    assert position == (SyncState.PENDING, None, "lost", None)
+    assert position == (SyncState.PARTIAL, 5, "lost", None)
+    trimmed = OffsetMap(0, 0)
+    trimmed.skip_unknown(50, 60)
+    position = safe_position([SharedFlow("trimmed", trimmed, 0, 20, None), east(20, 20)], 60, 0)
+    assert position == (SyncState.PENDING, None, "trimmed", None)
     # At the edge of what is lost: no further than what is known.
     position = safe_position([SharedFlow("lost", lost, 0, 5, None), east(20, 20)], 60, 0)
     assert position.target_offset == 5

@@ -1,0 +1,217 @@
+"""A tail aligned with what is left of its source, against a model that knows every record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirror_maker.alignment import Aligned, Alignment, Copy, Hole
+from mirror_maker.formats import Run
+from mirror_maker.model import PairingError
+
+TARGET_FROM = 1_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A source offset: a record with content, or a marker without."""
+
+    offset: int
+    content: str | None
+    timestamp_ms: int = 0
+
+
+@dataclass
+class Story:
+    """What the source had, what of it was copied where, and what both sides have now."""
+
+    entries: list[Entry]
+    copied: dict[int, int]
+    """Source offset -> target offset, of the whole tail."""
+    missing_count: int
+    survivors: list[Entry]
+    log_start_offset: int
+    source_end: int
+
+    def align(self) -> Aligned:
+        contents = {entry.offset: entry.content for entry in self.entries}
+        timestamps = {entry.offset: entry.timestamp_ms for entry in self.entries}
+        tail = [Copy(target, (contents[at],)) for at, target in self.copied.items()]
+        alignment = Alignment(
+            0,
+            TARGET_FROM,
+            tail[self.missing_count :],
+            missing_count=self.missing_count,
+            last_timestamp_ms=timestamps[max(self.copied)] if self.copied else None,
+        )
+        for entry in self.survivors:
+            if entry.content is None:
+                alignment.present(entry.offset, entry.offset + 1)
+            else:
+                alignment.feed(entry.offset, (entry.content,), entry.timestamp_ms)
+        alignment.end(self.source_end)
+        return alignment.result(self.log_start_offset)
+
+    @property
+    def is_deceptive(self) -> bool:
+        """Whether the source lost a copied record and still has an equal one."""
+        there = {entry.offset for entry in self.survivors}
+        gone = {e.content for e in self.entries if e.offset in self.copied.keys() - there}
+        return not gone.isdisjoint(entry.content for entry in self.survivors)
+
+    @property
+    def lost(self) -> list[int]:
+        """Records that retention took from the source before they were copied."""
+        return [
+            entry.offset
+            for entry in self.entries
+            if entry.content is not None
+            and entry.offset < self.log_start_offset
+            and entry.offset not in self.copied
+        ]
+
+
+def told(random: Random, *, contents: str | None, is_compacted: bool, is_shared: bool) -> Story:
+    """`contents`: the letters that records are made of; None makes each its own."""
+    entries = []
+    for offset in range(random.randint(1, 24)):
+        is_record = random.random() < 0.85
+        content = random.choice(contents) if contents else str(offset)
+        entries.append(Entry(offset, content if is_record else None, offset // 3))
+    records = [entry.offset for entry in entries if entry.content is not None]
+    count = random.randint(min(1, len(records)), len(records))
+    copied, target = {}, TARGET_FROM
+    for offset in records[:count]:
+        target += random.choice([0, 0, 2]) if is_shared else 0
+        copied[offset] = target
+        target += 1
+    missing_count = random.choice([0, 0, random.randint(0, count)])
+    log_start_offset = random.choice([0, random.randint(0, len(entries))])
+    survivors = [
+        entry
+        for entry in entries
+        if entry.offset >= log_start_offset and not (is_compacted and random.random() < 0.3)
+    ]
+    return Story(entries, copied, missing_count, survivors, log_start_offset, len(entries))
+
+
+def check(story: Story, aligned: Aligned) -> None:
+    """Every piece is true, and together they account for every copy that the target has."""
+    there = dict(list(story.copied.items())[story.missing_count :])
+    told_of: dict[int, int] = {}
+    for piece in aligned.pieces:
+        for run in (piece,) if isinstance(piece, Run) else piece.runs:
+            for index in range(run.records_count):
+                at = run.source_offset + index
+                assert there[at] == run.target_offset + index, piece
+                told_of[at] = there[at]
+        if isinstance(piece, Hole):
+            check_hole(story, piece)
+            told_of |= {
+                at: t for at, t in there.items() if piece.source_from <= at < piece.source_to
+            }
+    assert told_of == there
+    assert all(at < aligned.source_next for at in story.copied)
+    uncopied = [
+        entry.offset
+        for entry in story.survivors
+        if entry.content is not None and entry.offset not in story.copied
+    ]
+    assert all(offset >= aligned.source_next for offset in uncopied)
+    before = [offset for offset in story.lost if offset < aligned.source_next]
+    if aligned.lost is None:
+        assert not before
+    else:
+        assert all(aligned.lost[0] <= offset < aligned.lost[1] for offset in before)
+
+
+def check_hole(story: Story, hole: Hole) -> None:
+    inside = {
+        at: target for at, target in story.copied.items() if hole.source_from <= at < hole.source_to
+    }
+    assert len(inside) == hole.records_count
+    assert all(hole.target_from <= target < hole.target_to for target in inside.values())
+    for at, target in story.copied.items():
+        assert at not in inside or target in range(hole.target_from, hole.target_to)
+        if at < hole.source_from:
+            assert target < hole.target_from or story.missing_count
+        if at >= hole.source_to:
+            assert target >= hole.target_to
+
+
+stories = st.builds(
+    told,
+    st.randoms(use_true_random=False),
+    contents=st.sampled_from([None, None, "ab", "a"]),
+    is_compacted=st.booleans(),
+    is_shared=st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=1_500)
+@given(stories)
+def test_what_is_told_is_true(story: Story) -> None:
+    if story.is_deceptive:
+        return
+    try:
+        aligned = story.align()
+    except PairingError:
+        return
+    check(story, aligned)
+
+
+@settings(deadline=None, max_examples=1_000)
+@given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
+def test_records_that_differ_can_always_be_told_apart(
+    random: Random, is_compacted: bool, is_shared: bool
+) -> None:
+    story = told(random, contents=None, is_compacted=is_compacted, is_shared=is_shared)
+    if not story.missing_count:
+        check(story, story.align())
+
+
+def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> Aligned:
+    tail = [Copy(TARGET_FROM + at, (content,)) for at, content in enumerate(copies)]
+    alignment = Alignment(0, TARGET_FROM, tail)
+    for offset, content in survivors.items():
+        alignment.feed(offset, (content,), 0)
+    alignment.end(end)
+    return alignment.result(options.get("log_start_offset", 0))
+
+
+def test_as_many_copies_as_absent_offsets_are_exact() -> None:
+    aligned = aligned_with("abcd", {3: "d", 4: "e"}, 5, log_start_offset=3)
+    gone = Hole(0, 3, 1_000, 1_003, 3, tuple(Run(at, 1_000 + at, 1) for at in range(3)))
+    assert aligned == Aligned((gone, Run(3, 1_003, 1)), 4)
+
+
+def test_fewer_copies_than_absent_offsets_are_a_hole() -> None:
+    aligned = aligned_with("abd", {3: "d"}, 4, log_start_offset=3)
+    assert aligned.pieces == (Hole(0, 3, 1_000, 1_002, 2), Run(3, 1_002, 1))
+    assert aligned.lost is None, "what follows was copied, so nothing before it was left out"
+
+
+def test_a_tail_whose_source_is_gone_tells_what_may_be_lost() -> None:
+    aligned = aligned_with("abc", {5: "f"}, 6, log_start_offset=5)
+    assert aligned == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5, (3, 5))
+    compacted = aligned_with("abc", {5: "f"}, 6)
+    assert compacted == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5)
+
+
+def test_equal_records_that_tell_nothing_are_not_guessed_at() -> None:
+    with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
+        aligned_with("aa", {2: "a", 3: "a"}, 4)
+
+
+def test_equal_records_whose_places_alone_differ_are_in_a_hole() -> None:
+    aligned = aligned_with("aab", {1: "a", 3: "b"}, 4)
+    assert aligned.pieces == (Hole(0, 3, 1_000, 1_002, 2), Run(3, 1_002, 1))
+
+
+def test_records_that_are_no_copies_are_named() -> None:
+    with pytest.raises(PairingError, match="target offset 1001 is not a copy of source offset 1"):
+        aligned_with("ab", {0: "a", 1: "x"}, 2)
