@@ -21,6 +21,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from .context import LinkContext
 from .cutting import Cutting
 from .divergence import TruncatedError
+from .foreign import ForeignRecordsError, accepted, may_hold_others
 from .formats import FlowKey
 from .formats.records import NO_TOPIC_ID
 from .latency import FlowMeasures
@@ -62,6 +63,7 @@ class Copying:
         self._on_ready = on_ready
         self._on_moved = on_moved
         self._is_over = False
+        self._may_hold_others = may_hold_others(context, key.source_topic)
         self._offer: asyncio.TimerHandle | None = None
         self._disturbed = asyncio.Event()
         self._in_flight = 0
@@ -287,8 +289,11 @@ class Copying:
             self._context.clock.monotonic_ms(),
         )
         replicator.trim(answer.log_start_offset)
+        expected = replicator.target_next
         # Even if it is disturbed by now: an acknowledgement is a fact for the map.
         replicator.acknowledge(outgoing, answer.base_offset)
+        if answer.base_offset > expected and not self._may_hold_others:
+            self._on_others(expected, answer.base_offset)
         if self._context.spans is not None:
             self._context.spans.acknowledged(self.source, self.target, outgoing, answer.base_offset)
         if self.disturbance is not None and not replicator.has_pending:
@@ -296,6 +301,15 @@ class Copying:
         if replicator.can_take:
             self._on_ready(self)
         self._on_moved()
+
+    def _on_others(self, target_from: int, target_to: int) -> None:
+        """The target has records there that this flow did not write."""
+        if self._context.settings.on.of(Trouble.FOREIGN) == "skip":
+            self.replicator.others.append((target_from, target_to))
+            return
+        opening = self._context.map_store.state.opening(self.key)
+        if opening is None or not accepted(self._context, opening).covers(target_from, target_to):
+            self.disturb(ForeignRecordsError(self.target, [(target_from, target_to)]))
 
     def on_refused(self, outgoing: Outgoing, error: KafkaError) -> None:
         """The target did not take the batch, or nobody knows whether it did."""

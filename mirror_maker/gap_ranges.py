@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 Range = tuple[int, int]
 """[from, to)"""
@@ -45,6 +45,18 @@ class GapRanges:
             return False
         index = bisect_right(self._starts, end - 1) - 1
         return index >= 0 and self._ranges[index][1] > start
+
+    def uncovered(self, start: int, end: int) -> Iterator[Range]:
+        """The parts of [start, end) that lie in no gap, ascending."""
+        while start < end:
+            found = self._at(start)
+            if found is not None:
+                start = found[1]
+                continue
+            index = bisect_right(self._starts, start)
+            behind = self._starts[index] if index < len(self._starts) else end
+            yield start, min(behind, end)
+            start = behind
 
     def _at(self, offset: int) -> Range | None:
         index = bisect_right(self._starts, offset) - 1

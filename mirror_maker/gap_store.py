@@ -47,4 +47,4 @@ class GapStore:
 
     def _holding(self, gap: Gap) -> Gap | None:
         entries = self.state.entries(gap.flow, gap.producer_epoch, gap.kind)
-        return next((each for each in entries if each.source_from == gap.source_from), None)
+        return next((each for each in entries if each.place == gap.place), None)

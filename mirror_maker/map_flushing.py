@@ -18,6 +18,7 @@ from local_cluster.wire.errors import KafkaError
 
 from .context import LinkContext
 from .flow import Flow
+from .foreign import ForeignRecordsError, note_foreign
 from .formats.audit import AuditChunk
 from .replicator import PartitionReplicator
 
@@ -68,7 +69,7 @@ class MapFlushing:
                 self._moved |= self._unaudited
             moved, self._moved = self._moved, {}
             taken = {
-                at: _Taken(flow.replicator, self._context.clock.now_ms())
+                at: _Taken(flow, flow.replicator, self._context.clock.now_ms())
                 for at, flow in ((at, self._flows.get(at)) for at in moved)
                 if flow is not None and flow.replicator is not None and _has_news(flow.replicator)
             }
@@ -78,6 +79,8 @@ class MapFlushing:
                 return
             began_ms = self._context.clock.monotonic_ms()
             try:
+                for each in taken.values():
+                    await each.note_others(self._context)
                 await self._write_audit(taken)
                 await self._context.map_store.append(
                     [block for each in taken.values() for block in each.blocks],
@@ -142,8 +145,10 @@ def _has_news(replicator: PartitionReplicator) -> bool:
 class _Taken:
     """What one flow has to write, and to delete, in both topics of its link."""
 
-    def __init__(self, replicator: PartitionReplicator, now_ms: int) -> None:
+    def __init__(self, flow: Flow, replicator: PartitionReplicator, now_ms: int) -> None:
+        self._target = flow.target
         self._replicator = replicator
+        self._others, replicator.others = replicator.others, []
         source_next = replicator.block.source_next
         self.blocks, self.block_keys = replicator.block.take_records()
         self.chunks: list[AuditChunk] = []
@@ -151,8 +156,20 @@ class _Taken:
         if replicator.audit is not None:
             self.chunks, self.chunk_keys = replicator.audit.take_records(source_next, now_ms)
 
+    async def note_others(self, context: LinkContext) -> None:
+        """Write into the journal that foreign records were passed over. Raises KafkaError."""
+        block = self.blocks[-1]
+        opening = context.map_store.state.opening(block.flow)
+        if self._others and opening is not None:
+            detail = str(ForeignRecordsError(self._target, self._others))
+            await note_foreign(
+                context, opening, self._target, self._others, block.source_next, detail
+            )
+            self._others = []
+
     def put_back(self) -> None:
         """The writes are not known to have happened."""
+        self._replicator.others[:0] = self._others
         self._replicator.block.put_back(self.blocks, self.block_keys)
         self.put_audit_back()
 

@@ -30,7 +30,7 @@ from typing import Final
 from .audit import FlowAudit
 from .cutting import Cutting
 from .formats import OffsetMap
-from .gap_ranges import NO_GAPS, GapRanges
+from .gap_ranges import NO_GAPS, GapRanges, Range
 from .model import UNACKED_BATCHES_MAX, advance_sequence
 from .offset_map import OpenBlock
 from .offset_syncs import FlowSyncs
@@ -102,9 +102,11 @@ class PartitionReplicator:
         gaps: GapRanges = NO_GAPS,
         cutting: Cutting | None = None,
         rules: RecordRules | None = None,
+        target_known_to: int = 0,
     ) -> None:
         """`offset_map` reaches to where `block` does; the replicator alone lets both grow.
 
+        What lies on the target below `target_known_to` was looked at.
         `coalesces`: runs of tiny batches are made one batch each.
         """
         self.fetch_position = source_next
@@ -119,6 +121,9 @@ class PartitionReplicator:
         """Bytes fetched and not acknowledged."""
         self.last_epoch = last_epoch
         """Leader epoch of the source's last batch before the fetch position; -1 if unknown."""
+        self._target_known_to = target_known_to
+        self.others: list[Range] = []
+        """Target offsets [from, to) of foreign records that the journal does not have yet."""
         self._trimmed_to = 0
         self._gaps = gaps
         self._cutting = cutting or Cutting()
@@ -177,6 +182,11 @@ class PartitionReplicator:
     def is_oldest(self, outgoing: Outgoing) -> bool:
         """Whether this batch is the next one to be acknowledged."""
         return bool(self._in_flight) and self._in_flight[0] is outgoing
+
+    @property
+    def target_next(self) -> int:
+        """The target offset of the next acknowledged batch, if nobody else writes there."""
+        return max(self.block.target_next, self._target_known_to)
 
     @property
     def source_next(self) -> int:

@@ -78,6 +78,8 @@ class TailReader:
             log_start_offset, base.target_next - 1 if base.has_records else base.target_next
         )
         self.batches: list[TargetBatch] = []
+        self.others: list[tuple[int, int]] = []
+        """Target offsets [from, to) behind the base with batches that are not ours, ascending."""
         self.missing_count = 0
         """Copied records that the target's retention took before they were mapped."""
         self.next_sequence = base.next_sequence
@@ -160,6 +162,10 @@ class TailReader:
             self._check_last_mapped(header)
             return
         if header.producer_id != base.producer_id or header.is_control:
+            if self.others and self.others[-1][1] == header.base_offset:
+                self.others[-1] = (self.others[-1][0], header.next_offset)
+            else:
+                self.others.append((header.base_offset, header.next_offset))
             return
         if header.producer_epoch != base.producer_epoch:
             raise PairingError(

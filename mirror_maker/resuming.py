@@ -27,6 +27,7 @@ from .audit import FlowAudit
 from .context import LinkContext
 from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
+from .foreign import settle_foreign
 from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
 from .gap_ranges import GapRanges
 from .generations import next_epoch, open_generation
@@ -62,7 +63,7 @@ class Proved:
     source_next: int
     next_sequence: int
     high_watermark: int
-    """Of the target, when its tail was read."""
+    """Of the target, when its tail was read: what lies below is known."""
     paired_batches: int
     """Of the target's tail: written, but not mapped yet."""
     gaps: GapRanges
@@ -132,6 +133,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         _add_places(block, places.pieces, tail.next_sequence)
     source_next = gaps.behind(places.source_next)
     block.advance(source_next)
+    await settle_foreign(context, opening, target, tail.others, source_next)
     audit.paired([(each.header.base_offset, each.view) for each in tail.batches], places.runs)
     return Proved(
         flow=flow,
@@ -235,6 +237,7 @@ def start_replicator(
         audit=proved.audit,
         cutting=cutting,
         rules=context.record_rules,
+        target_known_to=proved.high_watermark,
     )
 
 

@@ -43,8 +43,11 @@ class Trouble(StrEnum):
     """The target refuses a record for another reason of its own (a policy, an invalid record)."""
     UNAUTHORIZED = "unauthorized"
     """The source may not be read, or the target not written."""
+    FOREIGN = "foreign"
+    """A copy that nobody shares holds records that the link did not write."""
     TARGET = "target"
-    """The target's log is not what the map says: lost records, foreign ones, other timestamps."""
+    """The target's log is not what the map says: it lost records, or has other ones or other
+    timestamps."""
     INTERNAL = "internal"
     """A defect of the mirror."""
 
@@ -91,6 +94,7 @@ class Policies:
     timestamp: Policy = "pause"
     rejected: Policy = "pause"
     unauthorized: Halt = "pause"
+    foreign: Policy = "fail"
     target: Halt = "fail"
 
     def of(self, trouble: Trouble) -> Policy:

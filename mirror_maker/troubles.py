@@ -18,6 +18,7 @@ from .back_off import BackOff
 from .context import LinkContext
 from .cutting import Cutting
 from .divergence import TruncatedError, find_divergence
+from .foreign import ForeignRecordsError
 from .formats import FlowKey
 from .generations import replaced_log
 from .model import FlowFailedError, FlowState
@@ -73,6 +74,8 @@ class Troubles:
             return None
         if self._context.settings.on.of(error.trouble) != "skip":
             return error
+        if isinstance(error, ForeignRecordsError):
+            return None  # the next proof writes it into the journal
         if error.trouble is Trouble.RECREATED:
             # The next proof opens the new topic. What was copied of the old one is mapped first.
             await flush_map()

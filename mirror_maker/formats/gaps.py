@@ -24,14 +24,18 @@ Meaning, by `kind`:
   [target_offset, target_to). They were the first copyable ones there; `source_to` is null where the
   whole topic is gone. A `lost` entry may follow in the same range: what came behind them.
 
+- `foreign`: nothing is lost. Target offsets [target_offset, target_to) hold records that the link
+  did not write; they stay, and copying goes on. `source_from` and `source_to` are the source offset
+  that came next when they were noticed.
+
 `reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...) or `source_lost`,
 `detail` a sentence. `producer_epoch` is that of the opening under which it was copied: an entry
 holds under it alone.
 
-Of several entries of a kind and an opening at the same `source_from` the first in log order holds:
-two workers may have met the same gap. The nonce keeps their entries apart, so that compaction
-cannot replace one by the other. Nothing is copied beyond a gap before its entry was written and
-read back.
+Of several entries of a kind and an opening at the same `source_from` (`foreign`: at the same
+`target_offset`) the first in log order holds: two workers may have met the same gap. The nonce
+keeps their entries apart, so that compaction cannot replace one by the other. Nothing is copied
+beyond a gap before its entry was written and read back.
 """
 
 from __future__ import annotations
@@ -59,6 +63,8 @@ class GapKind(StrEnum):
     """Source offsets that are not copied."""
     COPIED = "copied"
     """Copies whose source is gone, of which the single source offsets are not known."""
+    FOREIGN = "foreign"
+    """Records on the target that the link did not write."""
 
 
 def gaps_topic_name(link: str) -> str:
@@ -87,7 +93,12 @@ class Gap:
     copied_count: int | None = None
     """With COPIED: how many records."""
     target_to: int | None = None
-    """With COPIED: the target offset behind the last of them."""
+    """With COPIED and FOREIGN: the target offset behind the last of the records."""
+
+    @property
+    def place(self) -> int:
+        """Where it begins: a source offset, or a target offset with FOREIGN."""
+        return self.target_offset if self.kind is GapKind.FOREIGN else self.source_from
 
 
 def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
@@ -216,7 +227,7 @@ class GapJournal:
         """The entries of a source partition that hold, in the order of their target offsets."""
         holding: dict[tuple[FlowKey, int, GapKind, int], Gap] = {}
         for gap in self._entries.get((source_topic, partition), {}).values():
-            holding.setdefault((gap.flow, gap.producer_epoch, gap.kind, gap.source_from), gap)
+            holding.setdefault((gap.flow, gap.producer_epoch, gap.kind, gap.place), gap)
         return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
 
     def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:

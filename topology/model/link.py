@@ -172,8 +172,11 @@ class LinkTroubles(Entry):
     """The target refuses a record for another reason of its own."""
     unauthorized: TroubleHalt = "pause"
     """The source may not be read, or the target not written."""
+    foreign: TroublePolicy = "fail"
+    """Somebody else wrote into a copy that the link shares with nobody; `skip` leaves the records
+    there and goes on."""
     target: TroubleHalt = "fail"
-    """The target's log contradicts the offset map: it lost records, or got foreign ones."""
+    """The target's log contradicts the offset map: it lost records, or has other ones."""
 
 
 class LinkConfigs(Entry):

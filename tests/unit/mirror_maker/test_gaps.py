@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mirror_maker.formats import FlowKey, Gap, GapJournal, MapFormatError, decode_gap, encode_gap
-from mirror_maker.formats.gaps import encode_gap_key, gaps_topic_name
+from mirror_maker.formats.gaps import GapKind, encode_gap_key, gaps_topic_name
 from mirror_maker.gap_ranges import NO_GAPS, GapRanges
 
 FLOW = FlowKey("t", 3, uuid.UUID(int=1), uuid.UUID(int=2))
@@ -71,6 +71,39 @@ def test_golden_entry() -> None:
 def test_what_is_no_entry_is_refused(key: bytes, value: bytes) -> None:
     with pytest.raises(MapFormatError):
         GapJournal().replay(key, value)
+
+
+def test_what_lies_in_no_gap() -> None:
+    gaps = GapRanges([(10, 20), (30, 40)])
+    assert list(gaps.uncovered(0, 50)) == [(0, 10), (20, 30), (40, 50)]
+    assert list(gaps.uncovered(12, 18)) == []
+    assert list(gaps.uncovered(15, 35)) == [(20, 30)]
+    assert list(NO_GAPS.uncovered(3, 5)) == [(3, 5)]
+    assert list(gaps.uncovered(5, 5)) == []
+
+
+COPIED = replace(GAP, kind=GapKind.COPIED, copied_count=7, target_to=97, reason="source_lost")
+OTHERS = replace(GAP, kind=GapKind.FOREIGN, records_count=0, target_to=92, reason="foreign")
+
+
+@pytest.mark.parametrize("entry", [COPIED, OTHERS], ids=["copied", "foreign"])
+def test_entries_that_lose_nothing_have_a_minor_version(entry: Gap) -> None:
+    key, value = encode_gap(entry)
+    assert json.loads(key)["kind"] == entry.kind
+    assert json.loads(value)["version"] == 1, "an older reader takes it"
+    assert json.loads(value)["minor_version"] == 1
+    assert decode_gap(key, value) == entry
+
+
+def test_entries_of_different_kinds_hold_beside_each_other() -> None:
+    journal = GapJournal()
+    later = replace(OTHERS, nonce=9, source_from=120, target_offset=95, target_to=96)
+    for entry in (COPIED, GAP, OTHERS, later, replace(later, nonce=10, target_to=99)):
+        journal.replay(*encode_gap(entry))
+    assert journal.gaps(FLOW, 2) == [GAP]
+    assert journal.entries(FLOW, 2, GapKind.COPIED) == [COPIED]
+    assert journal.entries(FLOW, 2, GapKind.FOREIGN) == [OTHERS, later]
+    assert len(list(journal.all_entries())) == 4
 
 
 def test_the_first_entry_of_a_place_holds() -> None:
