@@ -303,10 +303,9 @@ class ClusterCalls:
             async with asyncio.timeout(limit_ms / 1000):
                 return await sent
         except TimeoutError as error:
-            connection.abort(f"no answer within {limit_ms} ms")
-            raise KafkaError(
-                ErrorCode.request_timed_out, f"no answer within {limit_ms} ms"
-            ) from error
+            reason = f"{connection.peer} does not answer within {limit_ms} ms"
+            connection.abort(reason)
+            raise KafkaError(ErrorCode.request_timed_out, reason) from error
 
     def _learn(self, brokers: Mapping[int, BrokerAddress], controller_id: int) -> None:
         for node_id, address in self._brokers.items():

@@ -56,6 +56,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._closed is not None
 
     @property
+    def peer(self) -> str:
+        """The address of the other side, for messages."""
+        address = self._transport.get_extra_info("peername") if self._transport else None
+        return f"{address[0]}:{address[1]}" if address else "the broker"
+
+    @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return len(self._pending)
@@ -311,7 +317,9 @@ async def connect(
     except (OSError, TimeoutError) as error:
         if connection is not None:
             connection.abort("negotiation took too long")
-        reason = f"{host}:{port}: {error or 'no answer'}"
+        # A TimeoutError says nothing by itself.
+        silence = f"{host}:{port} does not answer within {timeout_ms} ms"
+        reason = f"{host}:{port}: {error}" if str(error) else silence
         failure = RefusedError if isinstance(error, ConnectionRefusedError) else KafkaError
         raise failure(ErrorCode.network_exception, reason) from error
     except BaseException:
