@@ -22,11 +22,13 @@ from .fetcher import Fetchers
 from .flow import Flow
 from .formats import gaps_topic_name, map_topic_name
 from .formats.audit import audit_topic_name
+from .formats.controls import PausedPart
 from .led_copies import LedCopies, LinkMarks
 from .map_flushing import MapFlushing
 from .map_topics import MapTopics
 from .model import FlowState, LinkFailedError, LinkState
 from .ports import DataSource
+from .standing_still import StandingFlow, StandingStill, standing_still
 
 logger = logging.getLogger(__name__)
 
@@ -98,15 +100,27 @@ class LinkWorker:
 
     @property
     def reason(self) -> str | None:
-        """Why the link is not as well as it could be, in words."""
+        """Why the link is not as well as it could be, in words: the worst of what is known."""
         collision = next(iter(self._discovering.collisions.items()), None)
+        still = self.standing_still()
+        is_failed = bool(still.worst) and still.worst[0].state is FlowState.FAILED
         return (
             self.failure
             or self.source_failure
             or self.target_failure
             or self._map_failure
+            or (still.sentence() if is_failed else None)
             or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
             or next(iter(self.context.missing_rights()), None)
+            or still.sentence()
+            or ("an operator has paused it" if self.state() is LinkState.HELD else None)
+        )
+
+    def standing_still(self) -> StandingStill:
+        """This worker's partitions of the link from which nothing is copied, and why."""
+        return standing_still(
+            StandingFlow(at, flow.current_state(), flow.trouble, flow.reason)
+            for at, flow in self.flows.items()
         )
 
     @property
@@ -273,7 +287,8 @@ class LinkWorker:
         )
         if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
-        if states and all(state is FlowState.HELD for state in states):
+        is_paused = PausedPart() in self.context.map_store.state.controls.paused
+        if (states or is_paused) and all(state is FlowState.HELD for state in states):
             return LinkState.HELD
         if not self.context.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING

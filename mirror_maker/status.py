@@ -76,11 +76,14 @@ def link_status(
     flows = sorted(link.flows.values(), key=lambda flow: flow.source)
     lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
     totals = [flow.totals() for flow in flows]
+    still = link.standing_still()
     return {
         "name": link.name,
         "source": link.context.settings.source_alias,
         "state": link.state().value,
         "reason": link.reason,
+        "standing_still": [each.as_json() for each in still.worst],
+        "standing_still_more": still.more,
         "rights_missing": link.context.missing_rights(),
         "map_unwritten_seconds": link.context.map_writes.unwritten_ms(now_ms) / 1000,
         "topics": len({flow.source.topic for flow in flows}),

@@ -83,6 +83,7 @@ CORES = (
     "mirror_maker/resume.py",
     "mirror_maker/formats/*.py",
     "mirror_maker/replicator.py",
+    "mirror_maker/standing_still.py",
     "aggregator/audit.py",
     "aggregator/alignment.py",
     "aggregator/buckets.py",

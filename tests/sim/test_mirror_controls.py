@@ -35,6 +35,7 @@ def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
         assert successor.link.flows[held].current_state() is FlowState.HELD
         await successor.link.control(lambda controls: controls.pause(PausedPart()))
         assert successor.link.state() is LinkState.HELD
+        assert successor.link.reason == "an operator has paused it"
         # Said to one worker, followed by another.
         other = await world.worker("other")
         await other.link.context.map_store.catch_up()

@@ -18,6 +18,7 @@ from local_cluster.wire.errors import ErrorCode
 from mirror_maker import troubles
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.replicator import PartitionReplicator
+from mirror_maker.status import link_status
 from mirror_maker.trouble import Policies, Trouble
 
 from .mirror_scenarios import chaos, kill_at_every_step
@@ -81,6 +82,34 @@ def test_a_failed_partition_waits_for_an_operator() -> None:
             await asyncio.sleep(0.01)
         await world.settle(worker)
         world.check_copies()
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_link_says_which_partition_stands_still_and_why() -> None:
+    async def scenario() -> None:
+        world = MirrorWorld(28)
+        world.link_settings = {"on": Policies(timestamp="fail")}
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        assert worker.link.reason is None
+        _refuse_first_partition(world, ErrorCode.invalid_timestamp)
+        world.write(30)
+        flow = await worker.until_troubled(Trouble.TIMESTAMP, FlowState.FAILED)
+        told = link_status(worker.link)
+        assert (told["state"], told["standing_still_more"]) == ("DEGRADED", 0)
+        assert told["reason"] == f"t-0 is FAILED (timestamp): {flow.reason}"
+        assert told["standing_still"] == [
+            {
+                "topic": "t",
+                "partition": 0,
+                "state": "FAILED",
+                "trouble": "timestamp",
+                "reason": flow.reason,
+            }
+        ]
         await worker.stop()
 
     run_virtually(scenario())

@@ -1,0 +1,75 @@
+"""Which partitions of a link stand still, and why: the worst first, and only so many. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from local_cluster.client.model import TopicPartition
+
+from .model import FlowState
+from .trouble import Trouble
+
+SHOWN_MAX: Final = 10
+"""Partitions of a link that are listed with their reasons; the others are only counted."""
+
+_WORST_FIRST: Final = (
+    FlowState.FAILED,
+    FlowState.PAUSED,
+    FlowState.SOURCE_GONE,
+    FlowState.STARTING,
+)
+"""States in which nothing is copied. STARTING counts only with a reason: it waits for something."""
+
+
+class StandingFlow(NamedTuple):
+    """A partition from which nothing is copied."""
+
+    source: TopicPartition
+    state: FlowState
+    trouble: Trouble | None
+    reason: str | None
+
+    def sentence(self) -> str:
+        """`orders-3 is FAILED (recreated): source topic orders was deleted ...`"""
+        trouble = f" ({self.trouble})" if self.trouble is not None else ""
+        return f"{self.source} is {self.state}{trouble}: {self.reason or 'no reason is known'}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "state": self.state.value,
+            "trouble": self.trouble.value if self.trouble is not None else None,
+            "reason": self.reason,
+        }
+
+
+class StandingStill(NamedTuple):
+    """Of a link: the worst partitions, and how many more there are."""
+
+    worst: tuple[StandingFlow, ...]
+    more: int
+
+    def sentence(self) -> str | None:
+        """About the worst one, with the number of the others; None where there is none."""
+        if not self.worst:
+            return None
+        others = len(self.worst) - 1 + self.more
+        more = f"; {others} more partition{'s' * (others > 1)} stand still" if others else ""
+        return self.worst[0].sentence() + more
+
+
+def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:
+    """The worst of these, by state and then by name."""
+    found = [
+        flow
+        for flow in flows
+        if flow.state in _WORST_FIRST
+        and (flow.state is not FlowState.STARTING or flow.reason is not None)
+    ]
+    worst = heapq.nsmallest(
+        SHOWN_MAX, found, key=lambda flow: (_WORST_FIRST.index(flow.state), flow.source)
+    )
+    return StandingStill(tuple(worst), len(found) - len(worst))
