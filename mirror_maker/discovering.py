@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -37,6 +37,8 @@ from .state_topic import make_topics
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""
+ANSWER_LATE_MS: Final = 5_000
+"""A cluster that owes an answer for so long counts as down; the question itself may take longer."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +60,6 @@ class Discovering:
         `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the
         directory says anything new. `on_opened` does what the link's topics of state say, before
         anything is known that could be copied."""
-        self.source_failure: str | None = None
-        """Why the source did not answer last time."""
-        self.target_failure: str | None = None
-        """The same of the target."""
         self.collisions: Mapping[str, list[str]] = {}
         """Target topics that two source topics would be copied into, so that neither is."""
         self.wanted: Mapping[str, TopicMetadata] = {}
@@ -69,6 +67,13 @@ class Discovering:
         self.left_out: list[str] = []
         """Topics of the source that the link's patterns mean, and that are not copied."""
         self._context = context
+        self._source_failure: str | None = None
+        """Why the last question to the source failed."""
+        self._target_failure: str | None = None
+        """The same of the target."""
+        self._asked_source_ms: int | None = None
+        """Since when the source owes an answer; None while it owes none."""
+        self._asked_target_ms: int | None = None
         self._flows = flows
         self._led_copies = led_copies
         self._made: set[str] = set()
@@ -89,6 +94,23 @@ class Discovering:
         """What `_missing` and `_grown` are the difference of."""
         self._missing: list[str] = []
         self._grown: Mapping[str, int] = {}
+
+    @property
+    def source_failure(self) -> str | None:
+        """Why the source did not answer last time, or that it has not answered for long."""
+        return self._late(self._asked_source_ms) or self._source_failure
+
+    @property
+    def target_failure(self) -> str | None:
+        """The same of the target."""
+        return self._late(self._asked_target_ms) or self._target_failure
+
+    def _late(self, asked_ms: int | None) -> str | None:
+        """A process that was stopped keeps its connections: only the missing answer shows it."""
+        if asked_ms is None:
+            return None
+        waited_ms = self._context.clock.monotonic_ms() - asked_ms
+        return f"no answer for {waited_ms // 1000} s" if waited_ms >= ANSWER_LATE_MS else None
 
     async def run(self) -> None:
         limits = self._context.limits
@@ -119,22 +141,22 @@ class Discovering:
         try:
             source = await self._look_at_source()
             hidden = await self._find_hidden()
-            self.source_failure = None
+            self._source_failure = None
         except KafkaError as error:
-            self.source_failure = str(error)
+            self._source_failure = str(error)
             raise
         try:
             target = await self._look_at_target(source)
-            self.target_failure = None
+            self._target_failure = None
         except KafkaError as error:
-            self.target_failure = str(error)
+            self._target_failure = str(error)
             raise
         is_news = self._context.directory.update(source.topics, target.topics, hidden)
         self._on_round(source.brokers, is_news)
 
     async def _look_at_source(self) -> ClusterMetadata:
         before = self._source
-        source = await self._context.source.metadata(None, last=before)
+        source = await self._ask_source(None, before)
         if before is None or source.topics is not before.topics:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
             self._copies = sorted(map(self._context.settings.copy_name, self.wanted))
@@ -151,7 +173,7 @@ class Discovering:
         """
         if not self._unseen:
             return frozenset()
-        self._asked = await self._context.source.metadata(self._unseen, last=self._asked)
+        self._asked = await self._ask_source(self._unseen, self._asked)
         hidden: set[str] = set()
         for name, topic in self._asked.topics.items():
             if topic.error == ErrorCode.topic_authorization_failed:
@@ -169,7 +191,7 @@ class Discovering:
             await self._on_opened()
             self._has_opened = True
         context.map_store.check_source(source.cluster_id)
-        target = await context.sink.metadata(self._copies, last=self._target)
+        target = await self._ask_target(self._target)
         if self._compared is None or not (
             self._compared[0] is self.wanted and self._compared[1] is target.topics
         ):
@@ -178,13 +200,29 @@ class Discovering:
             self._grown = grown_topics(self.wanted, target, copy_name)
             self._compared = self.wanted, target.topics
         if (self._missing or self._grown) and await self._make_targets():
-            target = await context.sink.metadata(self._copies, last=target)
+            target = await self._ask_target(target)
         if self._made:
             pairs = copy_pairs(self._made, source.topics, target.topics, context.settings)
             await self._led_copies.note_made(pairs)
             self._made.clear()
         self._target = target
         return target
+
+    async def _ask_source(
+        self, topics: Sequence[str] | None, last: ClusterMetadata | None
+    ) -> ClusterMetadata:
+        self._asked_source_ms = self._context.clock.monotonic_ms()
+        try:
+            return await self._context.source.metadata(topics, last=last)
+        finally:
+            self._asked_source_ms = None
+
+    async def _ask_target(self, last: ClusterMetadata | None) -> ClusterMetadata:
+        self._asked_target_ms = self._context.clock.monotonic_ms()
+        try:
+            return await self._context.sink.metadata(self._copies, last=last)
+        finally:
+            self._asked_target_ms = None
 
     async def _open_stores(self, source_cluster_id: str | None) -> None:
         """Make the link's topics of state, and read them. Raises KafkaError, LinkFailedError."""

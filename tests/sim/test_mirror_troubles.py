@@ -115,6 +115,43 @@ def test_a_link_says_which_partition_stands_still_and_why() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
+    side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped broker keeps its connections, and a request to it ends only after 30 s."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(30)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        context = worker.link.context
+        client = context.source if side == "source" else context.sink
+        answer = client.metadata
+        is_silent = asyncio.Event()
+        is_awake = asyncio.Event()
+
+        async def silence(topics: Any = None, **options: Any) -> Any:
+            is_silent.set()
+            await is_awake.wait()
+            return await answer(topics, **options)
+
+        monkeypatch.setattr(client, "metadata", silence)
+        await is_silent.wait()
+        await asyncio.sleep(4)
+        assert worker.link.state() is LinkState.RUNNING, "not every late answer is an outage"
+        await asyncio.sleep(2)
+        down = {"source": LinkState.SOURCE_DOWN, "target": LinkState.TARGET_DOWN}[side]
+        assert (worker.link.state(), worker.link.reason) == (down, "no answer for 6 s")
+        is_awake.set()
+        await asyncio.sleep(1)
+        assert (worker.link.state(), worker.link.reason) == (LinkState.RUNNING, None)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
 def test_authorization_lost_and_regained() -> None:
     async def scenario() -> None:
         world = MirrorWorld(23)
