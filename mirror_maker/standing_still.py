@@ -57,8 +57,10 @@ class StandingStill(NamedTuple):
         if not self.worst:
             return None
         others = len(self.worst) - 1 + self.more
-        more = f"; {others} more partition{'s' * (others > 1)} stand still" if others else ""
-        return self.worst[0].sentence() + more
+        if not others:
+            return self.worst[0].sentence()
+        more = "1 more partition stands still" if others == 1 else f"{others} more stand still"
+        return f"{self.worst[0].sentence()}; {more}"
 
 
 def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:

@@ -97,6 +97,7 @@ CORES = (
     "topology/rebalance/planner.py",
     "topology/loops.py",
     "topology/reconcile.py",
+    "topology/diagnosis.py",
     "topology/rolling.py",
 )
 

@@ -1,7 +1,8 @@
 """The `heliograph` command: which commands there are.
 
-Exit codes: 0 all well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
---exit-code` found changes, 4 `status` found something that does not run.
+Exit codes: 0 all is well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
+--exit-code` found changes, 4 `status` found something that is not well, or `up` started everything
+and links wait for a person, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from topology.control import (
     supervisor_stop,
 )
 from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.diagnosis import LINK_RUNS, problem_lines
 from topology.journal import StartedProcess, read_processes
 from topology.leaving import LeavingBroker, holding, leaving_brokers, warned
 from topology.plan import Running, Step, plan
@@ -38,13 +40,21 @@ from topology.process import (
 )
 from topology.rolling import rolling_brokers
 from topology.state import StateDir, write_atomically
-from topology.status import assemble_status, fetch_link_reports, unsupervised_report
+from topology.status import (
+    LINK_STUCK,
+    assemble_status,
+    fetch_link_reports,
+    unsupervised_report,
+)
 
 UP_TIMEOUT_S = 120.0
 """How long `up` waits for all of it, and before that for each broker of a rolling restart."""
 DOWN_TIMEOUT_S = 90.0
 KILL_TIMEOUT_S = 10.0
 """How long the system may take to end what was killed."""
+SETTLE_S = 5.0
+"""How long `up` sees everything run but links that wait for a person, before it says so and ends:
+a link may be degraded for a moment while its worker begins."""
 POLL_S = 0.1
 FAILURES_MAX = 3
 """Ends of one daemon, since it was first looked at, after which `up` gives up waiting."""
@@ -120,8 +130,11 @@ def up(
     on_roll: Callable[[Sequence[str]], None] = lambda reasons: None,
 ) -> Up:
     """Start what is missing, restart what changed, stop what is gone; return when all of it
-    runs. Brokers of one cluster restart one after the other. Brokers and log directories that
-    leave must hold no replicas, unless these are abandoned. Raises DeployError."""
+    runs and answers. Brokers of one cluster restart one after the other. Brokers and log
+    directories that leave must hold no replicas, unless these are abandoned.
+
+    Returns also where everything runs but links that wait for a person (an operator has paused
+    them, or partitions stand still): the status is then `degraded`. Raises DeployError."""
     _check_owner(deployment, state)
     if not abandon_replicas:
         _check_leaving(deployment, state)
@@ -161,14 +174,15 @@ def up(
 
 
 def current_status(state: StateDir) -> dict[str, Any]:
-    """The status document of what was deployed there. Raises DeployError."""
-    deployment = read_deployment(state)
-    external: dict[str, list[dict[str, Any]]] = {}
-    if any(each.kind == "external" for each in deployment.clusters):
-        from topology.external import external_brokers
+    """The status document of what was deployed there; every daemon and existing cluster is asked
+    whether it answers. Raises DeployError."""
+    return _look(read_deployment(state), state, asks=True)
 
-        external = external_brokers(deployment)
-    return _look(deployment, state, external)
+
+def reported_status(state: StateDir) -> dict[str, Any]:
+    """As `current_status`, at less cost: only the supervisor and mirror workers are asked, and a
+    daemon that hangs seems to run. Raises DeployError."""
+    return _look(read_deployment(state), state)
 
 
 def down(state: StateDir, *, purge: bool = False, timeout_s: float = DOWN_TIMEOUT_S) -> list[str]:
@@ -324,17 +338,21 @@ def _supervisor_error(state: StateDir, why: str) -> DeployError:
     return DeployError(f"the supervisor {why}", _tail(log))
 
 
-def _look(
-    deployment: Deployment,
-    state: StateDir,
-    external: Mapping[str, list[dict[str, Any]]] | None = None,
-) -> dict[str, Any]:
+def _look(deployment: Deployment, state: StateDir, *, asks: bool = False) -> dict[str, Any]:
+    """The status document; `asks`: everybody is asked for an answer as well."""
     report: dict[str, Any] | None
     try:
         report = supervisor_status(state.socket_path)
     except SupervisorUnreachable:
         report = unsupervised_report(_alive(state), state.log_file)
-    return assemble_status(deployment, report, fetch_link_reports(deployment, report), external)
+    if not asks:
+        return assemble_status(deployment, report, fetch_link_reports(deployment, report))
+    from topology.answers import ask_everyone
+
+    with ThreadPoolExecutor(1) as pool:  # what is silent is waited for once
+        asking = pool.submit(ask_everyone, deployment, report)
+        links = fetch_link_reports(deployment, report)
+        return assemble_status(deployment, report, links, asking.result())
 
 
 def _wait_until_up(
@@ -344,30 +362,39 @@ def _wait_until_up(
     endings: Endings,
     on_status: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """The status when everything runs. Raises DeployError, or TimeoutError with what does not."""
+    """The status when everything runs and answers, or when only a person can do more. Raises
+    DeployError, or TimeoutError with what does not run."""
+    stuck_since_s: float | None = None
     while True:
         status = _look(deployment, state)
+        if status["state"] == "running":
+            status = _look(deployment, state, asks=True)  # a process that hangs seems to run
         on_status(status)
         if status["state"] == "running":
             return status
+        if not _only_links_are_stuck(status):
+            stuck_since_s = None
+        elif stuck_since_s is None:
+            stuck_since_s = time.monotonic()
+        elif time.monotonic() - stuck_since_s >= SETTLE_S:
+            status = _look(deployment, state, asks=True)
+            if _only_links_are_stuck(status):
+                return status
         endings.check(status["daemons"])
         if time.monotonic() > deadline_s:
-            raise TimeoutError(*_not_running(status))
+            raise TimeoutError(*problem_lines(status["problems"]))
         time.sleep(POLL_S)
 
 
-def _not_running(status: Mapping[str, Any]) -> list[str]:
-    daemons = [
-        f"{each['label']}: {each['state']}, log {each['log']}"
-        for each in status["daemons"]
-        if each["state"] != "running"
-    ]
-    links = [
-        f"link {each['name']}: {each['state']}"
-        for each in status["links"]
-        if each["state"] != "running"
-    ]
-    return daemons + links
+def _only_links_are_stuck(status: Mapping[str, Any]) -> bool:
+    """Whether all runs but links that waiting does not mend."""
+    states = {link["state"] for link in status["links"]}
+    return (
+        all(daemon["state"] == "running" for daemon in status["daemons"])
+        and all(cluster["reason"] is None for cluster in status["clusters"])
+        and not states.isdisjoint(LINK_STUCK)
+        and states <= LINK_RUNS | LINK_STUCK
+    )
 
 
 def _tail(log: Path) -> list[str]:

@@ -84,6 +84,9 @@ def up(
     """Start a deployment, repair it, or apply an edited file; what runs well is left alone.
 
     Brokers of one cluster are restarted one after the other, each when all replicas are in sync.
+
+    Exits with 0 when everything runs and answers, with 4 when all of it was started but links wait
+    for a person (paused, or partitions stand still), and with 1 when something does not run.
     """
     from topology.deploy import DeployError
     from topology.deploy import up as bring_up
@@ -117,6 +120,8 @@ def up(
         print_bootstraps(result.status)
     if foreground:
         _stay(state)
+    elif result.status["state"] != "running":
+        raise typer.Exit(EXIT_UNHEALTHY)
 
 
 def status(
@@ -124,7 +129,10 @@ def status(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Show clusters, brokers and links of a deployment."""
+    """Show clusters, brokers and links of a deployment, and what of it is not well, and why.
+
+    Exits with 0 when everything runs and answers and every link does its work, else with 4.
+    """
     from topology.deploy import DeployError, current_status
 
     try:

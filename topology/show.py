@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.table import Table
 
+from topology.diagnosis import problem_lines
 from topology.plan import Step
 
 UNKNOWN = "-"
@@ -38,7 +39,7 @@ class UpProgress:
     def plan(self, name: str, steps: list[Step]) -> None:
         """Say what will be done; a first start is one line."""
         if not steps:
-            self._console.print(f"{name}: everything runs as it should")
+            self._console.print(f"{name}: nothing to start, change or stop")
         elif all(step.action == "start" for step in steps) and len(steps) > 1:
             labels = ", ".join(step.label for step in steps)
             self._console.print(f"{name}: starting {labels}", markup=False)
@@ -48,11 +49,8 @@ class UpProgress:
 
     def status(self, document: Mapping[str, Any]) -> None:
         """Show what is still on its way."""
-        waiting = [each["label"] for each in document["daemons"] if each["state"] != "running"]
-        waiting += [
-            f"link {each['name']}" for each in document["links"] if each["state"] != "running"
-        ]
-        self._spin(f"waiting for {', '.join(waiting) or 'nothing'}")
+        waiting = [f"{each['subject']} ({each['state']})" for each in document["problems"]]
+        self._spin(f"waiting for {', '.join(waiting) or 'an answer of each process'}")
 
     def roll(self, reasons: Sequence[str]) -> None:
         """Show what the next broker of a rolling restart waits for."""
@@ -72,42 +70,48 @@ class UpProgress:
 
 
 def print_bootstraps(document: Mapping[str, Any]) -> None:
-    """Where clients connect."""
+    """Where clients connect, and whatever is not well."""
     table = plain_table("cluster", "kind", "bootstrap")
     for cluster in document["clusters"]:
         table.add_row(cluster["name"], cluster["kind"], cluster["bootstrap"])
     console = plain_console()
     console.print(f"{document['name']}: {document['state']}")
     console.print(table)
-    for aggregator in document["aggregators"]:
-        console.print(f"aggregator of {aggregator['cluster']}: {_text(aggregator['url'])}")
+    _print_endpoints(console, document)
+    _print_problems(console, document)
 
 
 def print_status(document: Mapping[str, Any]) -> None:
-    """Clusters with brokers, links, and whatever does not run."""
+    """Clusters with brokers, links, where aggregators answer, and whatever is not
+    well."""
     console = plain_console()
     supervisor = document["supervisor"]
     pid = f" (supervisor pid {supervisor['pid']})" if supervisor is not None else ""
     console.print(f"{document['name']}: {document['state']}{pid}")
-    if document["state"] == "unsupervised":
-        file = document["topology_file"]
-        console.print(
-            f"nothing restarts what ends; `heliograph up {file}` takes it over, untouched",
-            soft_wrap=True,
-        )
     console.print(_broker_table(document["clusters"]))
     if document["links"]:
         console.print(_link_table(document["links"]))
-    for aggregator in document["aggregators"]:
-        url, state = _text(aggregator["url"]), aggregator["state"]
-        console.print(f"aggregator of {aggregator['cluster']}: {url} {state}")
+    _print_endpoints(console, document)
     for daemon in document["daemons"]:
-        if daemon["state"] != "running" or daemon["restarts"]:
+        if daemon["state"] == "running" and daemon["restarts"]:
             console.print(
-                f"{daemon['label']}: {daemon['state']}, {daemon['restarts']} restarts,"
+                f"{daemon['label']}: running, after {daemon['restarts']} restarts,"
                 f" log {daemon['log']}",
                 soft_wrap=True,
             )
+    _print_problems(console, document)
+
+
+def _print_endpoints(console: Console, document: Mapping[str, Any]) -> None:
+    for each in document["aggregators"]:
+        console.print(f"aggregator of {each['cluster']}: {_text(each['url'])} {each['state']}")
+
+
+def _print_problems(console: Console, document: Mapping[str, Any]) -> None:
+    if document["problems"]:
+        console.print("not well:")
+    for line in problem_lines(document["problems"]):
+        console.print(f"  {line}", soft_wrap=True)
 
 
 def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:

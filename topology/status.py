@@ -1,7 +1,16 @@
 """What a deployment looks like now: the document of `heliograph status -o json`.
 
 Guarantees: what is not known is null, never 0; every cluster, broker and link of the topology is
-listed whether it runs or not.
+listed whether it runs or not; whatever is not well has a reason, where one is known.
+
+State of the deployment, the first that fits:
+
+    stopped        nothing of it runs
+    unsupervised   its processes run, and nothing restarts them
+    stopping
+    running        every daemon runs and answers, and every link does its work
+    degraded       something is not well that waiting alone does not mend
+    starting       everything that is not there yet is on its way
 """
 
 from __future__ import annotations
@@ -13,11 +22,15 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topology.deployment import ClusterView, Deployment, LinkView
+from topology.diagnosis import LINK_RUNS, diagnose
 from topology.journal import StartedProcess
 from topology.readiness import http_url, read_ready_file
+
+if TYPE_CHECKING:
+    from topology.answers import Answers
 
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024
@@ -27,8 +40,17 @@ FETCHES_MAX = 16
 Rows = Mapping[str, Mapping[str, Any]]
 """Daemon key to its row of the supervisor's report."""
 
-LINK_RUNS = frozenset({"running", "catching_up"})
-"""States of a link that does its work, at the end of its source or on the way there."""
+LINK_STUCK = frozenset({"failed", "held", "degraded"})
+"""States of a link in which part of it waits for a person, or for something outside."""
+
+LINK_CUT_OFF = frozenset({"source_down", "target_down"})
+"""States of a link that goes on by itself when the cluster answers again."""
+
+ON_ITS_WAY = frozenset({"waiting", "starting", "stopping"})
+"""Phases of a daemon that will run soon, or again with other settings."""
+
+NOT_ANSWERING = "not_answering"
+"""State of a daemon that has a process, was ready, and does not answer."""
 
 LINK_FIGURES = ("topics", "partitions", "lag_records", "lag_seconds")
 
@@ -37,28 +59,40 @@ def assemble_status(
     deployment: Deployment,
     report: Mapping[str, Any] | None,
     links: Mapping[str, Mapping[str, Any]],
-    external_brokers: Mapping[str, list[dict[str, Any]]] | None = None,
+    answers: Answers | None = None,
 ) -> dict[str, Any]:
     """The status document, from what is deployed, the supervisor's report, what mirror workers
-    said of each link, and what existing clusters said.
+    said of each link, and who answers (None: nobody was asked).
 
     Without a supervisor the report is `unsupervised_report`'s, or None where nothing runs."""
-    rows: Rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    rows = _rows(report, answers)
     supervisor_pid = report["pid"] if report is not None else None
+    clusters = [_cluster(cluster, rows, answers) for cluster in deployment.clusters]
     document: dict[str, Any] = {
         "name": deployment.name,
         "topology_file": deployment.topology_file,
         "state": "stopped",
         "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
-        "clusters": [
-            _cluster(cluster, rows, external_brokers or {}) for cluster in deployment.clusters
-        ],
-        "links": [_link(link, rows, links.get(link.name)) for link in deployment.links],
+        "clusters": clusters,
+        "links": [_link(link, rows, links.get(link.name), clusters) for link in deployment.links],
         "aggregators": list(_aggregators(deployment, rows)),
-        "daemons": [_daemon(deployment, row) for row in rows.values()],
+        "daemons": [_daemon(row) for row in rows.values()],
     }
     document["state"] = _overall(deployment, report, document)
+    document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
     return document
+
+
+def _rows(report: Mapping[str, Any] | None, answers: Answers | None) -> Rows:
+    """The supervisor's rows by key; a daemon that runs and does not answer is not running."""
+    silent = answers.silent_daemons if answers is not None else {}
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in report["daemons"] if report is not None else ():
+        reason = silent.get(row["key"])
+        is_silent = reason is not None and row["phase"] == "running"
+        phase = NOT_ANSWERING if is_silent else row["phase"]
+        found[row["key"]] = {**row, "phase": phase, "reason": reason if is_silent else None}
+    return found
 
 
 def unsupervised_report(
@@ -91,17 +125,17 @@ def _left_row(key: str, started: StartedProcess, log: Path) -> dict[str, Any]:
     }
 
 
-def _daemon(deployment: Deployment, row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log")
+def _daemon(row: Mapping[str, Any]) -> dict[str, Any]:
+    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log", "reason")
     return {**{key: row[key] for key in shown}, "state": row["phase"]}
 
 
-def _cluster(
-    cluster: ClusterView, rows: Rows, external_brokers: Mapping[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
+def _cluster(cluster: ClusterView, rows: Rows, answers: Answers | None) -> dict[str, Any]:
     brokers: list[dict[str, Any]] | None
+    reason: str | None = None
     if cluster.kind == "external":
-        brokers = external_brokers.get(cluster.name)
+        brokers = answers.external_brokers.get(cluster.name) if answers is not None else None
+        reason = answers.silent_clusters.get(cluster.name) if answers is not None else None
     else:
         brokers = [
             {
@@ -110,29 +144,61 @@ def _cluster(
                 "port": broker.port,
                 "pid": rows.get(broker.daemon, {}).get("pid"),
                 "state": _state(rows, broker.daemon),
+                "reason": rows.get(broker.daemon, {}).get("reason"),
             }
             for broker in cluster.brokers
         ]
+        if brokers and all(broker["state"] == NOT_ANSWERING for broker in brokers):
+            reason = f"cluster {cluster.name} does not answer: {brokers[0]['reason']}"
     return {
         "name": cluster.name,
         "kind": cluster.kind,
         "datacenter": cluster.datacenter,
         "bootstrap": cluster.bootstrap,
         "brokers": brokers,
+        "reason": reason,
     }
 
 
-def _link(link: LinkView, rows: Rows, said: Mapping[str, Any] | None) -> dict[str, Any]:
-    worker = _state(rows, link.daemon)
-    state = worker if worker != "running" else str((said or {}).get("state", "unknown")).lower()
-    figures = {key: (said or {}).get(key) for key in LINK_FIGURES}
+def _link(
+    link: LinkView,
+    rows: Rows,
+    said: Mapping[str, Any] | None,
+    clusters: Iterable[Mapping[str, Any]],
+) -> dict[str, Any]:
+    told = said or {}
+    state, reason = _link_state(link, rows, said)
+    silent = {each["name"]: each["reason"] for each in clusters if each["reason"] is not None}
+    # A worker needs some seconds to notice that a cluster has stopped.
+    if state in LINK_RUNS or state in LINK_CUT_OFF or state == "starting":
+        if link.target in silent:
+            state, reason = "target_down", silent[link.target]
+        elif link.source in silent:
+            state, reason = "source_down", silent[link.source]
     return {
         "name": link.name,
         "source": link.source,
         "target": link.target,
         "state": state,
-        **figures,
+        "reason": reason,
+        "standing_still": list(told.get("standing_still") or ()),
+        "standing_still_more": told.get("standing_still_more") or 0,
+        **{key: told.get(key) for key in LINK_FIGURES},
     }
+
+
+def _link_state(
+    link: LinkView, rows: Rows, said: Mapping[str, Any] | None
+) -> tuple[str, str | None]:
+    """The state, and the reason where the link does not do its work."""
+    worker = _state(rows, link.daemon)
+    if worker != "running":
+        reason = rows.get(link.daemon, {}).get("reason")
+        return worker, f"its worker does not answer: {reason}" if reason else None
+    if said is None:
+        return "unknown", "its worker has not said anything of it"
+    state = str(said.get("state", "unknown")).lower()
+    return state, said.get("reason")
 
 
 def _aggregators(deployment: Deployment, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -163,12 +229,22 @@ def _overall(
         return "unsupervised"
     if report["stopping"]:
         return "stopping"
-    phases = [row["phase"] for row in report["daemons"]]
+    phases = [daemon["state"] for daemon in document["daemons"]]
     missing = {daemon.key for daemon in deployment.daemons} - {r["key"] for r in report["daemons"]}
-    links_run = all(link["state"] in LINK_RUNS for link in document["links"])
-    if not missing and links_run and all(phase == "running" for phase in phases):
+    links = {link["state"] for link in document["links"]}
+    all_run = not missing and all(phase == "running" for phase in phases)
+    is_silent = any(cluster["reason"] is not None for cluster in document["clusters"])
+    if all_run and not is_silent and links <= LINK_RUNS:
         return "running"
-    return "degraded" if any(row["restarts"] for row in report["daemons"]) else "starting"
+    if (
+        is_silent
+        or not LINK_STUCK.isdisjoint(links)
+        or (all_run and not LINK_CUT_OFF.isdisjoint(links))
+        or any(row["restarts"] for row in report["daemons"])
+        or any(phase != "running" and phase not in ON_ITS_WAY for phase in phases)
+    ):
+        return "degraded"
+    return "starting"
 
 
 def fetch_link_reports(

@@ -1,4 +1,4 @@
-"""The status of an existing cluster: what it says of itself, null where it does not answer."""
+"""The status of an existing cluster: what it says of itself, why not where it does not answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import running_broker
+from topology.answers import ask_everyone
 from topology.deployment import ClusterView, Deployment
-from topology.external import external_brokers
 
 pytestmark = pytest.mark.real
 
@@ -28,8 +28,10 @@ async def test_an_existing_cluster_tells_its_brokers(zookeeper: str, tmp_path: P
         nobody = closed.getsockname()[1]
     async with running_broker(zookeeper, tmp_path, broker_id=7) as broker:
         clusters = deployment(theirs=broker.port, gone=nobody)
-        answers = await asyncio.to_thread(external_brokers, clusters)
-    assert answers == {
+        answers = await asyncio.to_thread(ask_everyone, clusters, None)
+    assert set(answers.silent_clusters) == {"gone"}
+    assert answers.silent_clusters["gone"].startswith("cluster gone does not answer: ")
+    assert answers.external_brokers == {
         "theirs": [
             {
                 "id": 7,
@@ -37,6 +39,7 @@ async def test_an_existing_cluster_tells_its_brokers(zookeeper: str, tmp_path: P
                 "port": broker.port,
                 "pid": None,
                 "state": "registered",
+                "reason": None,
             }
         ]
     }

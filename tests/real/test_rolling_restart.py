@@ -22,7 +22,8 @@ from local_cluster.client.reader import read_topic
 from tests.heliograph_command import HeliographCommand, pids
 from tests.quiet_ports import quiet_ports
 from tests.replicas import IdempotentProducer
-from topology import deploy, rolling_restart
+from topology import answers, deploy, rolling_restart
+from topology.answers import Answers
 from topology.control import supervisor_apply, supervisor_status
 from topology.deploy import DeployError, down, plan_steps
 from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, encode_deployment
@@ -104,6 +105,9 @@ BEHIND = [PartitionState("t-0", 2, (1, 2), (2,))]
 TOO_LONG = [PartitionState("t-0", 2, (1, 2), (2,))]
 """Behind, when the time is over."""
 
+EVERYBODY_ANSWERS = Answers(external_brokers={}, silent_clusters={}, silent_daemons={})
+"""The tiny daemons speak no protocol."""
+
 
 class Fakes:
     """A cluster of tiny daemons, and what its controller is pretended to say."""
@@ -164,6 +168,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
     clock = SimpleNamespace(monotonic=lambda: fakes.now_s, sleep=lambda _: time.sleep(0.01))
     monkeypatch.setattr(rolling_restart, "read_partitions", fakes.read_partitions)
     monkeypatch.setattr(rolling_restart, "time", clock)
+    monkeypatch.setattr(answers, "ask_everyone", lambda *_: EVERYBODY_ANSWERS)
     yield fakes
     down(fakes.state)
 

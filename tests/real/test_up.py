@@ -63,8 +63,10 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
                     "port": port,
                     "pid": running[f"broker-{name}-1"],
                     "state": "running",
+                    "reason": None,
                 }
             ],
+            "reason": None,
         }
         for name, kind, datacenter, port in (
             ("jfk", "local", "Queens", jfk),
@@ -77,6 +79,9 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
         "source",
         "target",
         "state",
+        "reason",
+        "standing_still",
+        "standing_still_more",
         "topics",
         "partitions",
         "lag_records",
@@ -85,6 +90,7 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
     assert (link["name"], link["source"], link["target"]) == ("jfk-nyc", "jfk", "nyc")
     (aggregator,) = status["aggregators"]
     assert aggregator["url"].startswith("http://127.0.0.1:")
+    assert status["problems"] == []
     for port in (zookeeper, jfk, nyc):
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
 

@@ -46,7 +46,7 @@ from topology.demo.report import (
     print_boards,
     write_parquet,
 )
-from topology.deploy import DeployError, current_status, down, up
+from topology.deploy import DeployError, down, reported_status, up
 from topology.deployment import Deployment
 from topology.problems import InvalidTopology
 from topology.state import StateDir
@@ -265,11 +265,11 @@ class _Demo:
 
     def _link_status(self) -> list[dict[str, Any]]:
         names = {link.name for link in self._links.values()}
-        links = current_status(self._state)["links"]
+        links = reported_status(self._state)["links"]
         return [link for link in links if link["name"] in names]
 
     def _aggregator_url(self) -> str:
-        for entry in current_status(self._state)["aggregators"]:
+        for entry in reported_status(self._state)["aggregators"]:
             if entry["cluster"] == self._aggregate.name and entry["url"] is not None:
                 return str(entry["url"])
         raise DemoError(f"no aggregator of {self._aggregate.name} runs")

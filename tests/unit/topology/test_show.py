@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from topology.show import print_gaps, print_status
+from topology.plan import Step
+from topology.show import UpProgress, print_bootstraps, print_gaps, print_status
 
 
 def status(**more: Any) -> dict[str, Any]:
@@ -19,6 +20,7 @@ def status(**more: Any) -> dict[str, Any]:
         "links": [],
         "aggregators": [],
         "daemons": [],
+        "problems": [],
         **more,
     }
 
@@ -48,6 +50,24 @@ def test_words_in_brackets_are_words(capsys: pytest.CaptureFixture[str]) -> None
     assert "the target says: [bold] is no topic" in line
 
 
-def test_without_a_supervisor_it_is_said_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    print_status(status(state="unsupervised", supervisor=None))
-    assert "`heliograph up /d.yaml`" in capsys.readouterr().out
+def test_a_problem_is_said_with_its_reason_and_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = {"subject": "link l", "state": "held", "reason": "why [not]", "remedy": "resume it"}
+    for printed in (print_status, print_bootstraps):
+        printed(status(state="degraded", problems=[problem]))
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-3:] == ["not well:", "  link l: held: why [not]", "      resume it"]
+
+
+RESTART = Step(action="restart", key="b", label="broker 1 of ewr", reasons=("config",))
+
+
+@pytest.mark.parametrize("steps", [[], [RESTART]])
+def test_up_says_what_it_does_and_not_yet_how_it_went(
+    steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    UpProgress(enabled=True).plan("d", steps)
+    said = capsys.readouterr().err
+    assert said.startswith("restart broker 1 of ewr" if steps else "d: nothing to start, change")
+    assert "runs" not in said

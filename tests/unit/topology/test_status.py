@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from topology.answers import Answers
 from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
 from topology.journal import StartedProcess
 from topology.process import Identity
@@ -69,11 +70,26 @@ ALL = (
 )
 
 
+def answers(
+    *,
+    external_brokers: dict[str, list[dict[str, Any]]] | None = None,
+    silent_clusters: dict[str, str] | None = None,
+    silent_daemons: dict[str, str] | None = None,
+) -> Answers:
+    return Answers(
+        external_brokers=external_brokers or {},
+        silent_clusters=silent_clusters or {},
+        silent_daemons=silent_daemons or {},
+    )
+
+
 def test_nothing_runs() -> None:
     status = assemble_status(DEPLOYMENT, None, {})
     assert (status["state"], status["supervisor"]) == ("stopped", None)
+    (problem,) = status["problems"]
+    assert (problem["subject"], problem["remedy"]) == ("deployment d", "heliograph up /d.yaml")
     assert status["clusters"][0]["brokers"] == [
-        {"id": 1, "host": "h", "port": 1, "pid": None, "state": "stopped"}
+        {"id": 1, "host": "h", "port": 1, "pid": None, "state": "stopped", "reason": None}
     ]
     assert status["links"] == [
         {
@@ -81,6 +97,9 @@ def test_nothing_runs() -> None:
             "source": "theirs",
             "target": "ewr",
             "state": "stopped",
+            "reason": None,
+            "standing_still": [],
+            "standing_still_more": 0,
             "topics": None,
             "partitions": None,
             "lag_records": None,
@@ -125,7 +144,11 @@ def test_everything_runs() -> None:
         "source": "theirs",
         "target": "ewr",
         "state": "running",
+        "reason": None,
+        "standing_still": [],
+        "standing_still_more": 0,
     }
+    assert status["problems"] == []
     assert status["aggregators"] == [
         {"cluster": "ewr", "url": "http://127.0.0.1:8080", "state": "running"}
     ]
@@ -135,8 +158,70 @@ def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> No
     status = assemble_status(DEPLOYMENT, report(*ALL), {})
     assert status["clusters"][1]["brokers"] is None
     broker = {"id": 5, "host": "k", "port": 2, "pid": None, "state": "registered"}
-    status = assemble_status(DEPLOYMENT, report(*ALL), {}, {"theirs": [broker]})
+    heard = answers(external_brokers={"theirs": [broker]})
+    status = assemble_status(DEPLOYMENT, report(*ALL), {}, heard)
     assert status["clusters"][1]["brokers"] == [broker]
+
+
+def test_an_existing_cluster_that_does_not_answer_is_a_problem_of_its_links_too() -> None:
+    why = "cluster theirs (k:2) does not answer within 3 s"
+    said = {"l": {"name": "l", "state": "RUNNING"}}
+    heard = answers(silent_clusters={"theirs": why})
+    status = assemble_status(DEPLOYMENT, report(*ALL), said, heard)
+    assert status["state"] == "degraded"
+    assert (status["clusters"][1]["brokers"], status["clusters"][1]["reason"]) == (None, why)
+    link = status["links"][0]
+    assert (link["state"], link["reason"]) == ("source_down", why)
+    assert [each["subject"] for each in status["problems"]] == ["cluster theirs", "link l"]
+
+
+def test_a_broker_that_has_a_process_and_does_not_answer_is_not_running() -> None:
+    said = {"l": {"name": "l", "state": "RUNNING"}}
+    heard = answers(silent_daemons={"b": "h:1 does not answer within 3000 ms"})
+    status = assemble_status(DEPLOYMENT, report(*ALL), said, heard)
+    assert status["state"] == "degraded"
+    (broker,) = status["clusters"][0]["brokers"]
+    assert (broker["state"], broker["pid"]) == ("not_answering", 7)
+    link = status["links"][0]
+    why = "cluster ewr does not answer: h:1 does not answer within 3000 ms"
+    assert (link["state"], link["reason"]) == ("target_down", why)
+    assert [each["subject"] for each in status["problems"]] == ["b", "link l"]
+    assert "kill -CONT 7" in status["problems"][0]["remedy"]
+
+
+def test_a_cluster_with_a_broker_that_answers_is_not_silent() -> None:
+    brokers = tuple(BrokerView(id=n, host="h", port=n, daemon=f"b{n}") for n in (1, 2))
+    clusters = (replace(DEPLOYMENT.clusters[0], brokers=brokers), DEPLOYMENT.clusters[1])
+    daemons = tuple(Daemon(key=f"b{n}", role="broker", label=f"b{n}", argv=()) for n in (1, 2))
+    two = replace(DEPLOYMENT, daemons=(*daemons, *DEPLOYMENT.daemons[1:]), clusters=clusters)
+    rows = report(row("b1", "broker"), row("b2", "broker"), *ALL[1:])
+    said = {"l": {"name": "l", "state": "RUNNING"}}
+    status = assemble_status(two, rows, said, answers(silent_daemons={"b1": "no answer"}))
+    assert [each["state"] for each in status["clusters"][0]["brokers"]] == [
+        "not_answering",
+        "running",
+    ]
+    assert (status["state"], status["links"][0]["state"]) == ("degraded", "running")
+
+
+def test_a_worker_that_does_not_answer_leaves_its_links_without_a_state_of_their_own() -> None:
+    heard = answers(silent_daemons={"m": "http://127.0.0.1:8083/healthz does not answer"})
+    status = assemble_status(DEPLOYMENT, report(*ALL), {}, heard)
+    link = status["links"][0]
+    assert link["state"] == "not_answering"
+    assert link["reason"].startswith("its worker does not answer: http://127.0.0.1:8083")
+
+
+@pytest.mark.parametrize("state", ["FAILED", "HELD", "DEGRADED"])
+def test_a_link_that_waits_for_a_person_is_never_starting(state: str) -> None:
+    said = {"l": {"name": "l", "state": state, "reason": "why"}}
+    for rows in (ALL, (row("b", "broker", "starting"), *ALL[1:])):
+        status = assemble_status(DEPLOYMENT, report(*rows), said)
+        assert status["state"] == "degraded"
+        assert (status["links"][0]["state"], status["links"][0]["reason"]) == (
+            state.lower(),
+            "why",
+        )
 
 
 def test_a_silent_mirror_worker_leaves_its_links_unknown() -> None:
@@ -147,10 +232,13 @@ def test_a_silent_mirror_worker_leaves_its_links_unknown() -> None:
 
 
 def test_a_link_that_catches_up_does_its_work_and_one_whose_source_is_away_does_not() -> None:
-    for state, overall in (("CATCHING_UP", "running"), ("SOURCE_DOWN", "starting")):
+    for state, overall in (("CATCHING_UP", "running"), ("SOURCE_DOWN", "degraded")):
         status = assemble_status(DEPLOYMENT, report(*ALL), {"l": {"name": "l", "state": state}})
         assert status["links"][0]["state"] == state.lower()
         assert status["state"] == overall
+    while_a_broker_starts = report(row("b", "broker", "starting"), *ALL[1:])
+    said = {"l": {"name": "l", "state": "TARGET_DOWN"}}
+    assert assemble_status(DEPLOYMENT, while_a_broker_starts, said)["state"] == "starting"
 
 
 def test_old_figures_of_a_worker_that_is_gone_are_not_its_state() -> None:

@@ -1,0 +1,160 @@
+"""What the command says of a deployment in which something does not do its work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import NewTopic
+from tests.heliograph_command import HeliographCommand, pids
+from tests.quiet_ports import quiet_ports
+
+pytestmark = pytest.mark.real
+
+WAIT_S = 60.0
+TOPOLOGY = """\
+name: unwell
+zookeepers: [{{name: zookeeper, port: {0}}}]
+clusters:
+  - name: jfk
+    brokers: [{{id: 1, port: {1}}}]
+    config: {{auto.create.topics.enable: false}}
+  - name: nyc
+    kind: aggregate
+    brokers: [{{id: 1, port: {2}}}]
+    config: {{group.initial.rebalance.delay.ms: 0}}
+links:
+  - {{source: jfk, target: nyc, topics: [flights]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographCommand]:
+    command = HeliographCommand(tmp_path_factory.mktemp("unwell"))
+    command.file.write_text(TOPOLOGY.format(*quiet_ports(3)))
+    try:
+        command.up()
+        yield command
+    finally:
+        if command.state_dir.exists():
+            command.run("down", "--purge")
+
+
+@contextlib.contextmanager
+def frozen(command: HeliographCommand, daemon: str) -> Iterator[None]:
+    """A daemon whose process is stopped: it lives, keeps its connections and does not answer."""
+    pid = pids(command.run("status"))[daemon]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        until(command, lambda status: bool(status["state"] == "running"))
+
+
+def until(command: HeliographCommand, is_so: Callable[[Any], bool]) -> Any:
+    """The first status of which it is so."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not is_so(status := command.document("status")):
+        assert time.monotonic() < deadline_s, status
+        time.sleep(0.2)
+    return status
+
+
+def make_flights(command: HeliographCommand, *, again: bool = False) -> None:
+    """Create the topic that the link copies; `again` deletes it first."""
+
+    async def make() -> None:
+        bootstrap = command.document("status")["clusters"][0]["bootstrap"]
+        async with KafkaClient(bootstrap) as client, asyncio.timeout(WAIT_S):
+            if again:
+                assert (await client.delete_topics(["flights"]))["flights"] is None
+            wanted = NewTopic(name="flights", partitions=2, replication_factor=1)
+            while (await client.create_topics([wanted]))["flights"] is not None:
+                await asyncio.sleep(0.1)
+
+    asyncio.run(make())
+
+
+def test_a_paused_link_is_held_with_what_to_do_and_up_agrees(command: HeliographCommand) -> None:
+    make_flights(command)
+    until(command, lambda status: bool(status["links"][0]["partitions"] == 2))
+    command.run("mirror", "pause", "--link", "jfk-nyc")
+    try:
+        status = command.run("status", code=4)
+        assert (status["state"], status["links"][0]["state"]) == ("degraded", "held")
+        (problem,) = status["problems"]
+        assert problem == {
+            "subject": "link jfk-nyc",
+            "state": "held",
+            "reason": "an operator has paused it",
+            "remedy": "`heliograph mirror resume --link jfk-nyc` lets it go on",
+        }
+        brought_up = command.run("up", str(command.file), code=4)
+        assert (brought_up["state"], brought_up["problems"]) == ("degraded", [problem])
+        assert brought_up["steps"] == []
+    finally:
+        command.run("mirror", "resume", "--link", "jfk-nyc")
+    until(command, lambda status: bool(status["state"] == "running"))
+    assert command.up()["problems"] == []
+
+
+def test_a_broker_that_was_stopped_is_not_running_nor_are_its_links(
+    command: HeliographCommand,
+) -> None:
+    with frozen(command, "broker-nyc-1"):
+        status = command.run("status", code=4)
+        assert status["state"] == "degraded"
+        (broker,) = status["clusters"][1]["brokers"]
+        assert broker["state"] == "not_answering"
+        assert "does not answer within 3000 ms" in broker["reason"]
+        (link,) = status["links"]
+        assert link["state"] == "target_down"
+        assert link["reason"].startswith("cluster nyc does not answer: ")
+        subjects = [each["subject"] for each in status["problems"]]
+        assert subjects == ["broker 1 of nyc", "link jfk-nyc"]
+        said = command.complain("up", str(command.file), "--timeout", "2")
+        assert "not everything runs after 2 s" in said
+        assert "broker 1 of nyc: not_answering: " in said
+
+
+@pytest.mark.parametrize("daemon", ["mirror-nyc", "aggregator-nyc", "zookeeper-zookeeper"])
+def test_other_daemons_that_were_stopped_are_not_running_either(
+    command: HeliographCommand, daemon: str
+) -> None:
+    with frozen(command, daemon):
+        status = command.run("status", code=4)
+        (found,) = [each for each in status["daemons"] if each["key"] == daemon]
+        assert (found["state"], status["state"]) == ("not_answering", "degraded")
+        assert found["reason"]
+
+
+def test_a_failed_partition_is_named_with_its_trouble_and_reason(
+    command: HeliographCommand,
+) -> None:
+    """The last of the module: its link stays broken."""
+    make_flights(command, again=True)
+    status = until(
+        command,
+        lambda status: (
+            len(status["links"][0]["standing_still"]) == 2
+            and status["links"][0]["standing_still"][0]["state"] == "FAILED"
+        ),
+    )
+    (link,) = status["links"]
+    assert (status["state"], link["standing_still_more"]) == ("degraded", 0)
+    assert link["reason"].startswith("flights-0 is FAILED (recreated): flights was deleted ")
+    first = link["standing_still"][0]
+    assert (first["topic"], first["partition"]) == ("flights", 0)
+    assert (first["state"], first["trouble"]) == ("FAILED", "recreated")
+    assert status["problems"][0]["reason"] == link["reason"]
+    assert "mirror retry --link jfk-nyc" in status["problems"][0]["remedy"]
+    assert command.run("up", str(command.file), code=4)["problems"]
