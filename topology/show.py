@@ -82,7 +82,7 @@ def print_bootstraps(document: Mapping[str, Any]) -> None:
 
 
 def print_status(document: Mapping[str, Any]) -> None:
-    """Clusters with brokers, links, where aggregators answer, and whatever is not
+    """Clusters with brokers, links, where workers and aggregators answer, and whatever is not
     well."""
     console = plain_console()
     supervisor = document["supervisor"]
@@ -103,8 +103,9 @@ def print_status(document: Mapping[str, Any]) -> None:
 
 
 def _print_endpoints(console: Console, document: Mapping[str, Any]) -> None:
-    for each in document["aggregators"]:
-        console.print(f"aggregator of {each['cluster']}: {_text(each['url'])} {each['state']}")
+    for key, label in (("mirrors", "mirror into"), ("aggregators", "aggregator of")):
+        for each in document[key]:
+            console.print(f"{label} {each['cluster']}: {_text(each['url'])} {each['state']}")
 
 
 def _print_problems(console: Console, document: Mapping[str, Any]) -> None:

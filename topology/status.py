@@ -75,6 +75,7 @@ def assemble_status(
         "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
         "clusters": clusters,
         "links": [_link(link, rows, links.get(link.name), clusters) for link in deployment.links],
+        "mirrors": list(_mirrors(deployment, rows)),
         "aggregators": list(_aggregators(deployment, rows)),
         "daemons": [_daemon(row) for row in rows.values()],
     }
@@ -199,6 +200,12 @@ def _link_state(
         return "unknown", "its worker has not said anything of it"
     state = str(said.get("state", "unknown")).lower()
     return state, said.get("reason")
+
+
+def _mirrors(deployment: Deployment, rows: Rows) -> Iterator[dict[str, Any]]:
+    """The mirror workers of the deployment, each with the cluster that it writes into."""
+    for target, daemon in {link.target: link.daemon for link in deployment.links}.items():
+        yield {"cluster": target, "url": _url(rows.get(daemon)), "state": _state(rows, daemon)}
 
 
 def _aggregators(deployment: Deployment, rows: Rows) -> Iterator[dict[str, Any]]:

@@ -137,6 +137,12 @@ def test_other_daemons_that_were_stopped_are_not_running_either(
         assert found["reason"]
 
 
+def test_where_mirror_workers_answer_is_told(command: HeliographCommand) -> None:
+    (mirror,) = command.run("status")["mirrors"]
+    assert (mirror["cluster"], mirror["state"]) == ("nyc", "running")
+    assert mirror["url"].startswith("http://127.0.0.1:")
+
+
 def test_a_failed_partition_is_named_with_its_trouble_and_reason(
     command: HeliographCommand,
 ) -> None:

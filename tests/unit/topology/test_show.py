@@ -18,6 +18,7 @@ def status(**more: Any) -> dict[str, Any]:
         "supervisor": {"pid": 7},
         "clusters": [],
         "links": [],
+        "mirrors": [],
         "aggregators": [],
         "daemons": [],
         "problems": [],
@@ -58,6 +59,18 @@ def test_a_problem_is_said_with_its_reason_and_what_to_do(
         printed(status(state="degraded", problems=[problem]))
         lines = capsys.readouterr().out.splitlines()
         assert lines[-3:] == ["not well:", "  link l: held: why [not]", "      resume it"]
+
+
+def test_people_see_where_workers_and_aggregators_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mirror = {"cluster": "nyc", "url": "http://127.0.0.1:8083", "state": "running"}
+    aggregator = {"cluster": "nyc", "url": None, "state": "stopped"}
+    for printed in (print_status, print_bootstraps):
+        printed(status(mirrors=[mirror], aggregators=[aggregator]))
+        out = capsys.readouterr().out
+        assert "mirror into nyc: http://127.0.0.1:8083 running\n" in out
+        assert "aggregator of nyc: - stopped\n" in out
 
 
 RESTART = Step(action="restart", key="b", label="broker 1 of ewr", reasons=("config",))

@@ -65,7 +65,7 @@ def report(*rows: dict[str, Any], stopping: bool = False) -> dict[str, Any]:
 
 ALL = (
     row("b", "broker"),
-    row("m", "mirror"),
+    row("m", "mirror", ready={"http_port": 8083}),
     row("g", "aggregator", ready={"http_port": 8080}),
 )
 
@@ -152,6 +152,9 @@ def test_everything_runs() -> None:
     assert status["aggregators"] == [
         {"cluster": "ewr", "url": "http://127.0.0.1:8080", "state": "running"}
     ]
+    assert status["mirrors"] == [
+        {"cluster": "ewr", "url": "http://127.0.0.1:8083", "state": "running"}
+    ]
 
 
 def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> None:
@@ -210,6 +213,7 @@ def test_a_worker_that_does_not_answer_leaves_its_links_without_a_state_of_their
     link = status["links"][0]
     assert link["state"] == "not_answering"
     assert link["reason"].startswith("its worker does not answer: http://127.0.0.1:8083")
+    assert status["mirrors"][0]["state"] == "not_answering"
 
 
 @pytest.mark.parametrize("state", ["FAILED", "HELD", "DEGRADED"])
