@@ -1,7 +1,8 @@
 """The handlers of /api/v1: parameters in, one JSON document out.
 
-All answers but the groups' come from memory. A link whose map is still being read answers 503; a
-link that has not started yet has nothing mapped, so that its offsets are pending.
+All answers come from memory, but those of groups and of the audit: they wait for their cluster, at
+most `GROUP_SECONDS_MAX` and `AUDIT_SECONDS_MAX`. A link whose map is still being read answers 503;
+a link that has not started yet has nothing mapped, so that its offsets are pending.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from aiohttp import web
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
 
-from ..aggregate import Aggregate
+from ..aggregate import AUDIT_SECONDS_MAX, GROUP_SECONDS_MAX, Aggregate
 from ..catalog import MirroredTopic, nearest
 from ..link_audit import partition_audits
 from ..link_map import TranslationState
@@ -128,7 +129,10 @@ async def translate_group(request: web.Request) -> web.Response:
         answer = await aggregate.translate_group(link, group, topics)
     except TimeoutError as error:
         raise Problem(
-            504, "source_timeout", f"cluster {link.source} did not tell the group's offsets in time"
+            504,
+            "source_timeout",
+            f"cluster {link.source} did not tell the group's offsets within "
+            f"{GROUP_SECONDS_MAX:g} s",
         ) from error
     except KafkaError as error:
         raise Problem(
@@ -163,7 +167,10 @@ async def get_audit(request: web.Request) -> web.Response:
         published = await aggregate.link_audit(link)
     except TimeoutError as error:
         raise Problem(
-            504, "aggregate_timeout", f"the audit of link {link.name!r} was not read in time"
+            504,
+            "aggregate_timeout",
+            f"cluster {aggregate.settings.aggregate} did not tell the audit of link {link.name!r} "
+            f"within {AUDIT_SECONDS_MAX:g} s",
         ) from error
     except (KafkaError, MapFormatError) as error:
         raise Problem(
