@@ -127,7 +127,7 @@ class StatusServer:
         except StillPausedError as error:
             raise web.HTTPConflict(text=str(error)) from error
         except KafkaError as error:
-            raise web.HTTPServiceUnavailable(text=f"not written down: {error}") from error
+            raise web.HTTPServiceUnavailable(text=f"not known to be written: {error}") from error
         return web.json_response(controls_status(controls))
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -38,11 +38,17 @@ class MirrorClient(KafkaClient):
         bootstrap: str,
         *,
         client_id: str,
+        request_timeout_ms: int = 30_000,
         security: ClientSecurity,
         rights: MissingRights | None = None,
     ) -> None:
         """`rights` are those of the principal in this cluster; several clients may share them."""
-        super().__init__(bootstrap, client_id=client_id, security=security)
+        super().__init__(
+            bootstrap,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            security=security,
+        )
         self._rights = MissingRights(bootstrap, security) if rights is None else rights
 
     async def call(self, api: ApiKey, fields: Fields, **options: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.security import ClientSecurity
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .audit_store import AuditStore
 from .context import LinkContext
@@ -56,6 +57,8 @@ FIRST_DISCOVERY_MS_MAX: Final = 2_000
 FIRST_DISCOVERY_POLL_MS: Final = 20
 COPYING_FIRST_MS_MAX: Final = 1_000
 """How long those who ask a worker for something wait at its start, so that it copies sooner."""
+CONTROL_MS_MAX: Final = 8_000
+"""How long an operator's order waits for the target; whoever gave it waits for longer."""
 RETRIES_BEFORE_FORGOTTEN: Final = 3
 """What was not refused again for so many of the longest pauses was not asked for again."""
 
@@ -160,9 +163,23 @@ class MirrorService:
         }
 
     async def control(self, link: str, change: Callable[[Controls], Controls]) -> Controls:
-        """What `POST /pause` and its like do. Raises LookupError, KafkaError, and what `change`
-        raises."""
-        return await {worker.name: worker for worker in self._links}[link].control(change)
+        """What `POST /pause` and its like do, for `CONTROL_MS_MAX` at most. Raises LookupError,
+        KafkaError, and what `change` raises.
+
+        Where that ends without an answer nobody knows whether it was written: it may take effect
+        when the target answers again.
+        """
+        worker = {worker.name: worker for worker in self._links}[link]
+        try:
+            async with asyncio.timeout(CONTROL_MS_MAX / 1000):
+                return await worker.control(change)
+        except TimeoutError as error:
+            raise KafkaError(
+                ErrorCode.request_timed_out,
+                f"cluster {self._settings.target_alias} does not answer within "
+                f"{CONTROL_MS_MAX // 1000} s; it may still be written when the cluster answers, "
+                "so give the order again then",
+            ) from error
 
     def retry(self, link: str, topic: str | None, partition: int | None) -> list[dict[str, Any]]:
         """What `POST /retry` does. Raises LookupError for a link that is not there."""

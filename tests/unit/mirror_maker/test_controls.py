@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker import service
 from mirror_maker.formats import MapTopic, encode_record
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
+from mirror_maker.service import MirrorService
+from mirror_maker.settings import LinkSettings, MirrorSettings
 from mirror_maker.throttle import Throttle
 
 
@@ -74,3 +81,24 @@ def test_a_rate_is_changed_and_taken_away_while_it_holds_something_up() -> None:
     assert throttle.delay_ms(5_000) == 500
     throttle.set_rate(0, 5_000)
     assert throttle.delay_ms(5_000) == 0
+
+
+async def test_an_order_waits_for_a_silent_target_only_for_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = LinkSettings(name="a-b", source_alias="a", source_bootstrap="a:1")
+    settings = MirrorSettings(
+        worker_id="w", target_alias="b", target_bootstrap="b:1", links=(link,), ready_file=""
+    )
+    worker = MirrorService(settings)
+
+    async def wait_for_ever(change: Any) -> Controls:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(worker._links[0], "control", wait_for_ever)
+    monkeypatch.setattr(service, "CONTROL_MS_MAX", 1_000)
+    with pytest.raises(KafkaError) as caught:
+        await worker.control("a-b", lambda controls: controls)
+    assert caught.value.code == ErrorCode.request_timed_out
+    assert caught.value.message.startswith("cluster b does not answer within 1 s; it may still be ")
