@@ -14,15 +14,16 @@ Imports the Kafka client: load it where something is asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from local_cluster.client.calls import parse_address
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
+from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.deployment import ClusterView, Daemon, Deployment
 from topology.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
@@ -41,6 +42,25 @@ class ClusterSilent(Exception):
     """No broker of a cluster answers; the message names it."""
 
 
+class Cluster(Protocol):
+    """How a cluster is reached; `ClusterView` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def security(self) -> ClientSecurity: ...
+
+
+class ReachedCluster(NamedTuple):
+    """A cluster that is known by its addresses alone."""
+
+    name: str
+    bootstrap: str
+    security: ClientSecurity
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """What was heard."""
@@ -53,7 +73,24 @@ class Answers:
     """Running daemons that do not answer, by key, and why."""
 
 
-async def ask_cluster(cluster: ClusterView, timeout_s: float = ANSWER_TIMEOUT_S) -> ClusterMetadata:
+async def check_clusters(clusters: Iterable[Cluster]) -> None:
+    """See that each of them answers, all asked at the same time.
+
+    Raises ClusterSilent that names every one that does not, after `ANSWER_TIMEOUT_S`.
+    """
+    asked = {each.name: each for each in clusters}.values()
+    answers = await asyncio.gather(
+        *(ask_cluster(each, ANSWER_TIMEOUT_S) for each in asked), return_exceptions=True
+    )
+    silent = [answer for answer in answers if isinstance(answer, ClusterSilent)]
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, ClusterSilent):
+            raise answer
+    if silent:
+        raise ClusterSilent("; ".join(map(str, silent)))
+
+
+async def ask_cluster(cluster: Cluster, timeout_s: float) -> ClusterMetadata:
     """The cluster's brokers, as the first of them says that answers. Raises ClusterSilent."""
     addresses = cluster.bootstrap.split(",")
     # Each is tried in turn, and one that was stopped must not take all of the time.

@@ -64,12 +64,15 @@ def sql(
     state = find_deployment(deployment, state_dir)
     try:
         running = read_deployment(state)
-        state_now = current_status(state)["state"]
+        status = current_status(state)
     except DeployError as error:
         fail(str(error), error.details)
-    if state_now == "stopped":
+    if status["state"] == "stopped":
         fail(f"deployment {running.name} is not running", ["start it with `heliograph up`"])
     cluster = _aggregate(running, aggregate)
+    why_silent = next(each["reason"] for each in status["clusters"] if each["name"] == cluster)
+    if why_silent is not None:
+        fail(why_silent, ["see `heliograph status`"])
     from spark_global.sql import run_sql
     from topology.aggregate_view import aggregate_view
 

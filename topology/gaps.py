@@ -1,4 +1,8 @@
-"""What the links of a deployment did not copy, read from their journals on the targets."""
+"""What the links of a deployment did not copy, read from their journals on the targets.
+
+A target that does not answer is named after `ANSWER_TIMEOUT_S`; one that falls silent while it is
+read ends the reading after the same time.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import GapJournal, MapFormatError, gaps_topic_name
 from mirror_maker.formats.gaps import gap_as_json
-from topology.deployment import Deployment
+from topology.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.deployment import ClusterView, Deployment
 
 JsonObject = dict[str, Any]
 
@@ -25,18 +30,39 @@ def read_gaps(deployment: Deployment) -> list[JsonObject]:
 
 
 async def _read_all(deployment: Deployment) -> list[JsonObject]:
-    gaps: list[JsonObject] = []
-    for link in deployment.links:
-        target = deployment.cluster(link.target)
-        try:
-            async with KafkaClient(
-                target.bootstrap, client_id="heliograph-gaps", security=target.security
-            ) as client:
-                journal = await _read(client, gaps_topic_name(link.name))
-        except (KafkaError, MapFormatError) as error:
-            raise GapsUnreadable(f"link {link.name}, journal on {link.target}: {error}") from error
-        gaps += ({"link": link.name, **gap_as_json(gap)} for gap in journal.all_entries())
-    return gaps
+    targets = {link.target: deployment.cluster(link.target) for link in deployment.links}
+    try:
+        await check_clusters(targets.values())
+    except ClusterSilent as error:
+        raise GapsUnreadable(str(error)) from error
+    found = await asyncio.gather(*(_read_target(deployment, each) for each in targets.values()))
+    by_link = {name: journal for journals in found for name, journal in journals.items()}
+    return [
+        {"link": link.name, **gap_as_json(gap)}
+        for link in deployment.links
+        for gap in by_link[link.name].all_entries()
+    ]
+
+
+async def _read_target(deployment: Deployment, target: ClusterView) -> dict[str, GapJournal]:
+    """The journals of the links into a cluster, by link."""
+    journals: dict[str, GapJournal] = {}
+    async with KafkaClient(
+        target.bootstrap,
+        client_id="heliograph-gaps",
+        request_timeout_ms=int(ANSWER_TIMEOUT_S * 1000),
+        security=target.security,
+    ) as client:
+        for link in deployment.links:
+            if link.target != target.name:
+                continue
+            try:
+                journals[link.name] = await _read(client, gaps_topic_name(link.name))
+            except (KafkaError, MapFormatError) as error:
+                raise GapsUnreadable(
+                    f"link {link.name}, journal on {target.name}: {error}"
+                ) from error
+    return journals
 
 
 async def _read(client: KafkaClient, topic: str) -> GapJournal:

@@ -158,7 +158,7 @@ def sync(
             f"{' ' if change['name'] else ''}{change['name']}{values}{reason}"
         )
     if not changes:
-        typer.echo("everything is as it should be")
+        typer.echo("nothing to change")
 
 
 @mirror_app.command()

@@ -14,13 +14,19 @@ from topology.deployment import Deployment
 from topology.problems import unknown_name
 from topology.readiness import http_url
 
-ANSWER_TIMEOUT_S: Final = 30.0
+ANSWER_TIMEOUT_S: Final = 10.0
+"""A worker waits for its target for less (`mirror_maker.service.CONTROL_MS_MAX`), so that it can
+say what it waited for."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 JsonObject = dict[str, Any]
 
 
 class NotTold(Exception):
     """The worker could not be told, or refused, and why."""
+
+
+class NoWorker(NotTold):
+    """The link has no worker here that runs."""
 
 
 def tell(deployment: Deployment, link: str, action: str, **values: object) -> JsonObject:
@@ -35,10 +41,13 @@ def tell(deployment: Deployment, link: str, action: str, **values: object) -> Js
 
 def gone_topics(deployment: Deployment, link: str) -> list[JsonObject]:
     """What the worker of a link says of topics that are gone at the source, with `topic`, `copy`,
-    `fate` and `reason`; empty where no worker runs, as then nothing is done about them."""
+    `fate` and `reason`; empty where no worker runs, as then nothing is done about them.
+
+    Raises NotTold where a worker runs and does not answer.
+    """
     try:
         status = _answer(deployment, link, "GET", "status")
-    except NotTold:
+    except NoWorker:
         return []
     found: JsonObject = next((each for each in status["links"] if each["name"] == link), {})
     gone: list[JsonObject] = found.get("deletions", {}).get("gone", [])
@@ -55,8 +64,15 @@ def _answer(deployment: Deployment, link: str, method: str, path: str) -> JsonOb
     except urllib.error.HTTPError as error:
         reason = error.read(ANSWER_BYTES_MAX).decode(errors="replace")
         raise NotTold(f"link {link}: {reason}") from error
+    except TimeoutError as error:
+        late = "; it may still do it, so look, or give the order again" if method == "POST" else ""
+        raise NotTold(
+            f"the worker of link {link} ({url}) does not answer within {ANSWER_TIMEOUT_S:g} s{late}"
+        ) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise NotTold(f"the worker of link {link} does not answer: {error}") from error
+        if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
+            raise NoWorker(f"the worker of link {link} does not run") from error  # it was killed
+        raise NotTold(f"the worker of link {link} ({url}) does not answer: {error}") from error
     if not isinstance(answer, dict):
         raise NotTold(f"the worker of link {link} answers something else")
     return answer
@@ -71,7 +87,7 @@ def _worker_url(deployment: Deployment, link: str) -> str:
     try:
         url = http_url(json.loads(Path(ready_file).read_bytes()))
     except (OSError, ValueError) as error:
-        raise NotTold(f"the worker of link {link} does not run") from error
+        raise NoWorker(f"the worker of link {link} does not run") from error
     if url is None:
         raise NotTold(f"the worker of link {link} does not say where it listens")
     return url

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.discovery import link_topics, select_topics
@@ -12,11 +13,13 @@ from mirror_maker.mirror_client import MirrorClient
 from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync import Change
 from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
+from topology.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
 from topology.deployment import Deployment
-from topology.mirror_http import gone_topics
+from topology.mirror_http import NotTold, gone_topics
 from topology.problems import unknown_name
 
-CLIENT_ID = "heliograph-mirror-sync"
+CLIENT_ID: Final = "heliograph-mirror-sync"
+REQUEST_TIMEOUT_MS: Final = int(ANSWER_TIMEOUT_S * 1000)
 JsonObject = dict[str, Any]
 
 
@@ -30,7 +33,8 @@ def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) 
 
     Links that sync neither configs nor ACLs have none of these. Copies whose topics are gone at
     the source are the workers' to delete: what they say of them is among it. Raises SyncFailed,
-    also for a link that is not there.
+    also for a link that is not there, and where a cluster of a link or a worker that runs does not
+    answer: nothing is said of what was not asked.
     """
     names = [each.name for each in deployment.links]
     if link_name is not None and link_name not in names:
@@ -41,35 +45,59 @@ def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) 
 async def _sync_all(
     deployment: Deployment, link_name: str | None, *, dry_run: bool
 ) -> list[JsonObject]:
+    wanted = [
+        (settings, link)
+        for settings in _workers(deployment)
+        for link in settings.links
+        if link_name in (None, link.name)
+    ]
+    try:
+        await check_clusters(cluster for pair in wanted for cluster in _sides(*pair))
+    except ClusterSilent as error:
+        raise SyncFailed(str(error)) from error
     results: list[JsonObject] = []
-    for daemon in deployment.daemons:
-        if daemon.role != "mirror":
-            continue
-        (text,) = daemon.files.values()
-        settings = parse_settings(text)
-        for link in settings.links:
-            if link_name not in (None, link.name):
-                continue
+    for settings, link in wanted:
+        try:
             results += [
                 _remark(link.name, "delete_topic", each["copy"], "", each["fate"], each["reason"])
                 for each in gone_topics(deployment, link.name)
             ]
-            if not (link.sync_configs or link.sync_acls):
-                continue
-            try:
+            if link.sync_configs or link.sync_acls:
                 results += await _sync(settings, link, dry_run=dry_run)
-            except KafkaError as error:
-                raise SyncFailed(f"link {link.name}: {error}") from error
+        except NotTold as error:
+            raise SyncFailed(str(error)) from error
+        except KafkaError as error:
+            raise SyncFailed(f"link {link.name}: {error}") from error
     return results
+
+
+def _workers(deployment: Deployment) -> Iterator[MirrorSettings]:
+    for daemon in deployment.daemons:
+        if daemon.role == "mirror":
+            (text,) = daemon.files.values()
+            yield parse_settings(text)
+
+
+def _sides(settings: MirrorSettings, link: LinkSettings) -> tuple[ReachedCluster, ReachedCluster]:
+    return (
+        ReachedCluster(link.source_alias, link.source_bootstrap, link.source_security),
+        ReachedCluster(settings.target_alias, settings.target_bootstrap, settings.target_security),
+    )
 
 
 async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) -> list[JsonObject]:
     async with (
         MirrorClient(
-            link.source_bootstrap, client_id=CLIENT_ID, security=link.source_security
+            link.source_bootstrap,
+            client_id=CLIENT_ID,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            security=link.source_security,
         ) as source,
         MirrorClient(
-            settings.target_bootstrap, client_id=CLIENT_ID, security=settings.target_security
+            settings.target_bootstrap,
+            client_id=CLIENT_ID,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            security=settings.target_security,
         ) as sink,
     ):
         here, there = await source.metadata(None), await sink.metadata(None)

@@ -7,6 +7,8 @@ import contextlib
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,6 +126,30 @@ def test_a_broker_that_was_stopped_is_not_running_nor_are_its_links(
         said = command.complain("up", str(command.file), "--timeout", "2")
         assert "not everything runs after 2 s" in said
         assert "broker 1 of nyc: not_answering: " in said
+
+
+def test_commands_name_a_cluster_that_was_stopped_and_do_not_succeed(
+    command: HeliographCommand,
+) -> None:
+    throttle = ("mirror", "throttle", "--link", "jfk-nyc", "--source", "0")
+    with frozen(command, "broker-nyc-1"):
+        for arguments in (("gaps",), ("mirror", "sync", "--dry-run")):
+            said = command.complain(*arguments)
+            assert "cluster nyc" in said
+            assert "does not answer" in said
+        said = command.complain(*throttle)
+        assert "cluster nyc does not answer within 8 s; it may still be written" in said
+        assert "cluster nyc does not answer" in command.complain("sql", "SELECT 1")
+        audit = command.document("status")["aggregators"][0]["url"] + "/api/v1/audit?link=jfk-nyc"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(audit, timeout=WAIT_S)
+        assert caught.value.code == 504
+        assert "cluster nyc" in caught.value.read().decode()
+    with frozen(command, "mirror-nyc"):
+        said = command.complain(*throttle)
+        assert "the worker of link jfk-nyc" in said
+        assert "does not answer within 10 s; it may still do it" in said
+        assert "the worker of link jfk-nyc" in command.complain("mirror", "sync", "--dry-run")
 
 
 @pytest.mark.parametrize("daemon", ["mirror-nyc", "aggregator-nyc", "zookeeper-zookeeper"])

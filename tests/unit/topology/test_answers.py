@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 
+from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
 from tests.unit.topology.test_status import DEPLOYMENT, report, row, serving
 from topology import answers
-from topology.answers import ClusterSilent, ask_cluster, ask_everyone
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment
+from topology.answers import ClusterSilent, ask_cluster, ask_everyone, check_clusters
+from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.gaps import GapsUnreadable, read_gaps
+from topology.mirror_sync import SyncFailed, sync_links
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "PROBE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(answers, "ANSWER_TIMEOUT_S", 0.2)
 
 
 @contextlib.contextmanager
@@ -129,3 +133,53 @@ async def test_one_silent_address_does_not_take_the_time_of_the_next() -> None:
         with pytest.raises(ClusterSilent) as caught:
             await ask_cluster(cluster, 1.0)
     assert str(caught.value) == "cluster lga does not answer: connection closed by the peer"
+
+
+async def test_every_silent_cluster_is_named_once() -> None:
+    with silent() as first, silent() as second:
+        clusters = [
+            ClusterView(name=name, kind="local", datacenter="", bootstrap=f"127.0.0.1:{port}")
+            for name, port in (("ewr", first), ("jfk", second), ("ewr", first))
+        ]
+        with pytest.raises(ClusterSilent) as caught:
+            await check_clusters(clusters)
+    ewr, jfk = str(caught.value).split("; ")
+    assert ewr.startswith("cluster ewr ") and f"127.0.0.1:{first}" in ewr
+    assert jfk.startswith("cluster jfk ") and f"127.0.0.1:{second}" in jfk
+
+
+def test_gaps_and_sync_name_the_cluster_that_does_not_answer() -> None:
+    """A link that syncs nothing has nothing to ask, and says nothing of a cluster that is away."""
+    with silent() as port:
+        bootstrap = f"127.0.0.1:{port}"
+        link = LinkSettings(name="a-b", source_alias="a", source_bootstrap=bootstrap)
+        settings = MirrorSettings(
+            worker_id="w",
+            target_alias="b",
+            target_bootstrap=bootstrap,
+            links=(link,),
+            ready_file="",
+        )
+        deployment = Deployment(
+            name="d",
+            topology_file="/d.yaml",
+            daemons=(
+                Daemon(
+                    key="m",
+                    role="mirror",
+                    label="m",
+                    argv=(),
+                    files={"settings.json": dump_settings(settings).decode()},
+                    ready_file="/nowhere",
+                ),
+            ),
+            clusters=tuple(
+                ClusterView(name=name, kind="local", datacenter=name, bootstrap=bootstrap)
+                for name in ("a", "b")
+            ),
+            links=(LinkView(name="a-b", source="a", target="b", daemon="m"),),
+        )
+        with pytest.raises(GapsUnreadable, match=r"cluster b .*does not answer within"):
+            read_gaps(deployment)
+        with pytest.raises(SyncFailed, match=r"cluster a .*; cluster b .*does not answer within"):
+            sync_links(deployment, None, dry_run=True)
