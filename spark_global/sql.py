@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 from rich.console import Console
 from rich.table import Table
 
@@ -19,24 +19,33 @@ from local_cluster.wire.errors import KafkaError
 from .session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
 from .views import Aggregate, create_views
 
-ROWS_MAX: Final = 10_000
-"""Rows that are fetched and printed; more are cut off, and that is said."""
+LIMIT_DEFAULT: Final = 10_000
+"""Rows that are fetched and printed where nobody says how many; all of them are held in memory."""
 _ERROR_LINES_MAX: Final = 12
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 def run_sql(
-    query: str, *, aggregate: Aggregate, output: str = "human", master: str = LOCAL_MASTER
+    query: str,
+    *,
+    aggregate: Aggregate,
+    output: str = "human",
+    limit: int = LIMIT_DEFAULT,
+    master: str = LOCAL_MASTER,
 ) -> int:
-    """Run a query and print its rows, as a table or with `json` as a document; the exit code."""
+    """Run a query and print its rows, as a table or with `json` as a document; the exit code.
+
+    At most `limit` rows are printed. Where there are more it says so, on standard error or in the
+    document: how many more, only the whole query would tell.
+    """
     try:
         with open_session(master, settings=SHORT_JOB) as session:
             # Only a living JVM can say what was wrong, so errors are put in words inside.
             try:
                 create_views(session, aggregate, query)
                 frame = session.sql(query)
-                rows = frame.limit(ROWS_MAX + 1).collect() if frame.columns else []
-                _print_rows(frame, rows[:ROWS_MAX], output, is_cut=len(rows) > ROWS_MAX)
+                rows = frame.limit(limit + 1).collect() if frame.columns else []
+                _print_rows(frame.columns, rows, output, limit)
             except (PySparkException, KafkaError) as error:
                 return _complain(aggregate, explain_error(error))
     except SparkStartError as error:
@@ -85,19 +94,31 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def _print_rows(frame: DataFrame, rows: Sequence[Row], output: str, *, is_cut: bool) -> None:
-    plain = [[plain_value(value) for value in row] for row in rows]
+def _print_rows(columns: Sequence[str], rows: Sequence[Row], output: str, limit: int) -> None:
+    """Print the first `limit` of these rows; one more says that the answer has more."""
+    plain = [[plain_value(value) for value in row] for row in rows[:limit]]
+    left_out = len(rows) - len(plain)
     if output == "json":
-        document = {"columns": frame.columns, "rows": plain, "is_cut": is_cut}
+        document = {
+            "columns": list(columns),
+            "rows": plain,
+            "limit": limit,
+            "is_cut": left_out > 0,
+            "rows_left_out_min": left_out,
+        }
         sys.stdout.write(json.dumps(document) + "\n")
         return
-    table = Table(*frame.columns)
+    table = Table(*columns)
     for line in plain:
         table.add_row(*(_cell(value) for value in line))
-    console = Console()
-    console.print(table)
-    if is_cut:
-        console.print(f"only the first {ROWS_MAX} rows are shown")
+    Console().print(table)
+    if left_out:
+        Console(stderr=True, highlight=False).print(
+            f"only the first {limit} rows are shown, at least {left_out} more is left out; "
+            "--limit N shows more",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _cell(value: Any) -> str:

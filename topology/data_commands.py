@@ -55,10 +55,20 @@ def sql(
         str | None,
         typer.Option("--aggregate", help="Aggregate cluster; default: the only one."),
     ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=1, help="Rows that are shown; all are held in memory."
+        ),
+    ] = 10_000,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Run Spark SQL over the global views of a running deployment."""
+    """Run Spark SQL over the global views of a running deployment.
+
+    Where the answer has more rows than are shown, that is said on standard error, or with -o json
+    in `is_cut` and `rows_left_out_min`.
+    """
     from topology.deploy import DeployError, current_status, read_deployment
 
     state = find_deployment(deployment, state_dir)
@@ -76,7 +86,8 @@ def sql(
     from spark_global.sql import run_sql
     from topology.aggregate_view import aggregate_view
 
-    code = run_sql(query, aggregate=aggregate_view(running, cluster), output=output.value)
+    view = aggregate_view(running, cluster)
+    code = run_sql(query, aggregate=view, output=output.value, limit=limit)
     raise typer.Exit(code)
 
 

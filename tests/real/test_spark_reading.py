@@ -243,6 +243,20 @@ def test_sql_prints_json(
     assert [row[:2] for row in document["rows"]] == [["EWR", 100], ["JFK", 100]]
 
 
+def test_sql_says_that_it_shows_only_the_first_rows(
+    spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT partition FROM global_flights"
+    for limit, is_cut in ((199, True), (200, False)):
+        assert run_sql(query, aggregate=cluster.aggregate, output="json", limit=limit) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert (len(document["rows"]), document["limit"]) == (limit, limit)
+        assert (document["is_cut"], document["rows_left_out_min"]) == (is_cut, int(is_cut))
+        assert run_sql(query, aggregate=cluster.aggregate, limit=limit) == 0
+        said = capsys.readouterr().err
+        assert ("only the first 199 rows are shown, at least 1 more" in said) == is_cut
+
+
 def test_sql_says_what_is_wrong(
     spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

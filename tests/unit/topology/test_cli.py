@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from spark_global.sql import LIMIT_DEFAULT
 from topology.cli import app
+from topology.data_commands import sql
 from topology.schema import schema_text
 from topology.state import StateDir, default_state_root
 
@@ -183,3 +186,10 @@ def test_the_command_imports_little() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
+    """The command does not load Spark to say what its options are: the number is there twice."""
+    assert inspect.signature(sql).parameters["limit"].default == LIMIT_DEFAULT
+    assert "rows_left_out_min" in run("sql", "--help").stdout
+    assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2
