@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:  # what nobody asked for is not loaded
     from .batch_spans import BatchSpans
 
 READ_COMMITTED: Final = 1
+
+
+class Rest(NamedTuple):
+    """Since when a target partition is watched for writes of ours that were on their way."""
+
+    offset: int
+    """Whatever of ours arrived since then lies here or behind."""
+    since_ms: int
+    """Monotonic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,8 @@ class LinkContext:
     sink_logs: LogOffsets = field(init=False)
     proofs: asyncio.Semaphore = field(init=False)
     """Held while a flow proves where it stands."""
+    rests: dict[TopicPartition, Rest] = field(default_factory=dict)
+    """Of target partitions whose source log has ended; see `generations.py`."""
     record_rules: RecordRules | None = field(init=False)
     """By the settings: which records are copied, and as what; None for all as they are."""
 

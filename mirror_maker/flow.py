@@ -20,9 +20,10 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .back_off import BackOff
-from .context import LinkContext
+from .context import LinkContext, Rest
 from .copying import Copying
 from .formats import FlowKey, Gap
+from .generations import NotRestedError
 from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
 from .latency import FlowMeasures
 from .model import (
@@ -130,6 +131,7 @@ class Flow:
 
     async def run(self) -> None:
         """Copy until drained or cancelled."""
+        self._context.rests.pop(self.target, None)  # another worker may have written meanwhile
         while not self._stopping:
             try:
                 await self._copy_and_recover()
@@ -166,6 +168,12 @@ class Flow:
         if hidden is not None:
             copying.disturb(KafkaError(ErrorCode.topic_authorization_failed, hidden))
         elif source_topic_id is None:
+            if self.state is not FlowState.SOURCE_GONE and self._context.directory.source:
+                # Should the topic be re-created, its copy has rested since now. A broker that
+                # lists no topics at all may just not know them yet.
+                self._context.rests[self.target] = Rest(
+                    copying.replicator.block.target_next, self._context.clock.monotonic_ms()
+                )
             self.state = FlowState.SOURCE_GONE
             self._reason = f"{self.source.topic} is not there at the source"
         elif source_topic_id != copying.key.source_topic_id:
@@ -175,6 +183,7 @@ class Flow:
                 KafkaError(ErrorCode.unknown_topic_id, f"{self.target.topic} was made anew")
             )
         elif self.state is FlowState.SOURCE_GONE:
+            self._context.rests.pop(self.target, None)  # its log has not ended after all
             self.state = FlowState.RUNNING
             self._reason = None
 
@@ -202,6 +211,8 @@ class Flow:
 
     async def _copy_once(self) -> None:
         """From proof to doubt. Raises what caused the doubt."""
+        if self.state is FlowState.SOURCE_GONE:
+            self._reason = None  # the topic is there again
         self.state = FlowState.STARTING
         self._end_copying()
         await self._wait_until_startable()
@@ -217,6 +228,7 @@ class Flow:
             proved.paired_batches,
         )
         self._key = proved.flow
+        self._context.rests.pop(self.target, None)
         self.copying = copying = Copying(
             self._context,
             proved.flow,
@@ -317,6 +329,10 @@ class Flow:
         await self._troubles.wait(error)
 
     async def _wait_to_retry(self, error: KafkaError) -> None:
+        if isinstance(error, NotRestedError):
+            self._reason = error.message
+            await self._context.clock.sleep(error.wait_ms)
+            return
         self._reason = str(error)
         self._context.directory.hurry()
         await self._context.clock.sleep(self._back_off.next_ms())

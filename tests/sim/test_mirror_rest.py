@@ -1,0 +1,189 @@
+"""A target partition rests before a new generation: what that holds up, and what cuts it short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+from local_cluster.client.model import TopicPartition
+from local_cluster.records import header as h
+from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.flow import Flow
+from mirror_maker.formats.naming import remote_topic
+from mirror_maker.model import FlowState
+from mirror_maker.trouble import Policies
+
+from .mirror_scenarios import until
+from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter
+from .virtual_time import run_virtually
+
+SKIP = Policies(recreated="skip")
+QUIET_S = LIMITS.epoch_quiet_ms / 1000
+OTHER = TopicPartition("z-" + TOPIC, 0)
+"""Comes behind the others wherever partitions are sorted."""
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def copied_world(seed: int) -> tuple[MirrorWorld, SimWorker]:
+    world = MirrorWorld(seed)
+    world.link_settings = {"on": SKIP}
+    world.limits = replace(LIMITS, proofs_at_once_max=1)
+    world.source.create(OTHER.topic, 1)
+    world.write(20)
+    worker = await world.worker("w")
+    await world.settle(worker)
+    return world, worker
+
+
+def create_again(world: MirrorWorld) -> None:
+    world.source.create(TOPIC, len(world.partitions))
+    world.writers = [
+        SourceWriter(world.source.partition(at), Random(seed))
+        for seed, at in enumerate(world.partitions)
+    ]
+    world.write_ends()
+
+
+async def until_copied(world: MirrorWorld) -> None:
+    """Wait until the copies end with all that the new log has."""
+
+    def is_copied() -> bool:
+        for at, writer in zip(world.partitions, world.writers, strict=True):
+            wanted = [record[1:] for record in writer.expected]
+            if [record[1:] for record in world.copies(at)][-len(wanted) :] != wanted:
+                return False
+        return True
+
+    await until(is_copied)
+
+
+def rests(flows: Iterable[Flow]) -> bool:
+    return all("a new generation begins at " in (flow.reason or "") for flow in flows)
+
+
+def test_a_partition_that_rests_says_so_holds_up_no_other_and_stops_at_once() -> None:
+    async def scenario() -> None:
+        world, worker = await copied_world(1)
+        create_again(world)
+        await until(lambda: rests(worker.flows))
+        still = worker.link.standing_still().worst
+        assert [each.state for each in still] == [FlowState.STARTING] * 2
+        # One place for proofs: whoever rests must not keep it.
+        began_s = now_s()
+        worker.link.assign([*world.partitions, OTHER])
+        await until(lambda: OTHER in worker.link.flows)
+        await until(lambda: worker.link.flows[OTHER].state is FlowState.RUNNING)
+        assert rests(worker.link.flows[at] for at in world.partitions)
+        worker.link.assign([OTHER])
+        await until(lambda: list(worker.link.flows) == [OTHER])
+        worker.link.assign([*world.partitions, OTHER])
+        await until(lambda: rests(worker.link.flows[at] for at in world.partitions))
+        await worker.stop()
+        assert now_s() - began_s < QUIET_S, "neither was waited for the rest"
+
+    run_virtually(scenario())
+
+
+def test_a_topic_that_was_gone_for_as_long_as_its_copy_must_rest_is_opened_at_once() -> None:
+    async def scenario() -> None:
+        world, worker = await copied_world(2)
+        before = [world.copies(at) for at in world.partitions]
+        del world.source.topics[TOPIC]
+        await until(lambda: all(f.state is FlowState.SOURCE_GONE for f in worker.flows))
+        await asyncio.sleep(QUIET_S)
+        create_again(world)
+        began_s = now_s()
+        await until_copied(world)
+        assert now_s() - began_s < QUIET_S
+        for index, at in enumerate(world.partitions):
+            copies, expected = world.copies(at), world.writers[index].expected
+            assert copies[: len(before[index])] == before[index]
+            assert [r[1:] for r in copies[len(before[index]) :]] == [r[1:] for r in expected]
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_topic_that_comes_back_before_is_waited_for_only_as_long_as_is_left() -> None:
+    async def scenario() -> None:
+        world, worker = await copied_world(3)
+        del world.source.topics[TOPIC]
+        await until(lambda: all(f.state is FlowState.SOURCE_GONE for f in worker.flows))
+        gone_s = now_s()
+        await asyncio.sleep(QUIET_S / 2)
+        create_again(world)
+        await until_copied(world)
+        assert QUIET_S <= now_s() - gone_s < 1.5 * QUIET_S
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_write_of_the_old_log_that_arrives_meanwhile_has_the_time_begin_anew() -> None:
+    async def scenario() -> None:
+        world, worker = await copied_world(4)
+        flow = worker.link.flows[world.partitions[0]]
+        assert flow.replicator is not None
+        producer = (flow.replicator.producer_id, flow.replicator.producer_epoch)
+        sequence = flow.replicator.block.next_sequence
+        copy = world.target.topics[remote_topic("a", TOPIC)].partitions[0]
+        del world.source.topics[TOPIC]
+        await until(lambda: all(f.state is FlowState.SOURCE_GONE for f in worker.flows))
+        create_again(world)
+        await until(lambda: rests([flow]))
+        await asyncio.sleep(QUIET_S / 2)
+        # From a worker that was stopped, or is cut off: it goes on with the sequence.
+        late = bytearray(encode_batch([NewRecord(1, b"late", b"of the old log")]))
+        h.patch_producer(late, 0, *producer, sequence)
+        h.patch_crc(late, 0)
+        copy.append(late)
+        copy.commit(copy.log_end_offset)
+        arrived_s = now_s()
+        await until_copied(world)
+        assert now_s() - arrived_s >= QUIET_S
+        assert not worker.failures()
+        epochs = [header.producer_epoch for header, _ in copy.batches]
+        assert epochs == sorted(epochs), "nothing of the old epoch lies behind the new one"
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_source_that_lists_no_topics_at_all_does_not_tell_that_one_is_gone() -> None:
+    async def scenario() -> None:
+        world, worker = await copied_world(6)
+        world.source.topics.clear()
+        await until(lambda: all(f.state is FlowState.SOURCE_GONE for f in worker.flows))
+        await asyncio.sleep(QUIET_S)
+        create_again(world)
+        began_s = now_s()
+        await until_copied(world)
+        assert now_s() - began_s >= QUIET_S
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_another_owner_of_the_flow_waits_for_all_of_it() -> None:
+    """What a worker saw before it gave the flow away tells nothing of what others wrote since."""
+
+    async def scenario() -> None:
+        world, worker = await copied_world(5)
+        del world.source.topics[TOPIC]
+        await until(lambda: all(f.state is FlowState.SOURCE_GONE for f in worker.flows))
+        worker.link.assign([])
+        await until(lambda: not worker.link.flows)
+        await asyncio.sleep(QUIET_S)
+        create_again(world)
+        worker.link.assign(world.partitions)
+        began_s = now_s()
+        await until_copied(world)
+        assert now_s() - began_s >= QUIET_S
+        await worker.stop()
+
+    run_virtually(scenario())
