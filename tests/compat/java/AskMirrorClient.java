@@ -1,7 +1,9 @@
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.kafka.connect.mirror.DefaultReplicationPolicy;
 import org.apache.kafka.connect.mirror.MirrorClient;
 import org.apache.kafka.connect.mirror.RemoteClusterUtils;
 
@@ -21,6 +23,21 @@ public class AskMirrorClient {
         System.out.println("translateOffsets " + offsets);
         try (var client = new MirrorClient(config)) {
             System.out.println("remoteTopics " + new TreeSet<>(client.remoteTopics(source)));
+            System.out.println("allRemoteTopics " + new TreeSet<>(client.remoteTopics()));
+        }
+        var hiding = new HashMap<>(config);
+        hiding.put("replication.policy.class", HeliographReplicationPolicy.class);
+        try (var client = new MirrorClient(hiding)) {
+            System.out.println("allWithPolicy " + new TreeSet<>(client.remoteTopics()));
+        }
+    }
+
+    /** As the README of mirror_maker has it. */
+    public static class HeliographReplicationPolicy extends DefaultReplicationPolicy {
+        @Override
+        public boolean isInternalTopic(String topic) {
+            return super.isInternalTopic(topic)
+                || topic.startsWith("heliograph-") && topic.endsWith(".internal");
         }
     }
 }
