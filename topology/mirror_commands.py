@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from topology.command_line import (
+    EXIT_ERROR,
     EXIT_USAGE,
     Output,
     OutputOption,
@@ -135,7 +136,10 @@ def sync(
     state_dir: StateDirOption = None,
 ) -> None:
     """Give copies the configs and ACLs of their sources, now, where links sync them; show what
-    becomes of copies whose topics are gone."""
+    becomes of copies whose topics are gone.
+
+    Exits with 1 where a target refuses a change, or a cluster or worker does not answer.
+    """
     from topology.deploy import DeployError, read_deployment
     from topology.mirror_sync import SyncFailed, sync_links
 
@@ -148,7 +152,13 @@ def sync(
         fail(str(error))
     if output is Output.json:
         print_json({"dry_run": dry_run, "changes": changes})
-        return
+    else:
+        _print_changes(changes)
+    if any(change["state"] == "refused" for change in changes):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _print_changes(changes: list[dict[str, Any]]) -> None:
     for change in changes:
         values = f": {change['before']} -> {change['after']}" if "config" in change["kind"] else ""
         reason = f" ({change['reason']})" if change["reason"] else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from topology import mirror_sync
 from topology.cli import app
 from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
 from topology.state import StateDir
@@ -120,3 +121,25 @@ def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:
         assert message in output
     (tmp_path / "ready.json").unlink()
     assert "does not run" in run(tmp_path, "pause", "--link", "a-b")[1]
+
+
+@pytest.mark.parametrize(("state", "code"), [("refused", 1), ("done", 0), ("planned", 0)])
+def test_a_change_that_a_target_refuses_is_no_success(
+    worker: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, code: int
+) -> None:
+    change = {
+        "link": "a-b",
+        "kind": "set_config",
+        "resource": "a.t",
+        "name": "retention.ms",
+        "before": "1",
+        "after": "2",
+        "withheld": False,
+        "state": state,
+        "reason": "POLICY_VIOLATION" if state == "refused" else None,
+    }
+    monkeypatch.setattr(mirror_sync, "sync_links", lambda *_, **__: [change])
+    found, output = run(tmp_path, "sync")
+    assert found == code
+    assert output.startswith(f"a-b: {state}: set config a.t retention.ms: 1 -> 2")
+    assert run(tmp_path, "sync", "-o", "json")[0] == code
