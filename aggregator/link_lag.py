@@ -3,6 +3,7 @@
 A link's partitions are shared out among workers; each tells of its own. Unknown is None, never 0:
 a link has a total only where every partition that any worker knows of is told of, with its number.
 Where the topic is gone at the source there is nothing to be behind of, and no number is asked for.
+The probe topic is no part of the lag, as its workers do not count it either.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from mirror_maker.formats.probe import is_probe_topic
 
 Document = Mapping[str, Any]
 SOURCE_GONE: Final = "SOURCE_GONE"
@@ -56,6 +59,8 @@ def link_lag(link: str, workers: Iterable[Document]) -> LinkLag:
     for each in told:
         for flow in each["flows"]:
             part = _partition(flow)
+            if is_probe_topic(part.topic):
+                continue
             at = (part.topic, part.partition)
             # While a partition is handed over, two tell of it: what is known goes before.
             if at not in found or found[at].records is None:

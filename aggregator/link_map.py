@@ -19,6 +19,7 @@ from uuid import UUID
 from local_cluster.records.batch import Record
 from mirror_maker import formats
 from mirror_maker.formats import FlowKey, MapTopic, OffsetMap
+from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.records import NO_TOPIC_ID
 
 TopicIds = Mapping[str, UUID | None]
@@ -112,9 +113,9 @@ class LinkMap:
         return None if offsets is None else offsets.source_next
 
     def topics(self) -> Iterator[tuple[str, str]]:
-        """(source topic, aggregate topic) of every flow, each pair once."""
+        """(source topic, aggregate topic) of what is mirrored, each pair once; not the probe's."""
         seen: set[tuple[str, str]] = set()
-        for flow in self._topic.flows():
+        for flow in self._mirrored_flows():
             target_topic = self._topic.target_topic(flow)
             pair = (flow.source_topic, target_topic or "")
             if target_topic is not None and pair not in seen:
@@ -123,8 +124,11 @@ class LinkMap:
 
     @property
     def partitions(self) -> int:
-        """How many source partitions have a flow."""
-        return sum(1 for _ in self._topic.flows())
+        """How many source partitions are mirrored."""
+        return sum(1 for _ in self._mirrored_flows())
+
+    def _mirrored_flows(self) -> Iterator[FlowKey]:
+        return (flow for flow in self._topic.flows() if not is_probe_topic(flow.source_topic))
 
     def _current_map(
         self,

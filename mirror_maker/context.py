@@ -71,7 +71,8 @@ class LinkContext:
     rests: dict[TopicPartition, Rest] = field(default_factory=dict)
     """Of target partitions whose source log has ended; see `generations.py`."""
     record_rules: RecordRules | None = field(init=False)
-    """By the settings: which records are copied, and as what; None for all as they are."""
+    """By the settings: which records are copied, and as what; None for all as they are. `rules_of`
+    tells those of one topic."""
 
     def __post_init__(self) -> None:
         rules = record_rules(self.settings.filter, self.settings.transform)
@@ -91,6 +92,10 @@ class LinkContext:
         """Whether an operator has paused this partition; what was fetched is written all the
         same."""
         return self.map_store.state.controls.pauses(*source)
+
+    def rules_of(self, topic: str) -> RecordRules | None:
+        """The rules for the records of a source topic."""
+        return None if topic == self.settings.probe_topic else self.record_rules
 
     def fetch_bytes(self, bytes_max: int) -> int:
         """How much of the source may be asked for at once, where it would be `bytes_max`."""

@@ -304,7 +304,8 @@ class Copying:
 
     def _on_others(self, target_from: int, target_to: int) -> None:
         """The target has records there that this flow did not write."""
-        if self._context.settings.on.of(Trouble.FOREIGN) == "skip":
+        settings = self._context.settings.for_topic(self.source.topic)
+        if settings.on.of(Trouble.FOREIGN) == "skip":
             self.replicator.others.append((target_from, target_to))
             return
         opening = self._context.map_store.state.opening(self.key)

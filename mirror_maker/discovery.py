@@ -37,6 +37,7 @@ def link_topics(settings: LinkSettings, target_alias: str) -> TopicFilter:
         target_alias,
         heartbeats=settings.mm2_topics != "off",
         is_prefixed=settings.names.is_prefixed,
+        probe_topic=settings.probe_topic,
     )
 
 

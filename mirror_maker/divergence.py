@@ -91,7 +91,7 @@ async def look_back(
         copy = await _record(
             context.sink, context.directory.target_leader(target), target, copied_to
         )
-        differs = _find(fetched, offset, context.record_rules).differs_from(copy)
+        differs = _find(fetched, offset, context.rules_of(source.topic)).differs_from(copy)
         if differs:
             raise TruncatedError(
                 flow,
@@ -150,7 +150,7 @@ async def _find_same(
             context.directory.source_leader(source),
             source,
             copied_from,
-            context.record_rules,
+            context.rules_of(source.topic),
         )
         copy = await _record(
             context.sink, context.directory.target_leader(target), target, copied_to

@@ -78,7 +78,7 @@ class Flow:
         self._back_off = BackOff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
-        self._troubles = Troubles(context, self._name, target)
+        self._troubles = Troubles(context, self._name, source, target)
         self._finished = CopyTotals()
 
     # -- what others ask ----------------------------------------------------------------------

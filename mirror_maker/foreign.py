@@ -42,7 +42,7 @@ class ForeignRecordsError(FlowFailedError):
 
 def may_hold_others(context: LinkContext, topic: str) -> bool:
     """Whether others may write into the copy of a source topic."""
-    settings = context.settings
+    settings = context.settings.for_topic(topic)
     return settings.names.is_shared(topic) or settings.on_unmapped_target == "append"
 
 
@@ -70,7 +70,7 @@ async def settle_foreign(
     if not ranges:
         return
     error = ForeignRecordsError(target, ranges)
-    if context.settings.on.of(Trouble.FOREIGN) != "skip":
+    if context.settings.for_topic(opening.flow.source_topic).on.of(Trouble.FOREIGN) != "skip":
         raise error
     await note_foreign(context, opening, target, ranges, source_next, str(error))
 

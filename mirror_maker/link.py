@@ -85,6 +85,22 @@ class LinkWorker:
         return self.context.settings.name
 
     @property
+    def mirrored_flows(self) -> list[Flow]:
+        """This worker's flows of everything but the probe topic, by source partition.
+
+        The probe's flow is no part of the link's state, lag and totals: what happens to it shows in
+        what the aggregator says of the probe.
+        """
+        probe_topic = self.context.settings.probe_topic
+        return [flow for at, flow in sorted(self.flows.items()) if at.topic != probe_topic]
+
+    @property
+    def mirrored_partitions(self) -> int:
+        """How many partitions are `known`, without the probe's."""
+        probe_topic = self.context.settings.probe_topic
+        return sum(at.topic != probe_topic for at in self.known)
+
+    @property
     def is_first_worker(self) -> bool:
         """Whether this worker, among those of the link, does what one of them must do.
 
@@ -272,7 +288,7 @@ class LinkWorker:
 
     def state(self) -> LinkState:
         """One word for the whole link."""
-        states = [flow.current_state() for flow in self.flows.values()]
+        states = [flow.current_state() for flow in self.mirrored_flows]
         if self.failure is not None or (states and all(s is FlowState.FAILED for s in states)):
             return LinkState.FAILED
         if self.source_failure is not None:

@@ -104,7 +104,7 @@ async def _align(
             fetched.aborted_transactions,
             context.foreign_ids,
             gaps=gaps,
-            rules=context.record_rules,
+            rules=context.rules_of(source.topic),
         )
         _feed(alignment, fetched.records, selection)
         if selection.refusal is not None and not alignment.is_settled:
@@ -191,7 +191,7 @@ async def note_source_losses(
         Trouble.OUT_OF_RANGE,
         SourceGap(lost[0], lost[1], None),
     )
-    if context.settings.on.of(error.trouble) != "skip":
+    if context.settings.for_topic(opening.flow.source_topic).on.of(error.trouble) != "skip":
         raise error
     await note_gap(context, opening.flow, target, opening.producer_epoch, target_next, error)
 

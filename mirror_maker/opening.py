@@ -68,10 +68,11 @@ async def _open(
                 f"be copied into {target.topic}; a link of another name starts anew"
             )
     # Where copies are taken over they must be the source's, or the take-over fails.
-    is_alone = not context.settings.names.is_shared(source.topic) and (
-        parse_start(context.settings.start).kind is not StartKind.MM2
+    settings = context.settings.for_topic(source.topic)
+    is_alone = not settings.names.is_shared(source.topic) and (
+        parse_start(settings.start).kind is not StartKind.MM2
     )
-    if is_alone and target_end > target_start and context.settings.on_unmapped_target == "fail":
+    if is_alone and target_end > target_start and settings.on_unmapped_target == "fail":
         raise FlowFailedError(
             f"{target} has records {target_start}..{target_end - 1} that no offset map explains"
         )
@@ -102,7 +103,7 @@ async def _open_recreated(
         f"{known.source_topic_id}, now {flow.source_topic_id}); its copy {target.topic} is "
         "of the old one"
     )
-    if context.settings.on.of(Trouble.RECREATED) != "skip":
+    if context.settings.for_topic(flow.source_topic).on.of(Trouble.RECREATED) != "skip":
         raise FlowFailedError(detail, Trouble.RECREATED)
     state = context.map_store.state
     opening, offset_map = state.opening(known), state.offset_map(known)

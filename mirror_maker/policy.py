@@ -37,7 +37,10 @@ class NameFilter:
 
 
 class TopicFilter:
-    """Selects topics by full-match patterns; internal topics are never selected.
+    """Selects topics by full-match patterns; internal topics are never selected, but for the link's
+    own probe topic, which is selected whatever the patterns say.
+
+    So a probe topic travels one hop: no other link selects it, nor its copy.
 
     `heartbeats` topics are selected beside the patterns where MirrorMaker 2's topics are wanted
     (its `heartbeats.replication.enabled`). A topic that has come from the target, or through it, is
@@ -54,19 +57,25 @@ class TopicFilter:
         *,
         heartbeats: bool = False,
         is_prefixed: bool = True,
+        probe_topic: str | None = None,
     ) -> None:
-        """`is_prefixed`: copies are called `<source alias>.<topic>` by every link."""
+        """`is_prefixed`: copies are called `<source alias>.<topic>` by every link. `probe_topic` is
+        the link's own, the only internal topic that is selected."""
         self._names = NameFilter(include, exclude)
         self._heartbeats = heartbeats
         self._is_prefixed = is_prefixed
         self._target_prefix = target_alias + SEPARATOR
-        self.plain_names = frozenset(name for name in self._names.plain_names if self.selects(name))
+        self._probe_topic = probe_topic
+        names = self._names.plain_names | ({probe_topic} if probe_topic is not None else set())
+        self.plain_names = frozenset(name for name in names if self.selects(name))
 
     def leaves_out(self, topic: str) -> bool:
         """Whether the patterns mean it, and it is not copied all the same."""
         return self._names.includes(topic) and not self.selects(topic)
 
     def selects(self, topic: str) -> bool:
+        if topic == self._probe_topic:
+            return True
         return (
             not is_internal_topic(topic)
             and not self._has_been_there(topic)

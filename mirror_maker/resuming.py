@@ -236,7 +236,7 @@ def start_replicator(
         gaps=proved.gaps,
         audit=proved.audit,
         cutting=cutting,
-        rules=context.record_rules,
+        rules=context.rules_of(source.topic),
         target_known_to=proved.high_watermark,
     )
 
@@ -363,7 +363,7 @@ async def _pair(
             fetched.aborted_transactions,
             context.foreign_ids,
             gaps=gaps,
-            rules=context.record_rules,
+            rules=context.rules_of(source.topic),
         )
         for batch in selection.batches:
             if not pairing.is_done:

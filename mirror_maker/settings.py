@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 from .formats.naming import TopicNames
+from .formats.probe import probe_topic_name
 from .record_rules import RecordFilter, Transforms, fingerprint
 from .start import check_start
 from .trouble import Policies
@@ -47,6 +48,9 @@ Positive = Annotated[int, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
 
 _STRICT = ConfigDict(extra="forbid")
+
+PROBE_POLICIES = Policies(out_of_range="skip", truncated="skip", recreated="skip", corrupt="skip")
+"""What is done about troubles of the probe topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,30 @@ class LinkSettings:
     mm2_topics: Literal["off", "source", "target"] = "off"
     """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
     and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
+    probe: bool = False
+    """Whether the link's probe topic is copied as well, whatever `topics` and `topics_exclude` say;
+    see `formats/probe.py`."""
+
+    @property
+    def probe_topic(self) -> str | None:
+        """The link's own probe topic on the source; None where it is not copied."""
+        return probe_topic_name(self.name) if self.probe else None
+
+    def for_topic(self, topic: str) -> LinkSettings:
+        """The settings as they hold for one source topic.
+
+        The probe topic belongs to the aggregator. It is copied from its first record on, and whole
+        (`LinkContext.rules_of`), or the probe would report as lost what the link leaves out by its
+        settings. Nobody has to decide about what its source loses: the journal names the gap.
+        """
+        if topic != self.probe_topic:
+            return self
+        return replace(
+            self,
+            start="earliest",
+            on_unmapped_target="append",
+            on=PROBE_POLICIES,
+        )
 
     @property
     def terms(self) -> dict[str, str]:

@@ -26,7 +26,7 @@ async def find_start(
     context: LinkContext, source: TopicPartition, target: TopicPartition
 ) -> StartingPoint:
     """Where the link's setting has this partition begin. Raises KafkaError, FlowFailedError."""
-    start, logs = parse_start(context.settings.start), context.source_logs
+    start, logs = parse_start(context.settings.for_topic(source.topic).start), context.source_logs
     if start.kind is StartKind.LATEST and _was_there_first(context, source):
         return StartingPoint(await logs.end(source))
     if start.kind is StartKind.TIMESTAMP:

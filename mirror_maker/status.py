@@ -71,9 +71,9 @@ def link_status(
     deletions: TopicDeletions | None = None,
     source_positions: SourcePositions | None = None,
 ) -> JsonObject:
-    """One link: totals over the flows that this worker has, and each of them."""
+    """One link: totals over what this worker mirrors, and each flow, the probe's included."""
     now_ms = link.context.clock.monotonic_ms()
-    flows = sorted(link.flows.values(), key=lambda flow: flow.source)
+    flows = link.mirrored_flows
     lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
     totals = [flow.totals() for flow in flows]
     still = link.standing_still()
@@ -89,7 +89,7 @@ def link_status(
         "topics": len({flow.source.topic for flow in flows}),
         "topics_left_out": link.left_out[:LEFT_OUT_SHOWN_MAX],
         "partitions": len(flows),
-        "partitions_known": len(link.known),
+        "partitions_known": link.mirrored_partitions,
         "partitions_failed": sum(flow.state is FlowState.FAILED for flow in flows),
         "gaps": sum(len(flow.gaps()) for flow in flows),
         "partitions_paused": sum(flow.state is FlowState.PAUSED for flow in flows),
@@ -103,7 +103,7 @@ def link_status(
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
-        "flows": [flow_status(flow, now_ms) for flow in flows],
+        "flows": [flow_status(flow, now_ms) for _, flow in sorted(link.flows.items())],
     }
 
 

@@ -40,8 +40,11 @@ logger = logging.getLogger(__name__)
 class Troubles:
     """What a flow has learned from trouble, and how it waits in it."""
 
-    def __init__(self, context: LinkContext, name: str, target: TopicPartition) -> None:
+    def __init__(
+        self, context: LinkContext, name: str, source: TopicPartition, target: TopicPartition
+    ) -> None:
         limits = context.limits
+        self._policies = context.settings.for_topic(source.topic).on
         self.cutting = Cutting()
         self._context = context
         self._name = name
@@ -72,7 +75,7 @@ class Troubles:
             error = made_anew(error.flow)
         if isinstance(error, RefusedBatchError) and await self._cut_smaller(error):
             return None
-        if self._context.settings.on.of(error.trouble) != "skip":
+        if self._policies.of(error.trouble) != "skip":
             return error
         if isinstance(error, ForeignRecordsError):
             return None  # the next proof writes it into the journal
@@ -100,7 +103,7 @@ class Troubles:
             self.cutting.limit(
                 await learn_batch_limit(self._context, self._target.topic, refused_bytes)
             )
-        elif error.is_by_record and self._context.settings.on.of(error.trouble) == "skip":
+        elif error.is_by_record and self._policies.of(error.trouble) == "skip":
             self.cutting.suspect(error.refused)
         else:
             return False
@@ -160,7 +163,7 @@ class Troubles:
     def state_of(self, error: FlowFailedError) -> FlowState:
         """How a flow is called that stands still for this."""
         # What should be skipped but has no end that could be told is tried again as well.
-        is_failed = self._context.settings.on.of(error.trouble) == "fail"
+        is_failed = self._policies.of(error.trouble) == "fail"
         return FlowState.FAILED if is_failed else FlowState.PAUSED
 
     async def wait(self, error: FlowFailedError) -> None:

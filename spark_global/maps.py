@@ -9,6 +9,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
 from mirror_maker.formats import FlowKey, MapTopic, map_topic_name
+from mirror_maker.formats.probe import is_probe_topic
 
 from .provenance import MapRuns
 
@@ -33,8 +34,8 @@ Maps = dict[TopicPartition, list[MappedPartition]]
 async def load_maps(client: KafkaClient) -> Maps:
     """Every map that mirrors have published in a cluster.
 
-    A link that has not written a map yet has none, which is no error. Raises KafkaError and
-    MapFormatError.
+    A link that has not written a map yet has none, which is no error. Probe topics have none here:
+    they are nobody's data. Raises KafkaError and MapFormatError.
     """
     maps: Maps = {}
     for name in sorted((await client.metadata()).topics):
@@ -46,7 +47,7 @@ async def load_maps(client: KafkaClient) -> Maps:
             replayed.replay(record.key, record.value)
         for flow in replayed.flows():
             mapped = _mapped_partition(link, replayed, flow)
-            if mapped is not None:
+            if mapped is not None and not is_probe_topic(flow.source_topic):
                 at = TopicPartition(mapped.aggregate_topic, mapped.partition)
                 maps.setdefault(at, []).append(mapped)
     return maps

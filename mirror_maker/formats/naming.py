@@ -3,6 +3,8 @@
 Rules, the first that fits a topic holds:
 
 1. MirrorMaker 2's heartbeats are always `<source alias>.heartbeats`, as in each of its policies.
+   The link's probe topic gets a name that stays internal, whatever `map` and `pattern` say: one
+   that all links with `merge` share, or else what `otherwise` says.
 2. A topic that a pattern of `merge` matches keeps its name, and shares it with other links.
 3. A topic of `map` gets the name that stands there.
 4. A topic that `pattern` matches gets `to`, in which `$1` is the pattern's group.
@@ -19,6 +21,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from .mm2 import is_heartbeats_topic
+from .probe import MERGED_PROBE_COPY, is_probe_topic
 
 SEPARATOR: Final = "."
 GROUP_MARK: Final = "$1"
@@ -62,18 +65,26 @@ class TopicNames:
         """Name of a topic's copy."""
         if is_heartbeats_topic(topic):
             return remote_topic(source_alias, topic)
-        if _matches(self.merge, topic):
-            return topic
+        if self.is_merged(topic):
+            return MERGED_PROBE_COPY if is_probe_topic(topic) else topic
+        if is_probe_topic(topic):
+            return self._unnamed(source_alias, topic)
         if topic in self.map:
             return self.map[topic]
         if self.pattern is not None and self.to is not None:
             found = _compiled((self.pattern,)).fullmatch(topic)
             if found is not None:
                 return self.to.replace(GROUP_MARK, found.group(1) or "")
+        return self._unnamed(source_alias, topic)
+
+    def _unnamed(self, source_alias: str, topic: str) -> str:
         return topic if self.otherwise == "identity" else remote_topic(source_alias, topic)
 
     def is_merged(self, topic: str) -> bool:
-        """Whether `merge` selects the topic."""
+        """Whether several links write into the topic's copy: `merge` selects it, or it is the probe
+        topic of a link that merges anything."""
+        if is_probe_topic(topic):
+            return bool(self.merge)
         return not is_heartbeats_topic(topic) and _matches(self.merge, topic)
 
     def is_shared(self, topic: str) -> bool:
@@ -82,8 +93,8 @@ class TopicNames:
             return False
         if self.is_merged(topic):
             return True
-        is_named = topic in self.map or (
-            self.pattern is not None and _matches((self.pattern,), topic)
+        is_named = not is_probe_topic(topic) and (
+            topic in self.map or (self.pattern is not None and _matches((self.pattern,), topic))
         )
         return self.otherwise == "identity" and not is_named
 

@@ -13,6 +13,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record, decode_batch
 from mirror_maker.formats import MapTopic, map_topic_name
 from mirror_maker.formats.naming import TopicNames
+from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
 
 from .kafka_double_cluster import SimCluster
 from .kafka_double_network import Network
@@ -29,8 +30,9 @@ class Source:
         self.random, self.network, self.limits = world.random, world.network, LIMITS
         self.spans = None
         self.source, self.target = SimCluster(name, world.random), world.target
-        self.source.create(TOPIC, partitions)
-        self.partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
+        topic = world.source_topic(f"{name}-all")
+        self.source.create(topic, partitions)
+        self.partitions = [TopicPartition(topic, index) for index in range(partitions)]
         self.writers = [
             SourceWriter(self.source.partition(at), Random(world.random.getrandbits(32)))
             for at in self.partitions
@@ -40,6 +42,7 @@ class Source:
             "source_alias": name,
             "names": TopicNames(merge=(TOPIC,)),
             "origin": "local",
+            "probe": world.probe,
         }
 
     def worker(self, name: str) -> SimWorker:
@@ -51,11 +54,17 @@ class Source:
 class Merge:
     """Sources `east` and `west` of unequal partition counts, and their target."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, probe: bool = False) -> None:
+        """With `probe` the topic of each source is its link's probe topic."""
+        self.probe = probe
+        self.copy = MERGED_PROBE_COPY if probe else TOPIC
         self.random = Random(seed)
         self.network = Network(Random(self.random.getrandbits(32)))
         self.target = SimCluster("all", self.random)
-        self.sources = [Source(self, "east", 1), Source(self, "west", 2)]
+        self.sources = [Source(self, "east", 1), Source(self, "west", 1 if probe else 2)]
+
+    def source_topic(self, link: str) -> str:
+        return probe_topic_name(link) if self.probe else TOPIC
 
     def produce(self, batches: int) -> None:
         for _ in range(batches):
@@ -64,15 +73,16 @@ class Merge:
     def copies(self, partition: int) -> list[Record]:
         return [
             record
-            for header, batch in self.target.partition(TopicPartition(TOPIC, partition)).batches
+            for header, batch in self.target.partition(TopicPartition(self.copy, partition)).batches
             for record in decode_batch(batch, 0, header)
         ]
 
     @property
     def copied_count(self) -> int:
-        if TOPIC not in self.target.topics:
+        if self.copy not in self.target.topics:
             return 0
-        return sum(len(self.copies(i)) for i in range(len(self.target.topics[TOPIC].partitions)))
+        partitions = self.target.topics[self.copy].partitions
+        return sum(len(self.copies(i)) for i in range(len(partitions)))
 
     @property
     def expected_count(self) -> int:
@@ -106,11 +116,16 @@ class Merge:
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_several_links_write_into_one_topic(seed: int) -> None:
     """Workers killed and overlapping, answers lost and late, on both links at once."""
-    run_virtually(_scenario(seed))
+    run_virtually(_scenario(Merge(seed), seed))
 
 
-async def _scenario(seed: int) -> None:
-    world = Merge(seed)
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
+def test_probes_of_several_links_run_into_one_partition(seed: int) -> None:
+    """The source topics have names of their own, their copies have one."""
+    run_virtually(_scenario(Merge(seed, probe=True), seed))
+
+
+async def _scenario(world: Merge, seed: int) -> None:
     random = Random(seed)
     world.network.harm(random, lost=(0.0, 0.02), late=(0.0, 0.05))
     world.produce(10)

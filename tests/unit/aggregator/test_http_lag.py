@@ -12,6 +12,7 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 
 from aggregator.mirror_watcher import MirrorWatcher
 from mirror_maker.assignment import Subscription, encode_subscription
+from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState
 from tests.unit.aggregator.http_world import World
@@ -82,6 +83,13 @@ async def test_a_topic_that_is_gone_at_the_source_is_no_part_of_the_lag(world: W
     world.aggregate.set_workers([worker(gone, known=1)])
     (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
     assert (jfk["records"], jfk["bytes"], jfk["seconds"]) == (None, None, None)
+
+
+async def test_the_probe_topic_is_no_part_of_the_lag(world: World) -> None:
+    probe = {**copied_flow(0, 1, None), "topic": probe_topic_name("jfk-nyc")}
+    world.aggregate.set_workers([worker(copied_flow(0, 3, 0.5), probe, known=1)])
+    (jfk,) = (await world.get("/api/v1/lag?link=jfk-nyc"))["links"]
+    assert (jfk["records"], jfk["seconds"], len(jfk["partitions"])) == (3, 0.5, 1)
 
 
 async def test_a_partition_that_is_handed_over_counts_once(world: World) -> None:

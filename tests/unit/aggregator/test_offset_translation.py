@@ -10,6 +10,7 @@ from aggregator.link_map import LinkMap, MapAnswer, TranslationState
 from aggregator.translation import LinkMaps, MapState
 from local_cluster.records.batch import Record
 from mirror_maker.formats import MapFormatError
+from mirror_maker.formats.probe import probe_topic_name
 from tests.unit.aggregator.fakes import opening_and_block
 
 _EXACT, _PENDING = TranslationState.EXACT, TranslationState.PENDING
@@ -132,6 +133,15 @@ def test_names_and_counts() -> None:
     assert list(link_map.topics()) == [("flights", "jfk.flights"), ("gates", "jfk.gates")]
     assert link_map.partitions == 2
     assert link_map.mirrored_end("flights", 2, {}) == 127
+
+
+def test_a_probe_topic_is_nobodys_topic_and_still_mapped() -> None:
+    probe = probe_topic_name("jfk-nyc")
+    records = opening_and_block(probe, 0, f"jfk.{probe}", _OLD, [(0, 0, 5)])
+    link_map = _map(_flights(), records)
+    assert list(link_map.topics()) == [("flights", "jfk.flights")]
+    assert link_map.partitions == 1
+    assert link_map.translate(probe, 0, 3, {}).offset == 3
 
 
 def test_maps_of_all_links() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from mirror_maker.discovery import colliding_topics
 from mirror_maker.formats.naming import TopicNames
+from mirror_maker.formats.probe import MERGED_PROBE_COPY, is_probe_topic, probe_topic_name
+from mirror_maker.policy import is_internal_topic
 from mirror_maker.settings import LinkSettings
 
 PREFIXED = TopicNames()
@@ -33,6 +35,36 @@ MERGED = TopicNames(merge=("orders", "returns-.*"))
 def test_names_of_copies(names: TopicNames, topic: str, copy: str, is_shared: bool) -> None:
     assert names.target_topic("paris", topic) == copy
     assert names.is_shared(topic) is is_shared
+
+
+PROBE = "heliograph-probe.paris-tokyo.internal"
+EVERYTHING_NAMED = TopicNames(map={PROBE: "seen"}, pattern="(.*)", to="$1-eu")
+
+
+@pytest.mark.parametrize(
+    ("names", "copy", "is_shared", "is_merged"),
+    [
+        (PREFIXED, f"paris.{PROBE}", False, False),
+        (IDENTITY, PROBE, True, False),
+        (EVERYTHING_NAMED, f"paris.{PROBE}", False, False),
+        (TopicNames(otherwise="identity", pattern="(.*)", to="$1-eu"), PROBE, True, False),
+        (MERGED, MERGED_PROBE_COPY, True, True),
+        (TopicNames(otherwise="identity", merge=("orders",)), MERGED_PROBE_COPY, True, True),
+    ],
+)
+def test_the_copy_of_a_probe_topic_stays_internal_under_every_naming(
+    names: TopicNames, copy: str, is_shared: bool, is_merged: bool
+) -> None:
+    assert probe_topic_name("paris-tokyo") == PROBE
+    assert names.target_topic("paris", PROBE) == copy
+    assert (names.is_shared(PROBE), names.is_merged(PROBE)) == (is_shared, is_merged)
+    assert is_internal_topic(copy)
+
+
+def test_only_a_name_of_a_link_makes_a_probe_topic() -> None:
+    assert is_probe_topic(probe_topic_name("a.b-c_d"))
+    others = (probe_topic_name(""), MERGED_PROBE_COPY, f"paris.{PROBE}", "heliograph-probe.x")
+    assert not any(map(is_probe_topic, others))
 
 
 @pytest.mark.parametrize(

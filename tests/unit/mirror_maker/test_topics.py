@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -11,6 +13,7 @@ from local_cluster.wire.errors import ErrorCode
 from mirror_maker.discovery import (
     grown_topics,
     left_out_topics,
+    link_topics,
     missing_topics,
     new_topic,
     select_topics,
@@ -18,9 +21,10 @@ from mirror_maker.discovery import (
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.audit import audit_topic_name
 from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
-from mirror_maker.formats.naming import remote_topic
+from mirror_maker.formats.naming import TopicNames, remote_topic
+from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
 from mirror_maker.policy import TopicFilter, is_internal_topic
-from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT
+from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT, LinkSettings
 from mirror_maker.start import mm2_offsets_topic
 
 
@@ -102,6 +106,67 @@ def test_nothing_of_our_own_is_copied() -> None:
     names = [map_topic_name("a-b"), gaps_topic_name("a-b"), audit_topic_name("a-b")]
     names += [checkpoints_topic("a"), offset_syncs_topic("b"), mm2_offsets_topic("a")]
     assert all(map(is_internal_topic, names)), names
+
+
+NAMINGS = {
+    "prefixed": TopicNames(),
+    "identity": TopicNames(otherwise="identity"),
+    "pattern": TopicNames(map={"a": "b"}, pattern="(.*)", to="$1-eu"),
+    "merge": TopicNames(merge=("orders",)),
+}
+
+
+def probed_link(source: str, target: str, names: TopicNames) -> LinkSettings:
+    return LinkSettings(
+        name=f"{source}-{target}",
+        source_alias=source,
+        source_bootstrap="-",
+        names=names,
+        topics_exclude=(),  # what is internal is left out all the same
+        probe=True,
+    )
+
+
+@pytest.mark.parametrize("naming", NAMINGS)
+@pytest.mark.parametrize("clusters", ["abc", "aba", "abca"], ids=["chain", "two", "ring"])
+def test_a_probe_topic_travels_one_hop(clusters: str, naming: str) -> None:
+    """Down a chain or round a ring, each link copies its own probe topic from its source and no
+    copy of another's, whatever their names are."""
+    links = [(a, b, probed_link(a, b, NAMINGS[naming])) for a, b in pairwise(clusters)]
+    topics = {name: {"orders"} for name in clusters}
+    for source, _, link in links:
+        topics[source].add(probe_topic_name(link.name))
+    for _ in range(3):  # once around, and more
+        for source, target, link in links:
+            for name in sorted(topics[source]):
+                if link_topics(link, target).selects(name):
+                    topics[target].add(link.copy_name(name))
+    probes = {
+        name: {each for each in topics[name] if "heliograph-probe" in each} for name in clusters
+    }
+    for name in clusters:
+        own = {probe_topic_name(link.name) for source, _, link in links if source == name}
+        copies = {
+            link.copy_name(probe_topic_name(link.name))
+            for _, target, link in links
+            if target == name
+        }
+        assert probes[name] == own | copies
+
+
+def test_two_links_that_merge_have_one_copy_of_their_probes() -> None:
+    copies = {
+        link.copy_name(probe_topic_name(link.name))
+        for link in (probed_link(source, "all", NAMINGS["merge"]) for source in ("east", "west"))
+    }
+    assert copies == {MERGED_PROBE_COPY}
+
+
+def test_a_link_that_is_not_probed_leaves_its_probe_topic_alone() -> None:
+    link = replace(probed_link("a", "b", NAMINGS["prefixed"]), probe=False)
+    assert not link_topics(link, "b").selects(probe_topic_name("a-b"))
+    probed = link_topics(replace(link, probe=True, topics=("t",)), "b")
+    assert probed.plain_names == {"t", probe_topic_name("a-b")}
 
 
 def test_where_names_are_kept_only_the_first_part_tells_that_a_topic_was_there() -> None:
