@@ -19,6 +19,7 @@ from .groups import GroupTranslation, translate_group
 from .link_audit import read_link_audit
 from .link_lag import Document, LinkLag, link_lag
 from .ports import ClusterReader
+from .probe.link_probe import LinkProbe
 from .settings import AggregatorSettings, LinkSettings
 from .translation import LinkMaps, MapState
 
@@ -42,8 +43,11 @@ class Aggregate:
         open_source: Callable[[LinkSettings], ClusterReader],
         open_aggregate: Callable[[], ClusterReader],
         monotonic: Callable[[], float],
+        probes: Mapping[str, LinkProbe] | None = None,
     ) -> None:
         self.settings = settings
+        self.probes = probes or {}
+        """The probes of the links that are probed, by link."""
         self.maps = LinkMaps({link.name: link.datacenter for link in settings.links})
         self.monotonic = monotonic
         self.problem: str | None = None

@@ -8,6 +8,12 @@ message or offset. What is unknown has no sample, so that it never reads as 0.
     heliograph_offset_map_lag_records{link,datacenter}     map records not read yet
     heliograph_offset_map_age_seconds{link,datacenter}     since the map topic last answered
     heliograph_link_lag_{records,bytes,seconds}{link,datacenter}  as the mirror workers tell
+    heliograph_probe_{sent,received}_records_total{link,datacenter}  of this run of the aggregator
+    heliograph_probe_lost_records{link,datacenter}         records that are lost, as far as known
+    heliograph_probe_{doubled,out_of_order,altered}_records_total{link,datacenter}
+    heliograph_probe_degraded{link,datacenter}             1 while the probe finds fault, else 0
+    heliograph_probe_last_arrival_age_seconds{link,datacenter}   since a record arrived last
+    heliograph_probe_latency_seconds{link,datacenter}      histogram, from sending to arrival
     heliograph_merged_topics                               merged topics in the catalog
     heliograph_offset_translations_total{link,direction,state}
     http_server_request_duration_seconds{http_request_method,http_route,...}
@@ -30,6 +36,7 @@ from prometheus_client.exposition import generate_latest
 
 from .aggregate import Aggregate
 from .link_lag import LinkLag
+from .probe.instruments import ProbeInstruments
 from .translation import MapState, MapStatus
 
 DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -66,6 +73,9 @@ class AggregatorMetrics:
         )
         self._durations = meter.create_histogram(
             "http.server.request.duration", unit="s", description="Duration of HTTP requests"
+        )
+        self._probes = ProbeInstruments(
+            meter, aggregate.probes, lambda: aggregate.monotonic() * 1000
         )
         for name, unit, observe, description in (
             ("ready", "", _ready, "Whether the map was read to its end"),
@@ -115,6 +125,10 @@ class AggregatorMetrics:
                 "http.response.status_code": status,
             },
         )
+
+    def record_probe_latency(self, link: str, latency_ms: float) -> None:
+        """One probe record has arrived."""
+        self._probes.record_latency(link, latency_ms)
 
     def render(self) -> bytes:
         """Everything in Prometheus text format, version 0.0.4."""

@@ -12,9 +12,10 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -27,15 +28,20 @@ from .map_follower import MapFollower
 from .metrics import AggregatorMetrics
 from .mirror_watcher import MirrorWatcher
 from .ports import ClusterReader
+from .probe.link_probe import link_probes
 from .settings import AggregatorSettings, LinkSettings
 from .topic_watcher import TopicWatcher
 from .web.app import make_app
+
+if TYPE_CHECKING:  # loads aiokafka, which is needed only where links are probed
+    from .probe.prober import Prober
 
 READY_POLL_SECONDS: Final = 0.05
 REQUEST_TIMEOUT_MS: Final = 10_000
 """How long the aggregate may take to answer one of our requests."""
 SHUTDOWN_SECONDS_MAX: Final = 2.0
 """How long requests in flight may take when the service stops."""
+RUN_ID_BYTES: Final = 8
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +66,9 @@ class AggregatorService:
             open_source=open_source,
             open_aggregate=self._open_aggregate,
             monotonic=time.monotonic,
+            probes=link_probes(
+                settings, run_id=secrets.token_hex(RUN_ID_BYTES), now_ms=_monotonic_ms()
+            ),
         )
         self._metrics = AggregatorMetrics(self.aggregate)
         self._ready_file = Path(settings.ready_file)
@@ -113,6 +122,8 @@ class AggregatorService:
                     tasks.create_task(
                         MirrorWatcher(self.aggregate, workers_client).run(), name="mirrors"
                     )
+                if self.aggregate.probes:
+                    tasks.create_task(self._prober().run(), name="probes")
                 tasks.create_task(self._announce(), name="ready file")
                 await stop.wait()
                 raise _Stopped
@@ -135,6 +146,17 @@ class AggregatorService:
         partial.replace(self._ready_file)
         logger.info("ready")
 
+    def _prober(self) -> Prober:
+        from .probe.prober import Prober
+
+        return Prober(
+            self.settings,
+            self.aggregate.probes,
+            topics=lambda: self.aggregate.partition_counts,
+            on_latency=self._metrics.record_probe_latency,
+            monotonic_ms=_monotonic_ms,
+        )
+
     def _open_aggregate(self) -> KafkaClient:
         return KafkaClient(
             self.settings.bootstrap,
@@ -142,6 +164,10 @@ class AggregatorService:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             security=self.settings.security,
         )
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000
 
 
 class _Stopped(Exception):

@@ -17,6 +17,8 @@ from pydantic import ConfigDict, TypeAdapter
 from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
 
+from .probe.settings import ProbeSettings
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
@@ -29,10 +31,13 @@ class LinkSettings:
     source: str
     """Alias of the source cluster: what its topics are prefixed with on the aggregate."""
     source_bootstrap: str
-    """`host:port,host:port`; asked only when a group of the source is to be translated."""
+    """`host:port,host:port`; asked when a group of the source is to be translated, and written to
+    where the link is probed."""
     source_security: ClientSecurity = PLAINTEXT
     names: TopicNames = field(default_factory=TopicNames)
     """What its copies are called here."""
+    probe: bool = False
+    """Whether the link is probed end to end; its mirror must be told as well."""
 
     def source_topic(self, target_topic: str) -> str | None:
         """Name at the source, or None where the name here does not tell it."""
@@ -50,6 +55,8 @@ class AggregatorSettings:
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...] = ()
+    probe: ProbeSettings = field(default_factory=ProbeSettings)
+    """How the links are probed that are."""
     http_host: str = "127.0.0.1"
     http_port: int = 0
     """0 picks a free port; the one in use is in the ready file."""

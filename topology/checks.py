@@ -289,6 +289,10 @@ def _check_links(parts: Parts) -> Iterator[Finding]:
             link.names.to is None
         ):
             yield Finding((*here, "names"), "`pattern` and `to` together", at_key=True)
+        targets = [each for each in parts.clusters.values() if each.name == link.target]
+        if link.probe and targets and not targets[0].has_aggregator:
+            expected = f"`aggregator` in cluster {link.target}, which probes the links into it"
+            yield Finding((*here, "probe"), expected)
         pairs.append((here, f"{link.source} to {link.target}"))
     yield from _duplicates(pairs, "one link for each source and target, with all its topics")
     links = list(parts.links.values())

@@ -44,6 +44,7 @@ from topology.status import (
     LINK_STUCK,
     assemble_status,
     fetch_link_reports,
+    fetch_probes,
     unsupervised_report,
 )
 
@@ -339,7 +340,8 @@ def _supervisor_error(state: StateDir, why: str) -> DeployError:
 
 
 def _look(deployment: Deployment, state: StateDir, *, asks: bool = False) -> dict[str, Any]:
-    """The status document; `asks`: everybody is asked for an answer as well."""
+    """The status document; `asks`: everybody is asked for an answer as well, and the probes: a
+    fault that one has found is no reason for `up` to wait."""
     report: dict[str, Any] | None
     try:
         report = supervisor_status(state.socket_path)
@@ -349,10 +351,11 @@ def _look(deployment: Deployment, state: StateDir, *, asks: bool = False) -> dic
         return assemble_status(deployment, report, fetch_link_reports(deployment, report))
     from topology.answers import ask_everyone
 
-    with ThreadPoolExecutor(1) as pool:  # what is silent is waited for once
+    with ThreadPoolExecutor(2) as pool:  # what is silent is waited for once
         asking = pool.submit(ask_everyone, deployment, report)
+        probing = pool.submit(fetch_probes, deployment, report)
         links = fetch_link_reports(deployment, report)
-        return assemble_status(deployment, report, links, asking.result())
+        return assemble_status(deployment, report, links, asking.result(), probing.result())
 
 
 def _wait_until_up(

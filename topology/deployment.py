@@ -93,6 +93,8 @@ class LinkView:
     source: str
     target: str
     daemon: str
+    is_probed: bool = False
+    """Whether the aggregator of the target probes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ def render(topology: Topology, state: StateDir, *, topology_file: Path) -> Deplo
                 source=link.source,
                 target=link.target,
                 daemon=_mirror_key(link.target),
+                is_probed=topology.is_probed(link),
             )
             for link in topology.links
         ),
@@ -98,7 +99,7 @@ def _cluster_view(cluster: Cluster, security: ClientSecurity) -> ClusterView:
         bootstrap=bootstrap_of(cluster),
         security=security,
         brokers=brokers,
-        aggregator=_aggregator_key(cluster) if _has_aggregator(cluster) else None,
+        aggregator=_aggregator_key(cluster) if cluster.has_aggregator else None,
     )
 
 
@@ -267,12 +268,13 @@ def _mirror_link(topology: Topology, link: Link, security: Securities) -> Mirror
         trace_batches=link.settings.trace_batches,
         source_group=link.settings.source_group,
         mm2_topics=link.settings.mm2_topics,
+        probe=topology.is_probed(link),
     )
 
 
 def _aggregators(topology: Topology, state: StateDir, security: Securities) -> Iterator[Daemon]:
     for cluster in topology.clusters:
-        if not _has_aggregator(cluster):
+        if not cluster.has_aggregator:
             continue
         key = _aggregator_key(cluster)
         ready_file = str(state.ready_dir / f"{key}.json")
@@ -284,6 +286,7 @@ def _aggregators(topology: Topology, state: StateDir, security: Securities) -> I
                 source_bootstrap=bootstrap_of(topology.cluster(link.source)),
                 source_security=security[link.source],
                 names=link.topic_names,
+                probe=topology.is_probed(link),
             )
             for link in topology.links
             if link.target == cluster.name
@@ -310,10 +313,6 @@ def _aggregators(topology: Topology, state: StateDir, security: Securities) -> I
             waits_for="started",
             ports=_http_ports(settings.http_host, settings.http_port),
         )
-
-
-def _has_aggregator(cluster: Cluster) -> bool:
-    return cluster.effective_kind == "aggregate" or cluster.aggregator is not None
 
 
 def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:

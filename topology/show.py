@@ -13,6 +13,7 @@ from rich.table import Table
 
 from topology.diagnosis import problem_lines
 from topology.plan import Step
+from topology.probes import probe_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000
@@ -91,6 +92,9 @@ def print_status(document: Mapping[str, Any]) -> None:
     console.print(_broker_table(document["clusters"]))
     if document["links"]:
         console.print(_link_table(document["links"]))
+    for link in document["links"]:
+        if link["probe"] is not None:
+            console.print(probe_sentence(link["name"], link["probe"]), soft_wrap=True)
     _print_endpoints(console, document)
     for daemon in document["daemons"]:
         if daemon["state"] == "running" and daemon["restarts"]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from topology.deployment import ClusterView, Deployment, LinkView
 from topology.diagnosis import LINK_RUNS, diagnose
 from topology.journal import StartedProcess
+from topology.probes import DEGRADED, probe_status, probed_targets, probes_by_link
 from topology.readiness import http_url, read_ready_file
 
 if TYPE_CHECKING:
@@ -60,10 +61,13 @@ def assemble_status(
     report: Mapping[str, Any] | None,
     links: Mapping[str, Mapping[str, Any]],
     answers: Answers | None = None,
+    probes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The status document, from what is deployed, the supervisor's report, what mirror workers
-    said of each link, and who answers (None: nobody was asked).
+    said of each link, who answers (None: nobody was asked), and what aggregators said of their
+    probes.
 
+    Where nobody was asked for the probes, `probes` is None, and no link has one.
     Without a supervisor the report is `unsupervised_report`'s, or None where nothing runs."""
     rows = _rows(report, answers)
     supervisor_pid = report["pid"] if report is not None else None
@@ -74,7 +78,9 @@ def assemble_status(
         "state": "stopped",
         "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
         "clusters": clusters,
-        "links": [_link(link, rows, links.get(link.name), clusters) for link in deployment.links],
+        "links": [
+            _link(link, rows, links.get(link.name), clusters, probes) for link in deployment.links
+        ],
         "mirrors": list(_mirrors(deployment, rows)),
         "aggregators": list(_aggregators(deployment, rows)),
         "daemons": [_daemon(row) for row in rows.values()],
@@ -166,6 +172,7 @@ def _link(
     rows: Rows,
     said: Mapping[str, Any] | None,
     clusters: Iterable[Mapping[str, Any]],
+    probes: Mapping[str, Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     told = said or {}
     state, reason = _link_state(link, rows, said)
@@ -176,6 +183,11 @@ def _link(
             state, reason = "target_down", silent[link.target]
         elif link.source in silent:
             state, reason = "source_down", silent[link.source]
+    probe = None
+    if link.is_probed and probes is not None:
+        probe = probe_status(link.target, probes.get(link.name))
+        if probe["state"] == DEGRADED and state in LINK_RUNS:
+            state, reason = DEGRADED, f"its probe: {probe['reason']}"
     return {
         "name": link.name,
         "source": link.source,
@@ -185,6 +197,7 @@ def _link(
         "standing_still": list(told.get("standing_still") or ()),
         "standing_still_more": told.get("standing_still_more") or 0,
         **{key: told.get(key) for key in LINK_FIGURES},
+        "probe": probe,
     }
 
 
@@ -250,7 +263,7 @@ def _overall(
         or any(row["restarts"] for row in report["daemons"])
         or any(phase != "running" and phase not in ON_ITS_WAY for phase in phases)
     ):
-        return "degraded"
+        return DEGRADED
     return "starting"
 
 
@@ -290,6 +303,20 @@ def fetch_link_reports(
         name: {**link, **_figures_of_all(link, whole.get(name))} if _is_partial(link) else link
         for name, link in told.items()
     }
+
+
+def fetch_probes(
+    deployment: Deployment, report: Mapping[str, Any] | None
+) -> dict[str, Mapping[str, Any]]:
+    """What the aggregators say of the links that they probe, by link; silent ones are left out."""
+    rows = {row["key"]: row for row in report["daemons"]} if report is not None else {}
+    targets = probed_targets(deployment)
+    urls = [
+        _url(rows.get(cluster.aggregator))
+        for cluster in deployment.clusters
+        if cluster.aggregator is not None and cluster.name in targets
+    ]
+    return probes_by_link(_fetch_all(f"{url}/api/v1/probe" for url in urls if url is not None))
 
 
 def _is_partial(link: Mapping[str, Any] | None) -> bool:

@@ -72,5 +72,6 @@ async def page(request: web.Request) -> web.Response:
     aggregate = request.app[AGGREGATE]
     catalog = aggregate.catalog()
     topics = None if catalog is None else views.topics(aggregate, catalog)
-    text = render_page(views.links(aggregate), topics, aggregate.settings.aggregate)
+    probes = views.probes(aggregate, aggregate.settings.links)
+    text = render_page(views.links(aggregate), probes, topics, aggregate.settings.aggregate)
     return web.Response(text=text, content_type="text/html")

@@ -1,4 +1,5 @@
-"""The page at `/`: links and merged topics as plain HTML, no script and nothing from elsewhere."""
+"""The page at `/`: links, their probes and merged topics as plain HTML, no script and nothing from
+elsewhere."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ _STYLE: Final = (
     "td.number,th.number{text-align:right}"
 )
 UNKNOWN: Final = "-"
+_PROBE_COUNTS: Final = ("sent", "received", "lost", "doubled", "out_of_order", "altered")
 
 
-def render_page(links: Document, topics: Document | None, aggregate: str) -> str:
-    """The whole page, from the documents of /api/v1/links and /api/v1/topics."""
+def render_page(links: Document, probes: Document, topics: Document | None, aggregate: str) -> str:
+    """The whole page, from the documents of /api/v1/links, /api/v1/probe and /api/v1/topics."""
     title = f"Aggregate {aggregate}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -26,8 +28,10 @@ def render_page(links: Document, topics: Document | None, aggregate: str) -> str
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>"
         f"<h2>Links</h2>{_links(links)}"
+        f"<h2>Probes</h2>{_probes(probes)}"
         f"<h2>Merged topics</h2>{_topics(topics)}"
-        '<p>As JSON: <a href="/api/v1/links">links</a>, <a href="/api/v1/topics">topics</a>; '
+        '<p>As JSON: <a href="/api/v1/links">links</a>, <a href="/api/v1/probe">probes</a>, '
+        '<a href="/api/v1/topics">topics</a>; '
         '<a href="/metrics">metrics</a>, <a href="/readyz?verbose=1">readiness</a>.</p>'
         "</body></html>\n"
     )
@@ -62,6 +66,33 @@ def _links(document: Document) -> str:
         if rows
         else "<p>No link feeds this aggregate.</p>"
     )
+
+
+def _probes(document: Document) -> str:
+    rows = [
+        [
+            probe["link"],
+            probe["state"],
+            *(probe[key] for key in _PROBE_COUNTS),
+            probe["latency_ms"]["p50"],
+            probe["latency_ms"]["p99"],
+            probe["last_arrival_age_seconds"],
+            probe["reason"] or "",
+        ]
+        for probe in document["links"]
+        if "sent" in probe
+    ]
+    heads = [
+        "Link",
+        "State",
+        *(key.replace("_", " ").capitalize() for key in _PROBE_COUNTS),
+        "p50 ms",
+        "p99 ms",
+        "Last arrival s ago",
+        "Reason",
+    ]
+    numbers = set(range(2, len(heads) - 1))
+    return _table(heads, rows, numbers=numbers) if rows else "<p>No link is probed.</p>"
 
 
 def _topics(document: Document | None) -> str:

@@ -154,6 +154,17 @@ async def get_lag(request: web.Request) -> web.Response:
     )
 
 
+@routes.get("/api/v1/probe")
+async def get_probe(request: web.Request) -> web.Response:
+    """How the links look from outside, to a client that is not ours."""
+    parameters.check_names(request.query, ("link",))
+    aggregate = request.app[AGGREGATE]
+    links = list(aggregate.settings.links)
+    if "link" in request.query:
+        links = [_find_link(aggregate, parameters.text(request.query, "link"))]
+    return web.json_response(views.probes(aggregate, links))
+
+
 @routes.get("/api/v1/audit")
 async def get_audit(request: web.Request) -> web.Response:
     """Both sides of a link by spans of time, as its mirror counted and hashed them."""

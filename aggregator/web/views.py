@@ -12,10 +12,15 @@ from ..catalog import Catalog
 from ..groups import GroupTranslation
 from ..link_audit import PartitionAudit
 from ..link_lag import LinkLag
+from ..probe.latencies import BOUNDS_MS
+from ..probe.ledger import Fault
+from ..probe.link_probe import LinkProbe
 from ..settings import LinkSettings
 from ..translation import TranslatedOffset
 
 Document = dict[str, Any]
+PROBE_OFF = "off"
+"""State of a link that is not probed."""
 
 
 def translated_offset(answer: TranslatedOffset) -> Document:
@@ -87,6 +92,55 @@ def lag(link: str, found: LinkLag) -> Document:
             for part in found.partitions
         ],
     }
+
+
+def probe(link: LinkSettings, found: LinkProbe | None, now_ms: float) -> Document:
+    """How a link looks from outside; times of `now_ms` are monotonic."""
+    about = {"link": link.name, "datacenter": link.datacenter, "source": link.source}
+    if found is None:
+        return {**about, "state": PROBE_OFF, "reason": None}
+    ledger, latencies = found.ledger, found.latencies
+    verdict = found.verdict(now_ms)
+    return {
+        **about,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "topic": found.topic,
+        "target_topic": found.copy,
+        "run_id": found.run_id,
+        "sent": ledger.sent,
+        "received": ledger.received,
+        **{fault.value: ledger.faults[fault].count for fault in Fault},
+        "sequences": {fault.value: list(ledger.faults[fault].sequences) for fault in Fault},
+        "last_fault_age_seconds": _age_seconds(found.last_fault_ms(), now_ms),
+        "under_way": ledger.under_way,
+        "late": ledger.late(now_ms),
+        "expired": ledger.expired,
+        "unknown": ledger.unknown_count,
+        "last_arrival_age_seconds": _age_seconds(ledger.last_arrival_ms, now_ms),
+        "latency_ms": {
+            "last": _rounded(latencies.last_ms),
+            "p50": _rounded(latencies.quantile_ms(0.5)),
+            "p99": _rounded(latencies.quantile_ms(0.99)),
+            "bounds": list(BOUNDS_MS),
+            "counts": list(latencies.counts),
+        },
+        "problems": [each for each in (found.send_problem, found.read_problem) if each is not None],
+    }
+
+
+def probes(aggregate: Aggregate, chosen: Iterable[LinkSettings]) -> Document:
+    """The probes of these links, in their order."""
+    now_ms = aggregate.monotonic() * 1000
+    return {"links": [probe(each, aggregate.probes.get(each.name), now_ms) for each in chosen]}
+
+
+def _age_seconds(at_ms: float | None, now_ms: float) -> float | None:
+    return None if at_ms is None else round((now_ms - at_ms) / 1000, 3)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def links(aggregate: Aggregate) -> Document:

@@ -109,6 +109,14 @@ class HttpEndpoint(Entry):
     """Port; 0 picks a free one, which `heliograph status` shows."""
 
 
+class AggregatorEndpoint(HttpEndpoint):
+    """Where an aggregator answers HTTP, and what it does by itself."""
+
+    probe: bool = True
+    """Probe the links into the cluster end to end, each second with a record of a topic of its own.
+    Links from or to an external cluster are probed only where they say so."""
+
+
 class Cluster(Entry):
     """A broker cluster of one datacenter, an aggregate, or an existing Kafka."""
 
@@ -135,7 +143,7 @@ class Cluster(Entry):
     """Defaults of new topics."""
     config: dict[str, ConfigValue] = {}
     """Broker configs by Kafka's names, such as auto.create.topics.enable."""
-    aggregator: HttpEndpoint | None = None
+    aggregator: AggregatorEndpoint | None = None
     """Where the aggregator of this cluster answers; every aggregate has one."""
     mirror: HttpEndpoint = HttpEndpoint()
     """Where the mirror worker that writes into this cluster answers."""
@@ -144,6 +152,10 @@ class Cluster(Entry):
     def effective_kind(self) -> Literal["local", "aggregate", "external"]:
         """The kind, where naming an existing Kafka already says `external`."""
         return "external" if self.external is not None else self.kind
+
+    @property
+    def has_aggregator(self) -> bool:
+        return self.effective_kind == "aggregate" or self.aggregator is not None
 
     @property
     def effective_datacenter(self) -> str:

@@ -235,6 +235,9 @@ class Link(Entry):
     deletions: Literal["report", "mirror"] = "report"
     """Whether configs, ACLs and topics that are gone at the source are taken away on the target
     too; topics after `settings.deletion_grace_ms`, and only where nothing else is in the copy."""
+    probe: bool | None = None
+    """Whether the target's aggregator probes the link end to end. Default: what its `aggregator`
+    says, where both clusters are our own, else false."""
     settings: LinkTuning = LinkTuning()
     """How the link copies."""
 

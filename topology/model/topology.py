@@ -32,6 +32,16 @@ class Topology(Entry):
                 return cluster
         raise KeyError(name)
 
+    def is_probed(self, link: Link) -> bool:
+        """Whether the aggregator of its target probes a link. Raises KeyError."""
+        source, target = self.cluster(link.source), self.cluster(link.target)
+        if not target.has_aggregator:
+            return False
+        if link.probe is not None:
+            return link.probe
+        is_own = "external" not in (source.effective_kind, target.effective_kind)
+        return is_own and (target.aggregator is None or target.aggregator.probe)
+
     @property
     def effective_zookeepers(self) -> list[ZooKeeperProcess]:
         """Every embedded server a cluster may refer to."""

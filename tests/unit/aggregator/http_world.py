@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from aiohttp.test_utils import TestClient
 
 from aggregator.aggregate import Aggregate
 from aggregator.link_map import LinkMap
+from aggregator.probe.link_probe import link_probes
 from aggregator.topic_watcher import TopicWatcher
 from local_cluster.records.batch import Record
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block, settings_of
@@ -28,11 +30,15 @@ class World:
         }
         self.now = 50.0
         self.opened: list[str] = []
+        settings = settings_of("jfk", "ewr", "lga")
+        jfk, *others = settings.links
+        settings = replace(settings, links=(replace(jfk, probe=True), *others))
         self.aggregate = Aggregate(
-            settings_of("jfk", "ewr", "lga"),
+            settings,
             open_source=self._open_source,
             open_aggregate=lambda: self.cluster,
             monotonic=lambda: self.now,
+            probes=link_probes(settings, run_id="5eed", now_ms=self.now * 1000),
         )
         self.client: TestClient[Any, Any]
 

@@ -1,0 +1,146 @@
+"""aiokafka's clients, as the probe opens and closes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from local_cluster.client.security import ClientSecurity
+
+from .settings import ProbeSettings
+
+CLIENT_ID: Final = "heliograph-probe"
+REQUEST_TIMEOUT_MS: Final = 10_000
+RETRY_BACKOFF_MS: Final = 500
+"""aiokafka tries again at this pace, without an end, while a cluster is away."""
+FETCH_WAIT_MS_MAX: Final = 1_000
+OPEN_SECONDS_MAX: Final = 20.0
+"""How long a client may take to connect, or a cluster to create the probe topic."""
+CLOSE_SECONDS_MAX: Final = 1.0
+CANCELS_MAX: Final = 3
+PARTITIONS: Final = 1
+DEFAULT_REPLICATION_FACTOR: Final = -1
+
+
+def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
+    """What each of aiokafka's clients takes. Raises SecurityError."""
+    options: dict[str, Any] = {
+        "bootstrap_servers": bootstrap.split(","),
+        "client_id": CLIENT_ID,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
+        "security_protocol": security.protocol,
+        "ssl_context": security.tls_context(),
+    }
+    if security.uses_sasl:
+        assert security.password is not None, "`ClientSecurity` checks that"
+        options["sasl_mechanism"] = security.mechanism
+        options["sasl_plain_username"] = security.username
+        options["sasl_plain_password"] = security.password.read()
+    return options
+
+
+async def create_probe_topic(options: dict[str, Any], topic: str, settings: ProbeSettings) -> None:
+    """Create the topic if it is absent. Raises aiokafka's KafkaError, TimeoutError.
+
+    One that exists is left as it is.
+    """
+    new_topic = NewTopic(
+        topic,
+        PARTITIONS,
+        DEFAULT_REPLICATION_FACTOR,
+        {},  # aiokafka asks for this beside a replication factor of -1
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": str(settings.window_ms),
+            "segment.bytes": str(settings.segment_bytes),
+            "message.timestamp.type": "CreateTime",
+        },
+    )
+    admin = AIOKafkaAdminClient(**options)
+    try:
+        async with asyncio.timeout(OPEN_SECONDS_MAX):
+            await admin.start()
+            answer = await admin.create_topics([new_topic])
+    finally:
+        await admin.close()
+    for name, code, *message in answer.topic_errors:
+        error = for_code(code)
+        if code and error is not TopicAlreadyExistsError:
+            why = (message and message[0]) or error.__name__
+            raise error(f"topic {name} was not created: {why}")
+
+
+async def open_producer(options: dict[str, Any]) -> AIOKafkaProducer:
+    """An idempotent producer, connected: what it sends again is not doubled.
+
+    Raises aiokafka's KafkaError, TimeoutError.
+    """
+    producer = AIOKafkaProducer(**options, enable_idempotence=True, acks="all")
+    try:
+        async with asyncio.timeout(OPEN_SECONDS_MAX):
+            await producer.start()
+    except BaseException:
+        await abandon_producer(producer)
+        raise
+    return producer
+
+
+async def abandon_producer(producer: AIOKafkaProducer) -> None:
+    """Close a producer, whatever it waits for.
+
+    aiokafka's own `stop` waits until everything is delivered, and an idempotent producer tries for
+    ever. So its tasks are ended from outside, which takes attributes that are not public.
+    """
+    sender = producer._sender
+    if sender.sender_task is not None:
+        # It is for transactions, and raises where there are none.
+        sender.sender_task.remove_done_callback(sender._fail_all)
+        for _ in range(CANCELS_MAX):
+            if sender.sender_task.done():
+                break
+            # The first one lets a request in flight end, the second one ends it.
+            sender.sender_task.cancel()
+            await asyncio.wait([sender.sender_task], timeout=CLOSE_SECONDS_MAX)
+    producer._message_accumulator.fail_all(KafkaError("the producer is closed"))
+    await _close(producer.stop, "producer")
+
+
+async def open_consumer(options: dict[str, Any]) -> AIOKafkaConsumer:
+    """A consumer of no group and no topic, connected; it starts where a log begins.
+
+    Raises aiokafka's KafkaError, TimeoutError.
+    """
+    consumer = AIOKafkaConsumer(
+        **options,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=FETCH_WAIT_MS_MAX,
+        consumer_timeout_ms=FETCH_WAIT_MS_MAX,
+    )
+    try:
+        async with asyncio.timeout(OPEN_SECONDS_MAX):
+            await consumer.start()
+    except BaseException:
+        await close_consumer(consumer)
+        raise
+    return consumer
+
+
+async def close_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Close it, but do not wait for a cluster that is away."""
+    await _close(consumer.stop, "consumer")
+
+
+async def _close(stop: Any, what: str) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            await stop()
+    except (KafkaError, OSError) as error:  # TimeoutError is an OSError
+        logging.getLogger(__name__).debug("the %s was not closed cleanly: %r", what, error)

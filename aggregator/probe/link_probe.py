@@ -1,0 +1,177 @@
+"""The probe of one link: its topics, its ledger, its latencies, and the verdict. Pure.
+
+starting   nothing has arrived yet, and the limit of silence has not passed
+ok         records arrive
+degraded   records were lost, doubled, altered or put out of order within `fault_shown_ms`, or
+           nothing has arrived for `silent_ms`; the reason says which
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from mirror_maker.formats.probe import probe_topic_name
+
+from ..settings import AggregatorSettings, LinkSettings
+from .latencies import Latencies
+from .ledger import Fault, Faults, Ledger
+from .record import ProbeRecord, decode_probe_record
+from .settings import ProbeSettings
+
+SEQUENCES_TOLD_MAX: Final = 5
+"""In a sentence; `/api/v1/probe` lists more."""
+
+_WORDS: Final = {
+    Fault.LOST: "lost",
+    Fault.DOUBLED: "doubled",
+    Fault.OUT_OF_ORDER: "out of order",
+    Fault.ALTERED: "altered",
+}
+
+
+class ProbeState(StrEnum):
+    """How a link looks from outside."""
+
+    STARTING = "starting"
+    OK = "ok"
+    DEGRADED = "degraded"
+
+
+class Verdict(NamedTuple):
+    """A state, and the reason where it is degraded."""
+
+    state: ProbeState
+    reason: str | None
+
+
+class LinkProbe:
+    """Everything that is known of one link's probe."""
+
+    def __init__(
+        self, link: LinkSettings, settings: ProbeSettings, *, run_id: str, now_ms: float
+    ) -> None:
+        self.link = link
+        self.run_id = run_id
+        self.topic = probe_topic_name(link.name)
+        """On the source."""
+        self.copy = link.names.target_topic(link.source, self.topic)
+        """On the aggregate; links with `merge` share it."""
+        self.ledger = Ledger(settings, now_ms)
+        self.latencies = Latencies()
+        self.send_problem: str | None = None
+        """Why the last record could not be sent, or is not sent yet; None while sending works."""
+        self.read_problem: str | None = None
+        """The same of reading the copy."""
+        self._settings = settings
+
+    def next_record(self, now_ms: float, unix_ms: int) -> ProbeRecord:
+        """The record that is sent now; its delivery is to be told to the ledger."""
+        return ProbeRecord(self.link.name, self.run_id, self.ledger.begin(now_ms), unix_ms)
+
+    def arrived(
+        self, record: ProbeRecord, offset: int, now_ms: float, *, is_intact: bool
+    ) -> float | None:
+        """A record of this link was read at an offset of the copy; its latency in milliseconds, if
+        it is new and intact. Intact records of another run are ignored."""
+        if record.run_id != self.run_id:
+            if not is_intact:
+                self.ledger.altered(offset, now_ms)
+            return None
+        latency_ms = self.ledger.arrived(record.sequence, offset, now_ms, is_intact=is_intact)
+        if latency_ms is not None:
+            self.latencies.observe(latency_ms)
+        return latency_ms
+
+    def last_fault_ms(self) -> float | None:
+        """When the latest fault was found."""
+        found = [
+            each.last_ms
+            for each in self.ledger.faults.values()
+            if each.count and each.last_ms is not None
+        ]
+        return max(found, default=None)
+
+    def verdict(self, now_ms: float) -> Verdict:
+        """How the link looks now."""
+        reasons = [
+            reason for reason in (self._faults(now_ms), self._silence(now_ms)) if reason is not None
+        ]
+        if reasons:
+            return Verdict(ProbeState.DEGRADED, "; ".join(reasons))
+        has_arrived = self.ledger.last_arrival_ms is not None
+        return Verdict(ProbeState.OK if has_arrived else ProbeState.STARTING, None)
+
+    def _faults(self, now_ms: float) -> str | None:
+        last_ms = self.last_fault_ms()
+        if last_ms is None or now_ms - last_ms > self._settings.fault_shown_ms:
+            return None
+        found = [
+            f"{faults.count} {'record' if faults.count == 1 else 'records'} {_WORDS[fault]}"
+            f"{_numbers(faults)}"
+            for fault, faults in self.ledger.faults.items()
+            if faults.count
+        ]
+        return ", ".join(found)
+
+    def _silence(self, now_ms: float) -> str | None:
+        ledger = self.ledger
+        since_ms = ledger.started_ms if ledger.last_arrival_ms is None else ledger.last_arrival_ms
+        if now_ms - since_ms < self._settings.silent_ms:
+            return None
+        parts = [f"nothing has arrived for {(now_ms - since_ms) / 1000:.0f} s"]
+        if ledger.under_way:
+            records = "1 record is" if ledger.under_way == 1 else f"{ledger.under_way} records are"
+            parts.append(f"{records} under way")
+        if self.send_problem is not None:
+            parts.append(f"sending to {self.topic} at {self.link.source}: {self.send_problem}")
+        if self.read_problem is not None:
+            parts.append(f"reading {self.copy}: {self.read_problem}")
+        return ", ".join(parts)
+
+
+def link_probes(
+    settings: AggregatorSettings, *, run_id: str, now_ms: float
+) -> dict[str, LinkProbe]:
+    """A probe for each link that is to be probed, by link name."""
+    return {
+        link.name: LinkProbe(link, settings.probe, run_id=run_id, now_ms=now_ms)
+        for link in settings.links
+        if link.probe
+    }
+
+
+def take_in(
+    probes: Iterable[LinkProbe],
+    offset: int,
+    now_ms: float,
+    *,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes]],
+    create_time_ms: int | None,
+) -> Mapping[str, float]:
+    """A record was read from a copy that these links share; new latencies in ms by link name.
+
+    A record that cannot be read is the link's that its key names, or else may be any one's.
+    """
+    by_link = {probe.link.name: probe for probe in probes}
+    record, is_intact = decode_probe_record(key, value, headers, create_time_ms)
+    if record is not None and record.link in by_link:
+        probe = by_link[record.link]
+        latency_ms = probe.arrived(record, offset, now_ms, is_intact=is_intact)
+        return {} if latency_ms is None else {record.link: latency_ms}
+    if not is_intact:
+        named = by_link.get((key or b"").decode(errors="replace"))
+        for probe in [named] if named is not None else by_link.values():
+            probe.ledger.altered(offset, now_ms)
+    return {}
+
+
+def _numbers(faults: Faults) -> str:
+    told = list(faults.sequences)[-SEQUENCES_TOLD_MAX:]
+    if not told:
+        return ""
+    among = "among them " if faults.count > len(told) else ""
+    return f" ({among}sequence number {', '.join(map(str, told))})"

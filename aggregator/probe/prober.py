@@ -1,0 +1,61 @@
+"""All probes of an aggregator, run together.
+
+Nothing here decides whether the aggregator is ready, and nothing that fails here ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..settings import AggregatorSettings
+from .link_probe import LinkProbe
+from .reading import ProbeReader
+from .sending import ProbeSender
+
+TICK_SECONDS: Final = 1.0
+
+
+class Prober:
+    """Sends to every source and reads the aggregate; `run` until cancelled."""
+
+    def __init__(
+        self,
+        settings: AggregatorSettings,
+        probes: Mapping[str, LinkProbe],
+        *,
+        topics: Callable[[], Mapping[str, int] | None],
+        on_latency: Callable[[str, float], None],
+        monotonic_ms: Callable[[], float],
+    ) -> None:
+        """`topics` and `on_latency` as `ProbeReader` takes them."""
+        self._probes = probes
+        self._monotonic_ms = monotonic_ms
+        self._senders = [
+            ProbeSender(probe, settings.probe, monotonic_ms) for probe in probes.values()
+        ]
+        self._reader = ProbeReader(
+            settings.bootstrap,
+            settings.security,
+            probes,
+            settings.probe,
+            topics=topics,
+            on_latency=on_latency,
+            monotonic_ms=monotonic_ms,
+        )
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        # aiokafka logs every attempt to reach a broker that is away; the probes say it once.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reader.run(), name="probe reader")
+            for sender in self._senders:
+                tasks.create_task(sender.run(), name="probe sender")
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                now_ms = self._monotonic_ms()
+                for probe in self._probes.values():
+                    probe.ledger.tick(now_ms)

@@ -1,0 +1,150 @@
+"""Reads the copies of all probe topics on the aggregate, with one consumer of no group.
+
+A copy is read from where its log begins; records of earlier runs are told apart by their run id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random
+
+from local_cluster.client.security import ClientSecurity
+from mirror_maker.formats.probe import PROBE_PARTITION
+
+from .clients import client_options, close_consumer, open_consumer
+from .link_probe import LinkProbe, take_in
+from .sending import RETRY_SECONDS
+from .settings import ProbeSettings
+
+POLL_MS: Final = 1_000
+"""How long one wait for records takes; a new copy is noticed after so long."""
+CREATE_TIME: Final = 0
+"""The timestamp type of a record that has its producer's timestamp."""
+
+logger = logging.getLogger(__name__)
+
+
+class NothingArrivesError(Exception):
+    """The consumer may be stuck: it is replaced."""
+
+
+class ProbeReader:
+    """The reading side of all links of an aggregate; `run` until cancelled."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        security: ClientSecurity,
+        probes: Mapping[str, LinkProbe],
+        settings: ProbeSettings,
+        *,
+        topics: Callable[[], Mapping[str, int] | None],
+        on_latency: Callable[[str, float], None],
+        monotonic_ms: Callable[[], float],
+    ) -> None:
+        """`topics` tells the topics of the aggregate, None while they are unknown. `on_latency`
+        hears of each arrival: the link and its milliseconds."""
+        self._bootstrap = bootstrap
+        self._security = security
+        self._settings = settings
+        self._topics = topics
+        self._on_latency = on_latency
+        self._monotonic_ms = monotonic_ms
+        self._by_copy: dict[str, list[LinkProbe]] = {}
+        for probe in probes.values():
+            self._by_copy.setdefault(probe.copy, []).append(probe)
+        self._positions: dict[TopicPartition, int] = {}
+        """The next offset of what was read before."""
+
+    async def run(self) -> None:
+        """Read for ever, whatever goes wrong; the probes say what does."""
+        # No error here, foreseen or not, may end the aggregator.
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            wait=wait_random(*RETRY_SECONDS),
+            before_sleep=self._note_failure,
+        ):
+            with attempt:
+                await self._read_until_it_fails()
+
+    def _note_failure(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        self._note(str(error) or repr(error))
+
+    def _note(self, problem: str) -> None:
+        for probes in self._by_copy.values():
+            for probe in probes:
+                if probe.read_problem is None:
+                    logger.warning("probe of link %s: reading: %s", probe.link.name, problem)
+                probe.read_problem = problem
+
+    async def _read_until_it_fails(self) -> None:
+        consumer = await open_consumer(client_options(self._bootstrap, self._security))
+        opened_ms = self._monotonic_ms()
+        try:
+            while True:
+                self._assign(consumer)
+                if not consumer.assignment():
+                    await asyncio.sleep(POLL_MS / 1000)
+                    continue
+                try:
+                    found = await consumer.getmany(timeout_ms=POLL_MS)
+                except KafkaError as error:
+                    # It is one partition's; the next call answers for the others.
+                    self._note(str(error) or repr(error))
+                    await asyncio.sleep(POLL_MS / 1000)
+                    continue
+                for at, records in found.items():
+                    self._take(at, records)
+                self._check_that_something_arrives(opened_ms)
+        finally:
+            await close_consumer(consumer)
+
+    def _assign(self, consumer: AIOKafkaConsumer) -> None:
+        """Read every copy that is there now."""
+        present = self._topics()
+        if present is None:
+            return
+        here = self._by_copy.keys() & present.keys()
+        wanted = {TopicPartition(copy, PROBE_PARTITION) for copy in here}
+        for copy in self._by_copy.keys() - present.keys():
+            for probe in self._by_copy[copy]:
+                probe.read_problem = "the aggregate has no such topic"
+        if wanted == consumer.assignment():
+            return
+        consumer.assign(list(wanted))
+        for at in wanted & self._positions.keys():
+            consumer.seek(at, self._positions[at])
+
+    def _take(self, at: TopicPartition, records: list[ConsumerRecord]) -> None:
+        now_ms = self._monotonic_ms()
+        probes = self._by_copy[at.topic]
+        for record in records:
+            latencies = take_in(
+                probes,
+                record.offset,
+                now_ms,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                create_time_ms=record.timestamp if record.timestamp_type == CREATE_TIME else None,
+            )
+            for link, latency_ms in latencies.items():
+                self._on_latency(link, latency_ms)
+            self._positions[at] = record.offset + 1
+        for probe in probes:
+            probe.read_problem = None
+
+    def _check_that_something_arrives(self, opened_ms: float) -> None:
+        """Raises NothingArrivesError where nothing does, of any link, though something should."""
+        probes = [probe for probes in self._by_copy.values() for probe in probes]
+        last_ms = max(probe.ledger.last_arrival_ms or opened_ms for probe in probes)
+        quiet_ms = self._monotonic_ms() - max(last_ms, opened_ms)
+        if quiet_ms > self._settings.reopen_ms and any(each.ledger.under_way for each in probes):
+            raise NothingArrivesError(f"nothing has arrived for {quiet_ms / 1000:.0f} s")

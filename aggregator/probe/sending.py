@@ -1,0 +1,97 @@
+"""Sends the records of one link's probe to the link's source, one per interval.
+
+Each record waits for the delivery report of the one before, so the order of the source is the order
+of the sequence numbers. A producer that failed once, or takes too long, is replaced: the outcome of
+its last record is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random
+
+from mirror_maker.formats.probe import PROBE_PARTITION
+
+from .clients import abandon_producer, client_options, create_probe_topic, open_producer
+from .link_probe import LinkProbe
+from .record import encode_probe_record
+from .settings import ProbeSettings
+
+RETRY_SECONDS: Final = (1.0, 3.0)
+"""Least and greatest pause before a source that failed is tried again."""
+
+logger = logging.getLogger(__name__)
+
+
+class ProbeSender:
+    """The sending side of one link; `run` until cancelled."""
+
+    def __init__(
+        self, probe: LinkProbe, settings: ProbeSettings, monotonic_ms: Callable[[], float]
+    ) -> None:
+        self._probe = probe
+        self._settings = settings
+        self._monotonic_ms = monotonic_ms
+
+    async def run(self) -> None:
+        """Send for ever, whatever goes wrong; the probe says what does."""
+        # No error here, foreseen or not, may end the aggregator.
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(Exception),
+            wait=wait_random(*RETRY_SECONDS),
+            before_sleep=self._note_failure,
+        ):
+            with attempt:
+                await self._send_until_it_fails()
+
+    def _note_failure(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        problem = str(error) or repr(error)
+        if self._probe.send_problem is None:
+            logger.warning("probe of link %s: sending: %s", self._probe.link.name, problem)
+        self._probe.send_problem = problem
+
+    async def _send_until_it_fails(self) -> None:
+        link = self._probe.link
+        options = client_options(link.source_bootstrap, link.source_security)
+        await create_probe_topic(options, self._probe.topic, self._settings)
+        producer = await open_producer(options)
+        try:
+            loop = asyncio.get_running_loop()
+            due = loop.time()
+            while True:
+                await self._send_one(producer)
+                # A record that took longer than an interval is not made up for.
+                due = max(due + self._settings.interval_ms / 1000, loop.time())
+                await asyncio.sleep(due - loop.time())
+        finally:
+            await abandon_producer(producer)
+
+    async def _send_one(self, producer: AIOKafkaProducer) -> None:
+        probe = self._probe
+        record = probe.next_record(self._monotonic_ms(), time.time_ns() // 1_000_000)
+        try:
+            async with asyncio.timeout(self._settings.send_ms_max / 1000):
+                await producer.send_and_wait(
+                    probe.topic,
+                    encode_probe_record(record),
+                    key=record.link.encode(),
+                    partition=PROBE_PARTITION,
+                    timestamp_ms=record.sent_at_ms,
+                )
+        except TimeoutError as error:
+            probe.ledger.unknown(record.sequence)
+            raise TimeoutError(f"no delivery report for {self._settings.send_ms_max} ms") from error
+        except BaseException:
+            probe.ledger.unknown(record.sequence)
+            raise
+        probe.ledger.acknowledged(record.sequence)
+        if probe.send_problem is not None:
+            logger.info("probe of link %s: sending again", probe.link.name)
+        probe.send_problem = None
