@@ -86,6 +86,7 @@ def test_from_yaml_to_running_clusters_and_back(command: HeliographCommand) -> N
         "partitions",
         "lag_records",
         "lag_seconds",
+        "probe",
     }
     assert (link["name"], link["source"], link["target"]) == ("jfk-nyc", "jfk", "nyc")
     (aggregator,) = status["aggregators"]

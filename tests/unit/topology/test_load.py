@@ -144,8 +144,8 @@ links:
         "t.yaml:13:45: links[0].topics[1]: a topic name or a regular expression; missing ),"
         " unterminated subpattern at position 0, not '('",
         "t.yaml:13:51: links[0].setings: unknown key; expected one of acls, configs, deletions,"
-        " filter, groups, leads, merge, name, names, on, origin, settings, source, target,"
-        " topics, transform; did you mean 'settings'?",
+        " filter, groups, leads, merge, name, names, on, origin, probe, settings, source,"
+        " target, topics, transform; did you mean 'settings'?",
         "t.yaml:14:5: links[1]: a mapping, not 7",
     ]
 
@@ -277,6 +277,14 @@ links:
         (
             "links:\n  - {source: ewr, target: ewr, topics: [a]}\n",
             ["t.yaml:6:27: links[0].target: a cluster other than the source"],
+        ),
+        (
+            "  - {name: jfk, brokers: [{id: 1, port: 9}]}\n"
+            "links:\n  - {source: ewr, target: jfk, topics: [a], probe: true}\n",
+            [
+                "t.yaml:7:52: links[0].probe: `aggregator` in cluster jfk, which probes the links"
+                " into it"
+            ],
         ),
     ],
 )

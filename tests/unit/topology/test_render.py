@@ -9,6 +9,7 @@ import pytest
 import aggregator.settings
 import local_cluster.settings
 import mirror_maker.settings
+from aggregator.settings import load_settings as load_aggregator
 from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.load import load_topology, parse_topology
 from topology.render import render
@@ -98,6 +99,51 @@ def test_an_aggregator_reads_its_settings(state: StateDir) -> None:
         ("lga-nyc", "lga"),
     ]
     assert settings.ready_file == daemon.ready_file
+
+
+PROBED = """\
+name: t
+clusters:
+  - {{name: ours, brokers: [{{id: 1, port: 9092}}]}}
+  - {{name: theirs, external: "k:9092"}}
+  - {{name: all, kind: aggregate, brokers: [{{id: 1, port: 9093}}]{aggregator}}}
+  - {{name: plain, brokers: [{{id: 1, port: 9094}}]}}
+  - {{name: far, external: "f:9092", aggregator: {{}}}}
+links:
+  - {{source: ours, target: all, topics: [a]{probe}}}
+  - {{source: theirs, target: all, topics: [a]{probe}}}
+  - {{source: ours, target: far, topics: [a]{probe}}}
+  - {{source: ours, target: plain, topics: [a]}}
+"""
+OURS, THEIRS, FAR = "ours-all", "theirs-all", "ours-far"
+
+
+@pytest.mark.parametrize(
+    ("aggregator", "probe", "expected"),
+    [
+        ("", "", {OURS}),
+        ("", ", probe: false", set()),
+        ("", ", probe: true", {OURS, THEIRS, FAR}),
+        (", aggregator: {probe: false}", "", set()),
+        (", aggregator: {probe: false}", ", probe: true", {OURS, THEIRS, FAR}),
+        (", aggregator: {probe: true}", "", {OURS}),
+    ],
+)
+def test_who_is_probed_is_told_alike_to_mirror_aggregator_and_status(
+    aggregator: str, probe: str, expected: set[str], state: StateDir
+) -> None:
+    deployment = deployed(PROBED.format(aggregator=aggregator, probe=probe), state)
+    assert {each.name for each in deployment.links if each.is_probed} == expected
+    told: dict[str, set[str]] = {"mirror": set(), "aggregator": set()}
+    for daemon in deployment.daemons:
+        if daemon.role == "mirror":
+            mirrors = mirror_maker.settings.load_settings(settings_file(daemon)).links
+            told["mirror"] |= {each.name for each in mirrors if each.probe}
+        elif daemon.role == "aggregator":
+            links = load_aggregator(settings_file(daemon)).links
+            told["aggregator"] |= {each.name for each in links if each.probe}
+    assert told == {"mirror": expected, "aggregator": expected}
+    assert decode_deployment(encode_deployment(deployment)) == deployment
 
 
 def test_the_embedded_zookeeper_gets_its_files(state: StateDir) -> None:

@@ -84,3 +84,41 @@ def test_up_says_what_it_does_and_not_yet_how_it_went(
     said = capsys.readouterr().err
     assert said.startswith("restart broker 1 of ewr" if steps else "d: nothing to start, change")
     assert "runs" not in said
+
+
+PROBE: dict[str, Any] = {
+    "state": "ok",
+    "reason": None,
+    "sent": 9,
+    "received": 8,
+    "latency_ms": {"p50": 2.04, "p99": 40.0, "last": 3.0},
+}
+UNKNOWN_PROBE = {
+    "state": "unknown",
+    "reason": "the aggregator of nyc does not answer",
+    "sent": None,
+    "received": None,
+    "latency_ms": {"p50": None, "p99": None, "last": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("probe", "line"),
+    [
+        (PROBE, "probe of l: ok; 8 of 9 records arrived; p50 2.0 ms, p99 40.0 ms"),
+        (
+            {**PROBE, "state": "degraded", "reason": "1 record lost (sequence number 3)"},
+            "probe of l: degraded; 1 record lost (sequence number 3); 8 of 9 records arrived; "
+            "p50 2.0 ms, p99 40.0 ms",
+        ),
+        (UNKNOWN_PROBE, "probe of l: unknown; the aggregator of nyc does not answer"),
+    ],
+)
+def test_a_probed_link_has_a_line(
+    probe: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = dict.fromkeys(("topics", "partitions", "lag_records", "lag_seconds"))
+    link = {"name": "l", "source": "a", "target": "b", "state": "running", **figures}
+    print_status(status(links=[{**link, "probe": probe}, {**link, "name": "m", "probe": None}]))
+    lines = capsys.readouterr().out.splitlines()
+    assert [each for each in lines if each.startswith("probe")] == [line]

@@ -18,7 +18,12 @@ from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, Lin
 from topology.journal import StartedProcess
 from topology.process import Identity
 from topology.readiness import http_url
-from topology.status import assemble_status, fetch_link_reports, unsupervised_report
+from topology.status import (
+    assemble_status,
+    fetch_link_reports,
+    fetch_probes,
+    unsupervised_report,
+)
 
 DEPLOYMENT = Deployment(
     name="d",
@@ -104,6 +109,7 @@ def test_nothing_runs() -> None:
             "partitions": None,
             "lag_records": None,
             "lag_seconds": None,
+            "probe": None,
         }
     ]
 
@@ -147,6 +153,7 @@ def test_everything_runs() -> None:
         "reason": None,
         "standing_still": [],
         "standing_still_more": 0,
+        "probe": None,
     }
     assert status["problems"] == []
     assert status["aggregators"] == [
@@ -326,3 +333,81 @@ def test_where_workers_elsewhere_share_a_link_its_aggregator_knows_the_lag() -> 
     assert [whole[key] for key in figures] == [2, 3, 9, 2.0]
     assert [part[key] for key in figures] == [None, 3, None, None]  # not the lag of a part
     assert part["state"] == "running"
+
+
+PROBED = replace(DEPLOYMENT, links=(replace(DEPLOYMENT.links[0], is_probed=True),))
+SAID = {
+    "link": "l",
+    "state": "ok",
+    "reason": None,
+    "sent": 9,
+    "received": 8,
+    "lost": 0,
+    "doubled": 0,
+    "out_of_order": 0,
+    "altered": 0,
+    "last_arrival_age_seconds": 0.5,
+    "latency_ms": {"p50": 2.0, "p99": 4.0, "last": 3.0, "counts": [1, 2]},
+}
+LOST = {**SAID, "state": "degraded", "reason": "1 record lost", "lost": 1}
+
+
+def probed_link(state: str, probes: Any) -> tuple[dict[str, Any], str]:
+    """The link in the document, and the state of the whole."""
+    status = assemble_status(
+        PROBED, report(*ALL), {"l": {"name": "l", "state": state}}, probes=probes
+    )
+    return status["links"][0], status["state"]
+
+
+def test_a_link_has_what_its_probe_says() -> None:
+    link, overall = probed_link("RUNNING", {"l": SAID})
+    assert (link["state"], overall) == ("running", "running")
+    assert link["probe"] == {
+        **{key: value for key, value in SAID.items() if key not in ("link", "latency_ms")},
+        "latency_ms": {"p50": 2.0, "p99": 4.0, "last": 3.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "overall"),
+    [
+        ("RUNNING", "degraded", "degraded"),
+        ("CATCHING_UP", "degraded", "degraded"),
+        ("HELD", "held", "starting"),
+        ("SOURCE_DOWN", "source_down", "starting"),
+        ("FAILED", "failed", "starting"),
+    ],
+)
+def test_a_probe_that_finds_fault_degrades_a_link_that_seems_well(
+    said: str, state: str, overall: str
+) -> None:
+    link, found = probed_link(said, {"l": LOST})
+    assert (link["state"], found) == (state, overall)
+    assert (link["probe"]["reason"], link["probe"]["lost"]) == ("1 record lost", 1)
+
+
+def test_an_aggregator_that_does_not_answer_leaves_the_probe_unknown() -> None:
+    link, overall = probed_link("RUNNING", {})
+    assert (link["state"], overall) == ("running", "running")
+    probe = link["probe"]
+    assert probe["state"] == "unknown"
+    assert probe["reason"] == "the aggregator of ewr does not answer"
+    assert (probe["sent"], probe["lost"], probe["latency_ms"]["p50"]) == (None, None, None)
+
+
+def test_where_nobody_was_asked_no_probe_is_shown() -> None:
+    link, overall = probed_link("RUNNING", None)
+    assert (link["probe"], overall) == (None, "running")
+
+
+def test_aggregators_are_asked_for_the_links_that_they_probe() -> None:
+    with serving({"/api/v1/probe": {"links": [SAID, {"no": "link"}, 7]}}) as port:
+        rows = report(row("g", "aggregator", ready={"http_port": port}))
+        assert fetch_probes(PROBED, rows) == {"l": SAID}
+        assert fetch_probes(DEPLOYMENT, rows) == {}
+    assert fetch_probes(PROBED, rows) == {}
+    assert fetch_probes(PROBED, None) == {}
+    with serving({"/api/v1/probe": ["something else"]}) as port:
+        rows = report(row("g", "aggregator", ready={"http_port": port}))
+        assert fetch_probes(PROBED, rows) == {}
