@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from local_cluster.client.security import ClientSecurity
 
@@ -25,6 +26,12 @@ CLOSE_SECONDS_MAX: Final = 1.0
 CANCELS_MAX: Final = 3
 PARTITIONS: Final = 1
 DEFAULT_REPLICATION_FACTOR: Final = -1
+
+logger = logging.getLogger(__name__)
+
+
+class StrayCancelError(Exception):
+    """aiokafka has cancelled the task that called it, though nobody wanted to."""
 
 
 def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
@@ -95,20 +102,15 @@ async def abandon_producer(producer: AIOKafkaProducer) -> None:
     """Close a producer, whatever it waits for.
 
     aiokafka's own `stop` waits until everything is delivered, and an idempotent producer tries for
-    ever. So its tasks are ended from outside, which takes attributes that are not public.
+    ever. So what `stop` does apart from that is done here, with attributes that are not public.
     """
+    producer._closed = True
     sender = producer._sender
     if sender.sender_task is not None:
         # It is for transactions, and raises where there are none.
         sender.sender_task.remove_done_callback(sender._fail_all)
-        for _ in range(CANCELS_MAX):
-            if sender.sender_task.done():
-                break
-            # The first one lets a request in flight end, the second one ends it.
-            sender.sender_task.cancel()
-            await asyncio.wait([sender.sender_task], timeout=CLOSE_SECONDS_MAX)
-    producer._message_accumulator.fail_all(KafkaError("the producer is closed"))
-    await _close(producer.stop, "producer")
+        await _end(sender.sender_task)
+    await _end(asyncio.create_task(producer.client.close()), CLOSE_SECONDS_MAX)
 
 
 async def open_consumer(options: dict[str, Any]) -> AIOKafkaConsumer:
@@ -135,12 +137,37 @@ async def open_consumer(options: dict[str, Any]) -> AIOKafkaConsumer:
 
 async def close_consumer(consumer: AIOKafkaConsumer) -> None:
     """Close it, but do not wait for a cluster that is away."""
-    await _close(consumer.stop, "consumer")
+    await _end(asyncio.create_task(consumer.stop()), CLOSE_SECONDS_MAX)
+    # `stop` does not come so far where a fetch was waiting to be tried again.
+    await _end(asyncio.create_task(consumer._client.close()), CLOSE_SECONDS_MAX)
 
 
-async def _close(stop: Any, what: str) -> None:
+async def in_own_task(work: Coroutine[Any, Any, None]) -> None:
+    """Await some work with aiokafka's clients. Raises what it raises.
+
+    aiokafka awaits tasks that it has cancelled itself, and so cancels its caller now and then. That
+    would end a task that nobody wanted to end. Here it is StrayCancelError.
+    """
+    task = asyncio.create_task(work)
     try:
-        async with asyncio.timeout(CLOSE_SECONDS_MAX):
-            await stop()
-    except (KafkaError, OSError) as error:  # TimeoutError is an OSError
-        logging.getLogger(__name__).debug("the %s was not closed cleanly: %r", what, error)
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    if task.cancelled():
+        raise StrayCancelError("aiokafka has cancelled its caller")
+    task.result()
+
+
+async def _end(task: asyncio.Task[None], grace_seconds: float = 0.0) -> None:
+    """See a task of aiokafka's end, with its error if it has one; cancelled after a grace."""
+    await asyncio.wait([task], timeout=grace_seconds)
+    for _ in range(CANCELS_MAX):
+        if task.done():
+            break
+        # The first one lets a request in flight end, the second one ends it.
+        task.cancel()
+        await asyncio.wait([task], timeout=CLOSE_SECONDS_MAX)
+    if task.done() and not task.cancelled() and task.exception() is not None:
+        logger.debug("a client was not closed cleanly: %r", task.exception())

@@ -17,7 +17,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from local_cluster.client.security import ClientSecurity
 from mirror_maker.formats.probe import PROBE_PARTITION
 
-from .clients import client_options, close_consumer, open_consumer
+from .clients import client_options, close_consumer, in_own_task, open_consumer
 from .link_probe import LinkProbe, take_in
 from .sending import RETRY_SECONDS
 from .settings import ProbeSettings
@@ -71,7 +71,7 @@ class ProbeReader:
             before_sleep=self._note_failure,
         ):
             with attempt:
-                await self._read_until_it_fails()
+                await in_own_task(self._read_until_it_fails())
 
     def _note_failure(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None

@@ -18,7 +18,13 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from mirror_maker.formats.probe import PROBE_PARTITION
 
-from .clients import abandon_producer, client_options, create_probe_topic, open_producer
+from .clients import (
+    abandon_producer,
+    client_options,
+    create_probe_topic,
+    in_own_task,
+    open_producer,
+)
 from .link_probe import LinkProbe
 from .record import encode_probe_record
 from .settings import ProbeSettings
@@ -48,7 +54,7 @@ class ProbeSender:
             before_sleep=self._note_failure,
         ):
             with attempt:
-                await self._send_until_it_fails()
+                await in_own_task(self._send_until_it_fails())
 
     def _note_failure(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None

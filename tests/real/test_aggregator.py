@@ -19,20 +19,21 @@ import pytest
 
 from aggregator.audit import AuditReport
 from aggregator.audit_reader import audit_topic
-from aggregator.settings import AggregatorSettings, LinkSettings, render_settings
+from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import map_topic_name
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings, dump_settings
+from tests.aggregator_process import START_SECONDS_MAX
+from tests.aggregator_process import running_aggregator as aggregator_process
 from tests.cluster import BrokerProcess, running_broker
 from tests.producing import produce_once
 from tests.unit.aggregator.fakes import opening_and_block
 
 pytestmark = pytest.mark.real
 
-START_SECONDS_MAX = 60.0
 LINK = "jfk-nyc"
 OFFSET_SHIFT = 3
 """The copy begins at this offset, as if others had written before."""
@@ -159,30 +160,9 @@ def running_mirror(
 async def running_aggregator(
     world: World, *links: str
 ) -> AsyncIterator[tuple[subprocess.Popen[bytes], aiohttp.ClientSession]]:
-    """`python -m aggregator`; yields once its ready file names it."""
-    settings = world.settings(*links)
-    path = world.directory / "aggregator.json"
-    path.write_text(render_settings(settings))
-    ready_file = Path(settings.ready_file)
-    with (world.directory / "aggregator.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "aggregator", "--settings", str(path)],
-            stderr=log,
-            cwd=Path(__file__).parents[2],
-        )
-    try:
-        async with asyncio.timeout(START_SECONDS_MAX):
-            while not ready_file.exists():
-                assert process.poll() is None, (world.directory / "aggregator.log").read_text()
-                await asyncio.sleep(0.02)
-        ready = json.loads(ready_file.read_text())
-        assert ready["pid"] == process.pid
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{ready['http_port']}") as session:
-            yield process, session
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    """An aggregator of links from these sources."""
+    async with aggregator_process(world.settings(*links), world.directory) as running:
+        yield running
 
 
 async def _get(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:

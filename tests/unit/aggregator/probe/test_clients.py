@@ -1,0 +1,78 @@
+"""aiokafka's clients: what they are told, and what they must not do to their caller."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aggregator.probe.clients import StrayCancelError, client_options, in_own_task
+from local_cluster.client.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
+
+
+async def await_a_cancelled_task() -> None:
+    """What aiokafka does when it is closed while a fetch waits to be tried again."""
+    task = asyncio.create_task(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+async def test_a_cancel_that_nobody_asked_for_is_an_error_like_any_other() -> None:
+    with pytest.raises(StrayCancelError):
+        await in_own_task(await_a_cancelled_task())
+
+
+async def test_an_error_is_passed_on() -> None:
+    async def fail() -> None:
+        raise ValueError("so")
+
+    with pytest.raises(ValueError, match="so"):
+        await in_own_task(fail())
+    await in_own_task(asyncio.sleep(0))
+
+
+async def test_a_cancel_from_outside_ends_the_work_and_waits_for_its_end() -> None:
+    steps = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            steps.append("closed")
+
+    task = asyncio.create_task(in_own_task(work()))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["closed"]
+
+
+def test_a_plain_cluster_needs_no_more_than_its_addresses() -> None:
+    options = client_options("a:1,b:2", PLAINTEXT)
+    assert options["bootstrap_servers"] == ["a:1", "b:2"]
+    assert (options["security_protocol"], options["ssl_context"]) == ("PLAINTEXT", None)
+    assert not any(name.startswith("sasl") for name in options)
+
+
+def test_a_secured_cluster_gets_its_context_and_its_credentials(tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    password.write_text("s3cret\n")
+    security = ClientSecurity(
+        protocol="SASL_SSL",
+        mechanism="SCRAM-SHA-512",
+        username="probe",
+        password=Secret(file=str(password)),
+        check_hostname=False,
+    )
+    options = client_options("a:1", security)
+    assert options["ssl_context"] is not None
+    assert not options["ssl_context"].check_hostname
+    assert (options["sasl_mechanism"], options["sasl_plain_username"]) == ("SCRAM-SHA-512", "probe")
+    assert options["sasl_plain_password"] == "s3cret"
+    password.unlink()
+    with pytest.raises(SecurityError, match="password"):
+        client_options("a:1", security)
