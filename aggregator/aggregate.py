@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from local_cluster.client.model import ClusterMetadata
+from local_cluster.client.model import ClusterMetadata, TopicPartition
 from mirror_maker.formats.audit import AuditTopic
 
 from .catalog import Catalog, build_catalog
@@ -55,6 +55,7 @@ class Aggregate:
         self._open_source = open_source
         self._open_aggregate = open_aggregate
         self._partition_counts: Mapping[str, int] | None = None
+        self._leaderless: Collection[TopicPartition] = ()
         self._topics_at: float | None = None
         self._was_ready = False
         self._workers: Sequence[Document] = ()
@@ -86,6 +87,12 @@ class Aggregate:
         """The topics of the aggregate, as it just told them."""
         present = {name: topic for name, topic in cluster.topics.items() if not topic.error}
         self._partition_counts = {name: len(topic.partitions) for name, topic in present.items()}
+        self._leaderless = {
+            TopicPartition(name, partition)
+            for name, topic in present.items()
+            for partition, metadata in topic.partitions.items()
+            if metadata.leader < 0
+        }
         self.maps.set_target_ids({name: topic.topic_id for name, topic in present.items()})
         self._topics_at = self.monotonic()
         self.problem = None
@@ -94,6 +101,14 @@ class Aggregate:
     def partition_counts(self) -> Mapping[str, int] | None:
         """Topics of the aggregate as last told; None if they never were."""
         return self._partition_counts
+
+    def why_unreadable(self, at: TopicPartition) -> str | None:
+        """Why nobody can read a partition now, as far as the aggregate has told; else None."""
+        if self._partition_counts is None:
+            return "the aggregate has not told its topics yet"
+        if self._partition_counts.get(at.topic, 0) <= at.partition:
+            return "the aggregate has no such topic yet"
+        return "the partition has no leader" if at in self._leaderless else None
 
     def set_workers(self, workers: Sequence[Document]) -> None:
         """What the mirror workers say of themselves, those that just answered."""

@@ -152,7 +152,7 @@ class AggregatorService:
         return Prober(
             self.settings,
             self.aggregate.probes,
-            topics=lambda: self.aggregate.partition_counts,
+            why_unreadable=self.aggregate.why_unreadable,
             on_latency=self._metrics.record_probe_latency,
             monotonic_ms=_monotonic_ms,
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import workers_group_id
 
 README: Final = Path(__file__).parent.parent / "mirror_maker" / "README.md"
@@ -80,6 +81,7 @@ def resources_of(
     copies: Iterable[str],
     group: str,
     source_group: str,
+    probed_link: str,
 ) -> list[Resource]:
     """What a row means for a mirror that copies these topics; KeyError for a row that is new."""
     by_prefix = PatternType.PREFIXED
@@ -104,6 +106,7 @@ def resources_of(
         "topics with prefix `heliograph-`": [
             Resource(ResourceType.TOPIC, "heliograph-", by_prefix)
         ],
+        "`heliograph-probe.<link>.internal`": [topic(probe_topic_name(probed_link))],
         "the copies": list(map(topic, copies)),
         "groups that are synced": [Resource(ResourceType.GROUP, group)],
         "that group": [Resource(ResourceType.GROUP, source_group)],

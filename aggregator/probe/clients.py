@@ -7,9 +7,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import LeaderNotAvailableError, TopicAlreadyExistsError, for_code
 
 from local_cluster.client.security import ClientSecurity
 
@@ -96,6 +96,17 @@ async def open_producer(options: dict[str, Any]) -> AIOKafkaProducer:
         await abandon_producer(producer)
         raise
     return producer
+
+
+def check_leader(producer: AIOKafkaProducer, topic: str, partition: int) -> None:
+    """Raise LeaderNotAvailableError where the producer knows of no leader.
+
+    aiokafka asks for metadata again and again, without a pause, while it has a record for such a
+    partition.
+    """
+    leader = producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
+    if leader is None or leader < 0:
+        raise LeaderNotAvailableError(f"partition {partition} of {topic} has no leader")
 
 
 async def abandon_producer(producer: AIOKafkaProducer) -> None:

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from local_cluster.client.model import TopicPartition
+
 from ..settings import AggregatorSettings
 from .link_probe import LinkProbe
 from .reading import ProbeReader
@@ -26,11 +28,11 @@ class Prober:
         settings: AggregatorSettings,
         probes: Mapping[str, LinkProbe],
         *,
-        topics: Callable[[], Mapping[str, int] | None],
+        why_unreadable: Callable[[TopicPartition], str | None],
         on_latency: Callable[[str, float], None],
         monotonic_ms: Callable[[], float],
     ) -> None:
-        """`topics` and `on_latency` as `ProbeReader` takes them."""
+        """`why_unreadable` and `on_latency` as `ProbeReader` takes them."""
         self._probes = probes
         self._monotonic_ms = monotonic_ms
         self._senders = [
@@ -41,7 +43,7 @@ class Prober:
             settings.security,
             probes,
             settings.probe,
-            topics=topics,
+            why_unreadable=why_unreadable,
             on_latency=on_latency,
             monotonic_ms=monotonic_ms,
         )

@@ -10,10 +10,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+import aiokafka
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.errors import KafkaError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random
 
+from local_cluster.client.model import TopicPartition
 from local_cluster.client.security import ClientSecurity
 from mirror_maker.formats.probe import PROBE_PARTITION
 
@@ -44,21 +46,22 @@ class ProbeReader:
         probes: Mapping[str, LinkProbe],
         settings: ProbeSettings,
         *,
-        topics: Callable[[], Mapping[str, int] | None],
+        why_unreadable: Callable[[TopicPartition], str | None],
         on_latency: Callable[[str, float], None],
         monotonic_ms: Callable[[], float],
     ) -> None:
-        """`topics` tells the topics of the aggregate, None while they are unknown. `on_latency`
-        hears of each arrival: the link and its milliseconds."""
+        """`why_unreadable` tells why a partition of the aggregate cannot be read now, None where it
+        can. `on_latency` hears of each arrival: the link and its milliseconds."""
         self._bootstrap = bootstrap
         self._security = security
         self._settings = settings
-        self._topics = topics
+        self._why_unreadable = why_unreadable
         self._on_latency = on_latency
         self._monotonic_ms = monotonic_ms
-        self._by_copy: dict[str, list[LinkProbe]] = {}
+        self._by_copy: dict[TopicPartition, list[LinkProbe]] = {}
         for probe in probes.values():
-            self._by_copy.setdefault(probe.copy, []).append(probe)
+            copy = TopicPartition(probe.copy, PROBE_PARTITION)
+            self._by_copy.setdefault(copy, []).append(probe)
         self._positions: dict[TopicPartition, int] = {}
         """The next offset of what was read before."""
 
@@ -101,30 +104,35 @@ class ProbeReader:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
                 for at, records in found.items():
-                    self._take(at, records)
+                    self._take(TopicPartition(*at), records)
                 self._check_that_something_arrives(opened_ms)
         finally:
             await close_consumer(consumer)
 
     def _assign(self, consumer: AIOKafkaConsumer) -> None:
-        """Read every copy that is there now."""
-        present = self._topics()
-        if present is None:
-            return
-        here = self._by_copy.keys() & present.keys()
-        wanted = {TopicPartition(copy, PROBE_PARTITION) for copy in here}
-        for copy in self._by_copy.keys() - present.keys():
-            for probe in self._by_copy[copy]:
-                probe.read_problem = "the aggregate has no such topic"
+        """Read every copy that can be read now.
+
+        aiokafka asks for metadata again and again, without a pause, while a partition that it reads
+        has no leader, or is not there. So such a partition is taken away from it.
+        """
+        wanted = set()
+        for copy, probes in self._by_copy.items():
+            problem = self._why_unreadable(copy)
+            if problem is None:
+                wanted.add(aiokafka.TopicPartition(*copy))
+                continue
+            for probe in probes:
+                probe.read_problem = problem
         if wanted == consumer.assignment():
             return
         consumer.assign(list(wanted))
-        for at in wanted & self._positions.keys():
-            consumer.seek(at, self._positions[at])
+        for at in wanted:
+            if at in self._positions:
+                consumer.seek(at, self._positions[at])
 
     def _take(self, at: TopicPartition, records: list[ConsumerRecord]) -> None:
         now_ms = self._monotonic_ms()
-        probes = self._by_copy[at.topic]
+        probes = self._by_copy[at]
         for record in records:
             latencies = take_in(
                 probes,

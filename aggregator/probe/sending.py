@@ -20,6 +20,7 @@ from mirror_maker.formats.probe import PROBE_PARTITION
 
 from .clients import (
     abandon_producer,
+    check_leader,
     client_options,
     create_probe_topic,
     in_own_task,
@@ -69,9 +70,11 @@ class ProbeSender:
         await create_probe_topic(options, self._probe.topic, self._settings)
         producer = await open_producer(options)
         try:
+            await producer.partitions_for(self._probe.topic)
             loop = asyncio.get_running_loop()
             due = loop.time()
             while True:
+                check_leader(producer, self._probe.topic, PROBE_PARTITION)
                 await self._send_one(producer)
                 # A record that took longer than an interval is not made up for.
                 due = max(due + self._settings.interval_ms / 1000, loop.time())

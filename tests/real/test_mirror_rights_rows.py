@@ -32,6 +32,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
 from tests.mirror_process import MirrorProcess, check_map, read_map, read_records
 from tests.mirror_rights import (
@@ -61,7 +62,9 @@ WAIT_SECONDS_MAX: Final = 240.0
 T0, U0, GONE0, LATER0 = (TopicPartition(topic, 0) for topic in ("t", "u", "gone", "later"))
 A_T0: Final = TopicPartition("a.t", 0)
 TOPICS: Final = ("t", "gone", "later", "u")
-COPIES: Final = ("a.t", "a.gone", "a.later", "c.u", "a.heartbeats", "c.heartbeats")
+PROBED_LINK: Final = "a-b"
+PROBE: Final = probe_topic_name(PROBED_LINK)
+COPIES: Final = ("a.t", "a.gone", "a.later", "c.u", "a.heartbeats", "c.heartbeats", f"a.{PROBE}")
 GROUP, SOURCE_GROUP = "app", "lag"
 OTHERS_MAP_TOPIC: Final = map_topic_name("of-somebody-else")
 MM2_OFFSETS: Final = "mm2-offsets.c.internal"
@@ -88,7 +91,7 @@ def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> Mi
         "groups": (GROUP,),
     }
     first = LinkSettings(
-        name="a-b",
+        name=PROBED_LINK,
         source_alias="a",
         topics=("t", "gone", "later"),
         sync_group_offsets=True,
@@ -97,6 +100,7 @@ def settings_of(source: SecureKafka, target: SecureKafka, directory: Path) -> Mi
         deletion_grace_ms=500,
         mm2_topics="source",
         source_group=SOURCE_GROUP,
+        probe=True,
         **source_side,
     )
     second = LinkSettings(
@@ -133,7 +137,7 @@ class World:
     partitions: int = 1
 
     async def prepare(self) -> None:
-        for topic in ("t", "gone", "u"):
+        for topic in ("t", "gone", "u", PROBE):
             await create(self.source, topic)
         # What only somebody else can have left: another mirror's map, MirrorMaker 2's offsets.
         for client, topic in ((self.source, OTHERS_MAP_TOPIC), (self.target, MM2_OFFSETS)):
@@ -299,6 +303,7 @@ def resources(row: TableRow) -> list[Resource]:
         copies=COPIES,
         group=GROUP,
         source_group=SOURCE_GROUP,
+        probed_link=PROBED_LINK,
     )
 
 

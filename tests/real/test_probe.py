@@ -225,6 +225,8 @@ async def test_probes_of_merged_links_are_well_under_load_and_find_what_is_plant
             topic = NewTopic(name="orders", partitions=2, replication_factor=1)
             assert set((await clients[source].create_topics([topic])).values()) == {None}
         async with load(clients) as written:
+            await until(session, lambda probes: all(p["received"] > 2 for p in probes.values()))
+            os.kill(running["mirror-all"], signal.SIGKILL)  # the supervisor starts it again
             said = await until(session, lambda probes: all(map(is_well, probes.values())))
         assert all(count > 0 for count in written.values()), written
         assert [said[link]["target_topic"] for link in LINKS] == [MERGED_PROBE_COPY] * 2

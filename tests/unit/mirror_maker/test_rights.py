@@ -180,4 +180,5 @@ def test_the_readmes_table_is_understood() -> None:
             copies=("a.t",),
             group="app",
             source_group="lag",
+            probed_link="a-b",
         )

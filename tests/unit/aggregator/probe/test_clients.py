@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import LeaderNotAvailableError
 
-from aggregator.probe.clients import StrayCancelError, client_options, in_own_task
+from aggregator.probe.clients import (
+    StrayCancelError,
+    check_leader,
+    client_options,
+    in_own_task,
+)
 from local_cluster.client.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
 
 
@@ -49,6 +56,17 @@ async def test_a_cancel_from_outside_ends_the_work_and_waits_for_its_end() -> No
     with pytest.raises(asyncio.CancelledError):
         await task
     assert steps == ["closed"]
+
+
+@pytest.mark.parametrize("leader", [None, -1, 0])
+def test_nothing_is_given_to_a_producer_that_knows_of_no_leader(leader: int | None) -> None:
+    cluster = SimpleNamespace(leader_for_partition=lambda at: leader)
+    producer = SimpleNamespace(client=SimpleNamespace(cluster=cluster))
+    if leader == 0:
+        check_leader(producer, "t", 0)
+        return
+    with pytest.raises(LeaderNotAvailableError, match="partition 0 of t has no leader"):
+        check_leader(producer, "t", 0)
 
 
 def test_a_plain_cluster_needs_no_more_than_its_addresses() -> None:

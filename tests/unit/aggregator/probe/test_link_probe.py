@@ -19,6 +19,12 @@ def merged_probes() -> dict[str, LinkProbe]:
     return link_probes(replace(settings, links=links), run_id="5eed", now_ms=0.0)
 
 
+def prefixed_probes() -> dict[str, LinkProbe]:
+    settings = settings_of("east", "west")
+    links = tuple(replace(link, probe=True) for link in settings.links)
+    return link_probes(replace(settings, links=links), run_id="5eed", now_ms=0.0)
+
+
 def take(
     probes: dict[str, LinkProbe], offset: int, record: ProbeRecord, *, alter: bool = False
 ) -> dict[str, float]:
