@@ -1,6 +1,6 @@
 """Probes each link end to end with aiokafka, a Kafka client that shares no code with the mirror.
 
-    sending    --canary per interval-->  probe topic on the link's source
+    sending    --record per interval-->  probe topic on the link's source
                                               |  mirror
     reading    <--whatever arrives-----  its copy on the aggregate
 

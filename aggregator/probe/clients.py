@@ -9,7 +9,12 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import LeaderNotAvailableError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
 from local_cluster.client.security import ClientSecurity
 
@@ -73,14 +78,17 @@ async def create_probe_topic(options: dict[str, Any], topic: str, settings: Prob
     try:
         async with asyncio.timeout(OPEN_SECONDS_MAX):
             await admin.start()
-            answer = await admin.create_topics([new_topic])
+            ((_, code, *message),) = (await admin.create_topics([new_topic])).topic_errors
+            error = for_code(code)
+            # Who may write and not create is refused, whether the topic exists or not.
+            is_there = error is TopicAlreadyExistsError or (
+                error is TopicAuthorizationFailedError and topic in await admin.list_topics()
+            )
     finally:
         await admin.close()
-    for name, code, *message in answer.topic_errors:
-        error = for_code(code)
-        if code and error is not TopicAlreadyExistsError:
-            why = (message and message[0]) or error.__name__
-            raise error(f"topic {name} was not created: {why}")
+    if code and not is_there:
+        why = (message and message[0]) or error.__name__
+        raise error(f"topic {topic} was not created: {why}")
 
 
 async def open_producer(options: dict[str, Any]) -> AIOKafkaProducer:

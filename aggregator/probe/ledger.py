@@ -66,7 +66,7 @@ class Faults:
 
 
 @dataclass(slots=True)
-class _Canary:
+class _Entry:
     begun_ms: float
     delivery: Delivery = Delivery.PENDING
     has_arrived: bool = False
@@ -93,9 +93,9 @@ class Ledger:
         self._highest_arrived = -1
         self._read_to = 0
         """Offset of the copy behind the last record that was judged."""
-        self._canaries: dict[int, _Canary] = {}
+        self._entries: dict[int, _Entry] = {}
         """The window, by sequence number, ascending."""
-        self._missing: dict[int, _Canary] = {}
+        self._missing: dict[int, _Entry] = {}
         """What has not arrived of it and is not lost."""
 
     # -- sending --------------------------------------------------------------------------------
@@ -103,24 +103,24 @@ class Ledger:
     def begin(self, now_ms: float) -> int:
         """The sequence number of the record that is sent now."""
         sequence, self._next = self._next, self._next + 1
-        self._canaries[sequence] = self._missing[sequence] = _Canary(now_ms)
+        self._entries[sequence] = self._missing[sequence] = _Entry(now_ms)
         self._forget(now_ms)
         return sequence
 
     def acknowledged(self, sequence: int) -> None:
         """The source has it, committed."""
-        canary = self._canaries.get(sequence)
-        if canary is not None and canary.delivery is Delivery.PENDING:
-            self._is_sent(canary)
+        entry = self._entries.get(sequence)
+        if entry is not None and entry.delivery is Delivery.PENDING:
+            self._is_sent(entry)
 
     def unknown(self, sequence: int) -> None:
         """There is no delivery report, and there will be none."""
-        canary = self._canaries.get(sequence)
-        if canary is not None and canary.delivery is Delivery.PENDING:
-            canary.delivery = Delivery.UNKNOWN
+        entry = self._entries.get(sequence)
+        if entry is not None and entry.delivery is Delivery.PENDING:
+            entry.delivery = Delivery.UNKNOWN
 
-    def _is_sent(self, canary: _Canary) -> None:
-        canary.delivery = Delivery.SENT
+    def _is_sent(self, entry: _Entry) -> None:
+        entry.delivery = Delivery.SENT
         self.sent += 1
 
     # -- arriving -------------------------------------------------------------------------------
@@ -130,27 +130,27 @@ class Ledger:
     ) -> float | None:
         """A record of this run was read at an offset of the copy; its latency in milliseconds if it
         is new and intact."""
-        canary = self._canaries.get(sequence)
-        if offset < self._read_to and (canary is None or canary.has_arrived):
+        entry = self._entries.get(sequence)
+        if offset < self._read_to and (entry is None or entry.has_arrived):
             return None
         self._read_to = max(self._read_to, offset + 1)
         self.last_arrival_ms = now_ms
         if not is_intact:
             self.faults[Fault.ALTERED].note(sequence, now_ms)
-        if canary is None:
+        if entry is None:
             return None
-        if canary.has_arrived:
+        if entry.has_arrived:
             self.faults[Fault.DOUBLED].note(sequence, now_ms)
             return None
-        self._judge_order(sequence, canary, now_ms)
-        canary.has_arrived = True
+        self._judge_order(sequence, entry, now_ms)
+        entry.has_arrived = True
         self._missing.pop(sequence, None)
         self.received += 1
-        if canary.delivery is not Delivery.SENT:
-            self._is_sent(canary)
+        if entry.delivery is not Delivery.SENT:
+            self._is_sent(entry)
         self._highest_arrived = max(self._highest_arrived, sequence)
         self._overtake(sequence, now_ms)
-        return now_ms - canary.begun_ms if is_intact else None
+        return now_ms - entry.begun_ms if is_intact else None
 
     def altered(self, offset: int, now_ms: float) -> None:
         """A record was read that does not tell its run or sequence number."""
@@ -158,48 +158,48 @@ class Ledger:
             self._read_to = offset + 1
             self.faults[Fault.ALTERED].note(None, now_ms)
 
-    def _judge_order(self, sequence: int, canary: _Canary, now_ms: float) -> None:
-        if canary.is_lost:
+    def _judge_order(self, sequence: int, entry: _Entry, now_ms: float) -> None:
+        if entry.is_lost:
             self.faults[Fault.LOST].take_back(sequence)
-        elif sequence > self._highest_arrived or canary.delivery is Delivery.UNKNOWN:
+        elif sequence > self._highest_arrived or entry.delivery is Delivery.UNKNOWN:
             return
         self.faults[Fault.OUT_OF_ORDER].note(sequence, now_ms)
 
     def _overtake(self, sequence: int, now_ms: float) -> None:
-        for earlier, canary in self._missing.items():
+        for earlier, entry in self._missing.items():
             if earlier > sequence:
                 return
-            if canary.delivery is Delivery.SENT and canary.overtaken_ms is None:
-                canary.overtaken_ms = now_ms
+            if entry.delivery is Delivery.SENT and entry.overtaken_ms is None:
+                entry.overtaken_ms = now_ms
 
     # -- as time goes by ------------------------------------------------------------------------
 
     def tick(self, now_ms: float) -> None:
         """Decide what is lost by now, and forget what is old."""
         lost = [
-            (sequence, canary)
-            for sequence, canary in self._missing.items()
-            if canary.overtaken_ms is not None
-            and now_ms - canary.overtaken_ms >= self._settings.lost_ms
+            (sequence, entry)
+            for sequence, entry in self._missing.items()
+            if entry.overtaken_ms is not None
+            and now_ms - entry.overtaken_ms >= self._settings.lost_ms
         ]
-        for sequence, canary in lost:
-            canary.is_lost = True
+        for sequence, entry in lost:
+            entry.is_lost = True
             del self._missing[sequence]
             self.faults[Fault.LOST].note(sequence, now_ms)
         self._forget(now_ms)
 
     def _forget(self, now_ms: float) -> None:
         oldest_ms = now_ms - self._settings.window_ms
-        while self._canaries:
-            sequence, canary = next(iter(self._canaries.items()))
+        while self._entries:
+            sequence, entry = next(iter(self._entries.items()))
             if (
-                canary.begun_ms > oldest_ms
-                and len(self._canaries) <= self._settings.window_records_max
+                entry.begun_ms > oldest_ms
+                and len(self._entries) <= self._settings.window_records_max
             ):
                 return
-            del self._canaries[sequence]
+            del self._entries[sequence]
             if self._missing.pop(sequence, None) is not None:
-                self.expired += canary.delivery is Delivery.SENT
+                self.expired += entry.delivery is Delivery.SENT
 
     # -- questions ------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ _FIELDS: Final = re.compile(
 
 
 class ProbeRecord(NamedTuple):
-    """One canary."""
+    """What a probe record says."""
 
     link: str
     run_id: str

@@ -99,6 +99,18 @@ async def test_a_probe_with_the_rights_of_the_readme_and_no_others(tmp_path: Pat
         running.cancel()
         await asyncio.wait([running])
 
+        # Who may only write does with the topic that is there.
+        await secure.add_user(admin, "writer")
+        await secure.allow(admin, "writer", ResourceType.TOPIC, TOPIC, [Operation.WRITE])
+        written = replace(link, source_security=secure.security("writer"))
+        settings = replace(settings, links=(written,))
+        probes = link_probes(settings, run_id="5eed1", now_ms=monotonic_ms())
+        probe = probes[LINK]
+        running = start()
+        await until(lambda: probe.ledger.received >= ARRIVALS, probe)
+        running.cancel()
+        await asyncio.wait([running])
+
         # A wrong password is said too, and is not in what is said.
         wrong = tmp_path / "wrong"
         wrong.write_text("of-nobody")
