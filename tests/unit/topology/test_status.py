@@ -370,20 +370,20 @@ def test_a_link_has_what_its_probe_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "overall"),
+    ("said", "state", "reason"),
     [
-        ("RUNNING", "degraded", "degraded"),
-        ("CATCHING_UP", "degraded", "degraded"),
-        ("HELD", "held", "starting"),
-        ("SOURCE_DOWN", "source_down", "starting"),
-        ("FAILED", "failed", "starting"),
+        ("RUNNING", "degraded", "its probe: 1 record lost"),
+        ("CATCHING_UP", "degraded", "its probe: 1 record lost"),
+        ("HELD", "held", None),
+        ("SOURCE_DOWN", "source_down", None),
+        ("FAILED", "failed", None),
     ],
 )
 def test_a_probe_that_finds_fault_degrades_a_link_that_seems_well(
-    said: str, state: str, overall: str
+    said: str, state: str, reason: str | None
 ) -> None:
-    link, found = probed_link(said, {"l": LOST})
-    assert (link["state"], found) == (state, overall)
+    link, overall = probed_link(said, {"l": LOST})
+    assert (link["state"], link["reason"], overall) == (state, reason, "degraded")
     assert (link["probe"]["reason"], link["probe"]["lost"]) == ("1 record lost", 1)
 
 
