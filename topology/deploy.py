@@ -177,7 +177,7 @@ def up(
 def current_status(state: StateDir) -> dict[str, Any]:
     """The status document of what was deployed there; every daemon and existing cluster is asked
     whether it answers. Raises DeployError."""
-    return _look(read_deployment(state), state, asks=True)
+    return _look(read_deployment(state), state, asks=True, with_probes=True)
 
 
 def reported_status(state: StateDir) -> dict[str, Any]:
@@ -339,9 +339,11 @@ def _supervisor_error(state: StateDir, why: str) -> DeployError:
     return DeployError(f"the supervisor {why}", _tail(log))
 
 
-def _look(deployment: Deployment, state: StateDir, *, asks: bool = False) -> dict[str, Any]:
-    """The status document; `asks`: everybody is asked for an answer as well, and the probes: a
-    fault that one has found is no reason for `up` to wait."""
+def _look(
+    deployment: Deployment, state: StateDir, *, asks: bool = False, with_probes: bool = False
+) -> dict[str, Any]:
+    """The status document; `asks`: everybody is asked for an answer as well. `up` does not ask the
+    probes: what one has found yesterday is no reason to wait today."""
     report: dict[str, Any] | None
     try:
         report = supervisor_status(state.socket_path)
@@ -353,9 +355,10 @@ def _look(deployment: Deployment, state: StateDir, *, asks: bool = False) -> dic
 
     with ThreadPoolExecutor(2) as pool:  # what is silent is waited for once
         asking = pool.submit(ask_everyone, deployment, report)
-        probing = pool.submit(fetch_probes, deployment, report)
+        probing = pool.submit(fetch_probes, deployment, report) if with_probes else None
         links = fetch_link_reports(deployment, report)
-        return assemble_status(deployment, report, links, asking.result(), probing.result())
+        probes = None if probing is None else probing.result()
+        return assemble_status(deployment, report, links, asking.result(), probes)
 
 
 def _wait_until_up(
@@ -385,6 +388,9 @@ def _wait_until_up(
                 return status
         endings.check(status["daemons"])
         if time.monotonic() > deadline_s:
+            status = _look(deployment, state, asks=True)  # who is silent may be why links are not
+            if status["state"] == "running":
+                return status
             raise TimeoutError(*problem_lines(status["problems"]))
         time.sleep(POLL_S)
 

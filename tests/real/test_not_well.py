@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +41,17 @@ links:
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographCommand]:
-    command = HeliographCommand(tmp_path_factory.mktemp("unwell"))
+    yield from deployed(tmp_path_factory.mktemp("unwell"))
+
+
+@pytest.fixture
+def own_command(tmp_path: Path) -> Iterator[HeliographCommand]:
+    """For a test that leaves its link broken."""
+    yield from deployed(tmp_path)
+
+
+def deployed(directory: Path) -> Iterator[HeliographCommand]:
+    command = HeliographCommand(directory)
     command.file.write_text(TOPOLOGY.format(*quiet_ports(3)))
     try:
         command.up()
@@ -170,9 +181,12 @@ def test_where_mirror_workers_answer_is_told(command: HeliographCommand) -> None
 
 
 def test_a_failed_partition_is_named_with_its_trouble_and_reason(
-    command: HeliographCommand,
+    own_command: HeliographCommand,
 ) -> None:
-    """The last of the module: its link stays broken."""
+    command = own_command
+    make_flights(command)
+    until(command, lambda status: bool(status["links"][0]["partitions"] == 2))
+    until(command, lambda status: bool(status["state"] == "running"))
     make_flights(command, again=True)
     status = until(
         command,
