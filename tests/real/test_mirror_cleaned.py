@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -105,24 +105,50 @@ async def _until_cleaned(client: KafkaClient, before: int) -> None:
 
 
 async def _until_copied(
-    client: KafkaClient, counts: dict[Codec, int], worker: MirrorProcess
-) -> None:
+    clients: tuple[KafkaClient, KafkaClient],
+    before: dict[Codec, list[Record]],
+    worker: MirrorProcess,
+) -> dict[Codec, list[Record]]:
+    """Wait until every record of the source has a copy; which of those `before` have one.
+
+    The cleaner goes on meanwhile: a record that it takes before the mirror comes has no copy.
+    """
+    source, target = clients
+    copied: dict[Codec, list[Record]] = {}
+
     async def is_copied() -> bool:
-        copies = [len(await read_records(client, _copy(codec))) for codec in Codec]
-        return copies == [counts[codec] for codec in Codec]
+        for codec in Codec:
+            copies = [record[1:] for record in await read_records(target, _copy(codec))]
+            left = [record[1:] for record in await read_records(source, _at(codec))]
+            copied[codec] = _in_order_of(before[codec], copies)
+            are_known = len(copied[codec]) == len(copies)
+            if not are_known or len(_in_order_of(copied[codec], left)) < len(left):
+                return False
+        return True
 
     await worker.until(is_copied)
+    return copied
 
 
-async def _check_times(source: KafkaClient, target: KafkaClient, codec: Codec) -> None:
-    """The first record from any time on is the same on both sides."""
-    originals = await read_records(source, _at(codec))
+def _in_order_of(records: list[Record], wanted: Sequence[tuple[object, ...]]) -> list[Record]:
+    """The records with these contents, as far as they come in this order."""
+    rest = iter(wanted)
+    content = next(rest, None)
+    found = []
+    for record in records:
+        if content is not None and record[1:] == content:
+            found.append(record)
+            content = next(rest, None)
+    return found
+
+
+async def _check_times(target: KafkaClient, codec: Codec) -> None:
+    """The first record from any time on is found, by the batches' own times."""
     copies = await read_records(target, _copy(codec))
-    place = {one.offset: other.offset for one, other in zip(originals, copies, strict=True)}
-    for timestamp_ms in sorted({record.timestamp_ms for record in originals}):
-        there = (await source.list_offsets({_at(codec): timestamp_ms}))[_at(codec)]
+    for timestamp_ms in sorted({record.timestamp_ms for record in copies}):
         here = (await target.list_offsets({_copy(codec): timestamp_ms}))[_copy(codec)]
-        assert (here.offset, here.timestamp_ms) == (place[there.offset], there.timestamp_ms)
+        first = next(each for each in copies if each.timestamp_ms >= timestamp_ms)
+        assert (here.offset, here.timestamp_ms) == (first.offset, first.timestamp_ms)
 
 
 async def test_cleaned_before_it_is_copied_and_again_before_it_is_mapped(
@@ -138,11 +164,11 @@ async def test_cleaned_before_it_is_copied_and_again_before_it_is_mapped(
     bootstraps = peers[0].bootstrap, peers[1].bootstrap
     unmapped = Limits(map_flush_ms=NEVER_MS)
     async with mirror(tmp_path, *bootstraps, topics=(TOPIC,), limits=unmapped) as worker:
-        await _until_copied(target, {codec: len(r) for codec, r in before.items()}, worker)
+        before = await _until_copied(clients, before, worker)
         paths = [flow["batches"]["delete_horizon"] for flow in (await worker.link())["flows"]]
         assert all(paths), paths
         for codec in Codec:
-            await _check_times(source, target, codec)
+            await _check_times(target, codec)
         await worker.kill()
     ends = [records[-1].offset + 1 for records in before.values()]
     await writer.write(6)
@@ -151,7 +177,7 @@ async def test_cleaned_before_it_is_copied_and_again_before_it_is_mapped(
         left = {codec: await read_records(source, _at(codec)) for codec in Codec}
         expected = {codec: _union(before[codec], left[codec]) for codec in Codec}
         assert any(len(expected[codec]) > len(left[codec]) for codec in Codec), "it was cleaned"
-        await _until_copied(target, {codec: len(r) for codec, r in expected.items()}, worker)
+        expected = await _until_copied(clients, expected, worker)
         assert await worker.stop() == 0
     for codec in Codec:
         copies = await read_records(target, _copy(codec))
