@@ -1,36 +1,40 @@
 """What is known of one aggregate right now: maps and topics, read without any I/O.
 
 The followers write into it, the HTTP handlers read from it; both run on one event loop, so that a
-reader always sees a whole state. Two things are asked for on demand, under a time limit: group
-positions from the source of a link, and what a link's mirror publishes for its audit.
+reader always sees a whole state. Only group positions are asked for on demand, from the source of a
+link and under a time limit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from local_cluster.client.model import ClusterMetadata, TopicPartition
-from mirror_maker.formats.audit import AuditTopic
+from mirror_maker.formats import MapFormatError
 
+from .audit_document import Document, link_document
 from .catalog import Catalog, build_catalog
+from .followed import Followed, TopicState
 from .groups import GroupTranslation, translate_group
-from .link_audit import read_link_audit
-from .link_lag import Document, LinkLag, link_lag
+from .link_audit import PartitionAudit
+from .link_audits import LinkAudits
+from .link_lag import LinkLag, WorkerStatus, link_lag, source_ends
 from .ports import ClusterReader
 from .probe.link_probe import LinkProbe
 from .settings import AggregatorSettings, LinkSettings
-from .translation import LinkMaps, MapState
+from .translation import LinkMaps
 
 GROUP_SECONDS_MAX: Final = 10.0
 """How long a source may take to tell a group's offsets before the request is given up."""
 GROUP_REQUESTS_MAX: Final = 16
 """Group translations at the same time; more wait their turn within the same limit."""
-AUDIT_SECONDS_MAX: Final = 10.0
-"""How long the aggregate may take to tell a link's audit topic."""
-AUDIT_REQUESTS_MAX: Final = 2
-"""Audit topics read at the same time."""
+
+AUDIT_SHOWN_SECONDS: Final = 2.0
+"""How long the audit of all links is shown before it is put together again: thousands of
+partitions take a while."""
 
 
 class Aggregate:
@@ -41,26 +45,28 @@ class Aggregate:
         settings: AggregatorSettings,
         *,
         open_source: Callable[[LinkSettings], ClusterReader],
-        open_aggregate: Callable[[], ClusterReader],
         monotonic: Callable[[], float],
+        now_ms: Callable[[], int],
         probes: Mapping[str, LinkProbe] | None = None,
     ) -> None:
         self.settings = settings
         self.probes = probes or {}
         """The probes of the links that are probed, by link."""
         self.maps = LinkMaps({link.name: link.datacenter for link in settings.links})
+        self.audits = LinkAudits(self.maps, [link.name for link in settings.links])
         self.monotonic = monotonic
+        self.now_ms = now_ms
+        """The wall clock, in milliseconds since the epoch."""
         self.problem: str | None = None
         """Why the aggregate's topics are not fresh, in words; None while they are."""
         self._open_source = open_source
-        self._open_aggregate = open_aggregate
         self._partition_counts: Mapping[str, int] | None = None
         self._leaderless: Collection[TopicPartition] = ()
         self._topics_at: float | None = None
         self._was_ready = False
-        self._workers: Sequence[Document] = ()
+        self._workers: Sequence[WorkerStatus] = ()
+        self._audit_shown: tuple[float, list[Document]] = (float("-inf"), [])
         self._group_slots = asyncio.Semaphore(GROUP_REQUESTS_MAX)
-        self._audit_slots = asyncio.Semaphore(AUDIT_REQUESTS_MAX)
 
     @property
     def is_ready(self) -> bool:
@@ -76,7 +82,7 @@ class Aggregate:
     @property
     def links_loading(self) -> list[str]:
         """Links whose maps are still being read."""
-        return [name for name, status in self.maps.statuses() if status.state is MapState.LOADING]
+        return [name for name, status in self.maps.topics() if status.state is TopicState.LOADING]
 
     @property
     def topics_age_seconds(self) -> float | None:
@@ -110,13 +116,62 @@ class Aggregate:
             return "the aggregate has no such topic yet"
         return "the partition has no leader" if at in self._leaderless else None
 
-    def set_workers(self, workers: Sequence[Document]) -> None:
+    def followed(self) -> Iterator[Followed[Any]]:
+        """Every topic that is to be read."""
+        yield from (followed for _, followed in self.maps.topics())
+        yield from self.audits.followed()
+
+    def set_workers(self, workers: Sequence[WorkerStatus]) -> None:
         """What the mirror workers say of themselves, those that just answered."""
         self._workers = workers
 
     def link_lag(self, link: str) -> LinkLag:
         """How far a link is behind; unknown while its workers do not tell."""
         return link_lag(link, self._workers)
+
+    def link_audit(self, link: str) -> list[PartitionAudit]:
+        """The audit of a link, by source partition. Raises MapFormatError."""
+        ends = source_ends(link, self._workers)
+        return self.audits.partitions(link, self.maps.target_ids, ends)
+
+    def audit_document(
+        self,
+        link: LinkSettings,
+        audits: Sequence[PartitionAudit],
+        *,
+        with_rows: bool,
+        since_ms: int | None = None,
+    ) -> Document:
+        """What the audit says of a link's copies, or of those that are given."""
+        verdicts = self.audits.verdicts(link.name).value
+        names = {
+            "link": link.name,
+            "datacenter": link.datacenter,
+            "source": link.source,
+            "target": self.settings.aggregate,
+        }
+        return link_document(
+            names,
+            audits,
+            {} if verdicts is None else verdicts.auditors,
+            problem=self.audits.problem(link.name),
+            now_ms=self.now_ms(),
+            with_rows=with_rows,
+            since_ms=since_ms,
+        )
+
+    def audit_documents(self) -> list[Document]:
+        """All links, without the rows that are no fault; for `AUDIT_SHOWN_SECONDS` the same."""
+        shown_at, documents = self._audit_shown
+        if self.monotonic() >= shown_at + AUDIT_SHOWN_SECONDS:
+            documents = []
+            for link in self.settings.links:
+                audits: list[PartitionAudit] = []
+                with suppress(MapFormatError):  # the link's map says so itself
+                    audits = self.link_audit(link.name)
+                documents.append(self.audit_document(link, audits, with_rows=False))
+            self._audit_shown = self.monotonic(), documents
+        return documents
 
     def catalog(self) -> Catalog | None:
         """The merged topics; None while the aggregate has not told its topics yet."""
@@ -132,14 +187,5 @@ class Aggregate:
             client = self._open_source(link)
             try:
                 return await translate_group(client, self.maps, link, group, topics)
-            finally:
-                await client.close()
-
-    async def link_audit(self, link: LinkSettings) -> AuditTopic | None:
-        """What the link's mirror published. Raises KafkaError, MapFormatError or TimeoutError."""
-        async with asyncio.timeout(AUDIT_SECONDS_MAX), self._audit_slots:
-            client = self._open_aggregate()
-            try:
-                return await read_link_audit(client, link.name)
             finally:
                 await client.close()

@@ -106,7 +106,7 @@ async def read_entries(client: ClusterReader, log: LogRange | None) -> list[LogE
     if log is None:
         return []
     entries: list[LogEntry] = []
-    async for records, place, header in _read_batches(client, log):
+    async for records, place, header in read_log_batches(client, log):
         entries.extend(
             LogEntry(record.offset, fingerprint_record(record))
             for record in decode_batch(records, place, header)
@@ -151,11 +151,11 @@ async def _read_fingerprints(
         return []
     return [
         (header.records_count, fingerprint_batch(records, place, header))
-        async for records, place, header in _read_batches(client, log)
+        async for records, place, header in read_log_batches(client, log)
     ]
 
 
-async def _read_batches(
+async def read_log_batches(
     client: ClusterReader, log: LogRange
 ) -> AsyncIterator[tuple[memoryview, int, BatchHeader]]:
     """(fetched bytes, position, header) of every committed batch; CRCs are checked."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from mirror_maker.formats.probe import is_probe_topic
 
-Document = Mapping[str, Any]
+WorkerStatus = Mapping[str, Any]
 SOURCE_GONE: Final = "SOURCE_GONE"
 """State of a partition whose topic is not there at the source, as a worker's `/status` has it."""
 
@@ -49,7 +49,7 @@ UNKNOWN_LINK_LAG = LinkLag(
 )
 
 
-def link_lag(link: str, workers: Iterable[Document]) -> LinkLag:
+def link_lag(link: str, workers: Iterable[WorkerStatus]) -> LinkLag:
     """The lag of a link from the `/status` documents of the workers that answered."""
     told = [each for worker in workers for each in worker["links"] if each["name"] == link]
     if not told:
@@ -77,7 +77,19 @@ def link_lag(link: str, workers: Iterable[Document]) -> LinkLag:
     )
 
 
-def _partition(flow: Document) -> PartitionLag:
+def source_ends(link: str, workers: Iterable[WorkerStatus]) -> dict[tuple[str, int], int]:
+    """(topic, partition) -> where the source ends, as the workers that answered last saw it."""
+    return {
+        (str(flow["topic"]), int(flow["partition"])): int(flow["source_high_watermark"])
+        for worker in workers
+        for each in worker["links"]
+        if each["name"] == link
+        for flow in each["flows"]
+        if flow.get("source_high_watermark") is not None
+    }
+
+
+def _partition(flow: WorkerStatus) -> PartitionLag:
     return PartitionLag(
         topic=str(flow["topic"]),
         partition=int(flow["partition"]),

@@ -112,6 +112,19 @@ class LinkMap:
         offsets = self._current_map(flow, self._topic.target_topic(flow), target_ids)
         return None if offsets is None else offsets.source_next
 
+    def current_flows(self, target_ids: TopicIds) -> Iterator[tuple[FlowKey, str, OffsetMap]]:
+        """(flow, aggregate topic, map) of every source partition whose copy is there now."""
+        for flow in self._topic.flows():
+            target_topic = self._topic.target_topic(flow)
+            found = self._current(flow, target_topic, target_ids)
+            if found is not None and target_topic is not None:
+                yield found[0], target_topic, found[1]
+
+    def producer_id(self, flow: FlowKey) -> int | None:
+        """Of the batches that the link writes for a flow; None for one that is not opened."""
+        opening = self._topic.opening(flow)
+        return None if opening is None else opening.producer_id
+
     def topics(self) -> Iterator[tuple[str, str]]:
         """(source topic, aggregate topic) of what is mirrored, each pair once; not the probe's."""
         seen: set[tuple[str, str]] = set()
@@ -138,6 +151,17 @@ class LinkMap:
         source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> OffsetMap | None:
         """The map of the flow between the topics that bear the names now, or None."""
+        found = self._current(flow, target_topic, target_ids, source_ids)
+        return None if found is None else found[1]
+
+    def _current(
+        self,
+        flow: FlowKey,
+        target_topic: str | None,
+        target_ids: TopicIds,
+        source_ids: TopicIds = NO_TOPIC_IDS,
+    ) -> tuple[FlowKey, OffsetMap] | None:
+        """The flow between the topics that bear the names now, with its map, or None."""
         present = target_ids.get(target_topic) if target_topic is not None else None
         if present is not None and flow.target_topic_id not in (present, NO_TOPIC_ID):
             other = self._topic.latest_flow(flow.source_topic, flow.partition, present)
@@ -147,4 +171,5 @@ class LinkMap:
         source_id = source_ids.get(flow.source_topic)
         if source_id is not None and flow.source_topic_id not in (source_id, NO_TOPIC_ID):
             return None
-        return self._topic.offset_map(flow)
+        offset_map = self._topic.offset_map(flow)
+        return None if offset_map is None else (flow, offset_map)

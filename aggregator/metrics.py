@@ -14,6 +14,9 @@ message or offset. What is unknown has no sample, so that it never reads as 0.
     heliograph_probe_degraded{link,datacenter}             1 while the probe finds fault, else 0
     heliograph_probe_last_arrival_age_seconds{link,datacenter}   since a record arrived last
     heliograph_probe_latency_seconds{link,datacenter}      histogram, from sending to arrival
+    heliograph_audit_records{link,datacenter,verdict}      as the audit of the mirror found them
+    heliograph_audit_findings{link,datacenter,verdict}     batches that are lost, altered, ...
+    heliograph_audit_age_seconds{link,datacenter}          of the oldest copy not compared yet
     heliograph_merged_topics                               merged topics in the catalog
     heliograph_offset_translations_total{link,direction,state}
     http_server_request_duration_seconds{http_request_method,http_route,...}
@@ -23,7 +26,8 @@ message or offset. What is unknown has no sample, so that it never reads as 0.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -34,10 +38,14 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from mirror_maker.formats.verdicts import FAULTS
+
 from .aggregate import Aggregate
+from .audit_document import Document
+from .followed import Followed, TopicState
 from .link_lag import LinkLag
+from .link_map import LinkMap
 from .probe.instruments import ProbeInstruments
-from .translation import MapState, MapStatus
 
 DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
@@ -100,6 +108,17 @@ class AggregatorMetrics:
                 unit=unit,
                 description=f"How far the link is behind, in {name}",
             )
+        for name, unit, samples, description in (
+            ("records", "", _audit_records, "Records of the copies, by the audit's verdict"),
+            ("findings", "", _audit_findings, "Batches of the copies that are wrong"),
+            ("age", "s", _audit_age, "How old the oldest copy is that was not compared"),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_audit_{name}",
+                callbacks=[self._per_audit(samples)],
+                unit=unit,
+                description=description,
+            )
         meter.create_observable_gauge(
             "heliograph_merged_topics",
             callbacks=[self._merged_topics],
@@ -139,12 +158,12 @@ class AggregatorMetrics:
         self._provider.shutdown()
 
     def _per_link(
-        self, value_of: Callable[[MapStatus], float | None]
+        self, value_of: Callable[[Followed[LinkMap]], float | None]
     ) -> Callable[[CallbackOptions], list[Observation]]:
         def observe(_: CallbackOptions) -> list[Observation]:
             return [
                 Observation(value, {"link": link, "datacenter": self._datacenters[link]})
-                for link, status in self._aggregate.maps.statuses()
+                for link, status in self._aggregate.maps.topics()
                 if (value := value_of(status)) is not None
             ]
 
@@ -162,7 +181,21 @@ class AggregatorMetrics:
 
         return observe
 
-    def _age_seconds(self, status: MapStatus) -> float | None:
+    def _per_audit(
+        self, samples: Callable[[Document], Iterable[tuple[dict[str, str], float]]]
+    ) -> Callable[[CallbackOptions], list[Observation]]:
+        def observe(_: CallbackOptions) -> list[Observation]:
+            return [
+                Observation(
+                    value, {"link": each["link"], "datacenter": each["datacenter"], **labels}
+                )
+                for each in self._aggregate.audit_documents()
+                for labels, value in samples(each)
+            ]
+
+        return observe
+
+    def _age_seconds(self, status: Followed[LinkMap]) -> float | None:
         return None if status.read_at is None else self._aggregate.monotonic() - status.read_at
 
     def _merged_topics(self, _: CallbackOptions) -> list[Observation]:
@@ -170,15 +203,31 @@ class AggregatorMetrics:
         return [] if catalog is None else [Observation(len(catalog.merged))]
 
 
-def _ready(status: MapStatus) -> float | None:
-    return int(status.state is MapState.READY)
+def _ready(status: Followed[LinkMap]) -> float | None:
+    return int(status.state is TopicState.READY)
 
 
-def _partitions(status: MapStatus) -> float | None:
-    return None if status.map is None else status.map.partitions
+def _partitions(status: Followed[LinkMap]) -> float | None:
+    return None if status.value is None else status.value.partitions
 
 
-def _lag_records(status: MapStatus) -> float | None:
+def _audit_records(link: Document) -> Iterable[tuple[dict[str, str], float]]:
+    for verdict, count in link["records"].items():
+        yield {"verdict": verdict}, count
+
+
+def _audit_findings(link: Document) -> Iterable[tuple[dict[str, str], float]]:
+    found = Counter(each["verdict"] for part in link["partitions"] for each in part["findings"])
+    for verdict in sorted(FAULTS):
+        yield {"verdict": verdict.value}, found[verdict.value]
+
+
+def _audit_age(link: Document) -> Iterable[tuple[dict[str, str], float]]:
+    if link["age_seconds"] is not None:
+        yield {}, link["age_seconds"]
+
+
+def _lag_records(status: Followed[LinkMap]) -> float | None:
     return status.lag_records
 
 

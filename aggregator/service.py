@@ -21,15 +21,14 @@ from aiohttp import web
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import Coordinated
-from mirror_maker.formats import map_topic_name
 
 from .aggregate import GROUP_SECONDS_MAX, Aggregate
-from .map_follower import MapFollower
 from .metrics import AggregatorMetrics
 from .mirror_watcher import MirrorWatcher
 from .ports import ClusterReader
 from .probe.link_probe import link_probes
 from .settings import AggregatorSettings, LinkSettings
+from .topic_follower import TopicFollower
 from .topic_watcher import TopicWatcher
 from .web.app import make_app
 
@@ -64,8 +63,8 @@ class AggregatorService:
         self.aggregate = Aggregate(
             settings,
             open_source=open_source,
-            open_aggregate=self._open_aggregate,
             monotonic=time.monotonic,
+            now_ms=lambda: time.time_ns() // 1_000_000,
             probes=link_probes(
                 settings, run_id=secrets.token_hex(RUN_ID_BYTES), now_ms=_monotonic_ms()
             ),
@@ -108,15 +107,14 @@ class AggregatorService:
         topics_client: ClusterReader,
         workers_client: Coordinated,
     ) -> None:
-        follower = MapFollower(
+        follower = TopicFollower(
             follower_client,
-            self.aggregate.maps,
-            {link.name: map_topic_name(link.name) for link in self.settings.links},
+            self.aggregate.followed(),
             monotonic=time.monotonic,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(follower.run(), name="map follower")
+                tasks.create_task(follower.run(), name="topic follower")
                 tasks.create_task(TopicWatcher(topics_client, self.aggregate).run(), name="topics")
                 if self.settings.links:
                     tasks.create_task(

@@ -14,36 +14,24 @@ States of one answer (`TranslationState`):
     unmapped  the record at the aggregate's offset is no copy that the map knows (reverse only)
     shared    a position where other origins may have records too (groups only)
 
-States of one map (`MapState`): loading, pending (no map topic: the link did not start), ready,
-failed (not the published format).
-
 Guarantees: an offset of the other side is right with `exact` and safe with `inexact`; unknown is
 None, never 0.
-Not here: reading the topics (`map_follower`), the format (`link_map`), HTTP (`web`).
+Not here: reading the topics (`topic_follower`), the format (`link_map`), HTTP (`web`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TypeVar
 
-from mirror_maker.formats import MapFormatError
+from mirror_maker.formats import MapFormatError, map_topic_name
 
 from .catalog import MappedTopic
+from .followed import Followed
 from .link_map import NO_TOPIC_IDS, LinkMap, MapAnswer, TopicIds, TranslationState
 
 T = TypeVar("T")
-
-
-class MapState(StrEnum):
-    """How far a link's map was read."""
-
-    LOADING = "loading"
-    PENDING = "pending"
-    READY = "ready"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,52 +52,32 @@ class TranslatedOffset:
     """With INEXACT from the aggregate: the source offsets [start, end) that come into question."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapStatus:
-    """How far one link's map topic was read."""
-
-    state: MapState = MapState.LOADING
-    map: LinkMap | None = None
-    next_offset: int | None = None
-    """Offset in the map topic that is read next; None before the first read."""
-    high_watermark: int | None = None
-    read_at: float | None = None
-    """Monotonic seconds of the last answer; None before the first."""
-    problem: str | None = None
-    """Why the map is not being read, in words; None while all is well."""
-
-    @property
-    def lag_records(self) -> int | None:
-        """Offsets of the map topic that were not read yet; None before the first read."""
-        if self.next_offset is None or self.high_watermark is None:
-            return None
-        return max(0, self.high_watermark - self.next_offset)
-
-
 class LinkMaps:
     """The maps of all links of an aggregate, by link name."""
 
     def __init__(self, datacenters: Mapping[str, str]) -> None:
         """`datacenters`: link name -> datacenter of its source."""
         self._datacenters = dict(datacenters)
-        self._statuses = {link: MapStatus() for link in datacenters}
+        self._topics = {
+            link: Followed(map_topic_name(link), LinkMap, LinkMap.apply) for link in datacenters
+        }
         self._target_ids: TopicIds = {}
 
     # -- questions: KeyError for an unknown link, MapFormatError for a contradictory map --------
 
-    def status(self, link: str) -> MapStatus:
-        """How far the link's map was read."""
-        return self._statuses[link]
+    def topic(self, link: str) -> Followed[LinkMap]:
+        """The link's map topic."""
+        return self._topics[link]
 
-    def statuses(self) -> Iterator[tuple[str, MapStatus]]:
-        """(link, status) in the order of the settings."""
-        yield from self._statuses.items()
+    def topics(self) -> Iterator[tuple[str, Followed[LinkMap]]]:
+        """(link, map topic) in the order of the settings."""
+        yield from self._topics.items()
 
     def mapped_topics(self) -> Iterator[MappedTopic]:
         """Everything that the maps prove about names."""
-        for link, status in self._statuses.items():
-            if status.map is not None:
-                for source_topic, target_topic in status.map.topics():
+        for link, followed in self._topics.items():
+            if followed.value is not None:
+                for source_topic, target_topic in followed.value.topics():
                     yield MappedTopic(link, source_topic, target_topic)
 
     def mirrored_end(self, link: str, topic: str, partition: int) -> int | None:
@@ -166,7 +134,7 @@ class LinkMaps:
         )
 
     def _ask(self, link: str, question: Callable[[LinkMap], T], otherwise: T) -> T:
-        found = self._statuses[link].map
+        found = self._topics[link].value
         if found is None:
             return otherwise
         try:
@@ -174,47 +142,19 @@ class LinkMaps:
         except MapFormatError as error:
             # Maps are put together when first asked for; records that contradict each other
             # show only here. The follower reads a failed map again from its start.
-            self.set_failed(link, str(error))
+            self._topics[link].set_failed(str(error))
             raise
 
     # -- what the watchers report ---------------------------------------------------------------
 
+    @property
+    def target_ids(self) -> TopicIds:
+        """The present topic ids of the aggregate, as far as they are known."""
+        return self._target_ids
+
     def set_target_ids(self, target_ids: TopicIds) -> None:
         """The present topic ids of the aggregate."""
         self._target_ids = dict(target_ids)
-
-    def set_loading(self, link: str, empty: LinkMap) -> None:
-        """The map topic is being read from its start into this map."""
-        self._statuses[link] = MapStatus(state=MapState.LOADING, map=empty)
-
-    def set_missing(self, link: str) -> None:
-        """The map topic does not exist: the link has not started, or was removed."""
-        self._statuses[link] = MapStatus(state=MapState.PENDING)
-
-    def set_failed(self, link: str, problem: str) -> None:
-        """The map topic is not readable; what was read is not served on."""
-        self._statuses[link] = MapStatus(state=MapState.FAILED, problem=problem)
-
-    def note_read(self, link: str, next_offset: int, high_watermark: int, now: float) -> None:
-        """The topic answered; ready as soon as its end was reached once."""
-        status = self._statuses[link]
-        if status.state is MapState.FAILED:
-            return
-        at_end = next_offset >= high_watermark
-        self._statuses[link] = replace(
-            status,
-            state=MapState.READY if at_end else status.state,
-            next_offset=next_offset,
-            high_watermark=high_watermark,
-            read_at=now,
-            problem=None,
-        )
-
-    def note_problem(self, problem: str) -> None:
-        """The aggregate does not answer; what was read stays served, since it stays true."""
-        for link, status in self._statuses.items():
-            if status.state is not MapState.FAILED:
-                self._statuses[link] = replace(status, problem=problem)
 
 
 _NOTHING = MapAnswer(TranslationState.PENDING, None, None)

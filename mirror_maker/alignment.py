@@ -71,6 +71,27 @@ class Hole(NamedTuple):
 Piece = Run | Hole
 
 
+class Place(NamedTuple):
+    """Where copies at target offsets [target_from, target_to) come from.
+
+    The first is of source offset `source_from`; without `is_exact` each is of some offset below
+    `source_to`.
+    """
+
+    target_from: int
+    target_to: int
+    source_from: int
+    source_to: int
+    is_exact: bool
+
+    def sources(self, target_offset: int) -> tuple[int, int]:
+        """Source offsets [from, to) that the copy at this offset may have."""
+        if not self.is_exact:
+            return self.source_from, self.source_to
+        offset = self.source_from + target_offset - self.target_from
+        return offset, offset + 1
+
+
 class Aligned(NamedTuple):
     """The one alignment that fits, in order."""
 
@@ -87,6 +108,29 @@ class Aligned(NamedTuple):
     def holes(self) -> list[Hole]:
         """Copies whose source is gone."""
         return [piece for piece in self.pieces if isinstance(piece, Hole)]
+
+    def places(self) -> list[Place]:
+        """Where every copy comes from, ascending."""
+        places: list[Place] = []
+        for piece in self.pieces:
+            if isinstance(piece, Hole) and not piece.runs:
+                places.append(
+                    Place(
+                        piece.target_from,
+                        piece.target_to,
+                        piece.source_from,
+                        piece.source_to,
+                        False,
+                    )
+                )
+                continue
+            for run in piece.runs if isinstance(piece, Hole) else (piece,):
+                places.append(
+                    Place(
+                        run.target_offset, run.target_next, run.source_offset, run.source_next, True
+                    )
+                )
+        return places
 
     @property
     def runs(self) -> list[Run]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
 
-from .audit_store import AuditStore
+from .audit.audit_topics import AuditTopics
 from .directory import Directory
 from .gap_store import GapStore
 from .log_offsets import LogOffsets
@@ -51,7 +51,7 @@ class LinkContext:
     directory: Directory
     map_store: MapStore
     gap_store: GapStore
-    audit_store: AuditStore
+    audit_topics: AuditTopics
     map_writes: MapWrites = field(default_factory=MapWrites)
     origins: Origins | None = None
     """Where only what was born at the source is copied."""

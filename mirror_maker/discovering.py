@@ -228,9 +228,9 @@ class Discovering:
         """Make the link's topics of state, and read them. Raises KafkaError, LinkFailedError."""
         context = self._context
         gaps, entries = context.gap_store.records, context.map_store.records
-        # The audit's topic is made beside them to save a request; where it cannot be, the flows
-        # say so when they need it.
-        failures = await make_topics(context.sink, [gaps, entries, context.audit_store.records])
+        # The audit's topics are created beside them to save a request. Where they cannot be, who
+        # writes to them says so.
+        failures = await make_topics(context.sink, [gaps, entries, *context.audit_topics.topics])
         for needed in (gaps, entries):
             if needed.name in failures:
                 raise failures[needed.name]

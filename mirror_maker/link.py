@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 
+from .audit.auditor import LinkAuditor
+from .audit.findings import describe_findings
 from .context import LinkContext
 from .controlling import Controlling
 from .copying import Copying
@@ -21,8 +23,9 @@ from .discovering import Discovering
 from .fetcher import Fetchers
 from .flow import Flow
 from .formats import gaps_topic_name, map_topic_name
-from .formats.audit import audit_topic_name
 from .formats.controls import PausedPart
+from .formats.receipts import receipts_topic_name
+from .formats.verdicts import verdicts_topic_name
 from .led_copies import LedCopies, LinkMarks
 from .map_flushing import MapFlushing
 from .map_topics import MapTopics
@@ -43,9 +46,10 @@ class LinkWorker:
         target_alias: str,
         offer: Callable[[Copying], None],
         on_known_changed: Callable[[], None],
+        make_auditor: Callable[[Mapping[TopicPartition, Flow]], LinkAuditor] | None = None,
     ) -> None:
         """`polls` is a client of the source for long polls alone; `offer` hands what has
-        a batch to the sender of its target broker."""
+        a batch to the sender of its target broker. Without `make_auditor` nothing is audited."""
         self.context = context
         self.flows: dict[TopicPartition, Flow] = {}
         self.known: frozenset[TopicPartition] = frozenset()
@@ -70,6 +74,7 @@ class LinkWorker:
         )
         self._flushing = MapFlushing(context, self.flows, self._fetchers.look_at_all)
         self.flush = self._flushing.flush
+        self.auditor = None if make_auditor is None else make_auditor(self.flows)
         self._offer = offer
         self._on_known_changed = on_known_changed
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
@@ -126,6 +131,7 @@ class LinkWorker:
             or self.target_failure
             or self._map_failure
             or (still.sentence() if is_failed else None)
+            or self.audit_reason
             or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
             or next(iter(self.context.missing_rights()), None)
             or still.sentence()
@@ -138,6 +144,11 @@ class LinkWorker:
             StandingFlow(at, flow.current_state(), flow.trouble, flow.reason)
             for at, flow in self.flows.items()
         )
+
+    @property
+    def audit_reason(self) -> str | None:
+        """What the audit found to be wrong in the copies of this worker, or None."""
+        return None if self.auditor is None else describe_findings(self.auditor.findings())
 
     @property
     def left_out(self) -> list[str]:
@@ -174,6 +185,8 @@ class LinkWorker:
                 group.create_task(self._discovering.run())
                 group.create_task(self._flushing.run())
                 group.create_task(self._controlling.run())
+                if self.auditor is not None:
+                    group.create_task(self.auditor.run())
                 self.assign(self._assigned)
         except* LinkFailedError as errors:
             self.failure = str(errors.exceptions[0])
@@ -275,7 +288,8 @@ class LinkWorker:
 
     def uses(self, topic: str | None) -> bool:
         """Whether it is one of the link's topics on the target: a copy, or a topic of state."""
-        states = {name(self.name) for name in (map_topic_name, gaps_topic_name, audit_topic_name)}
+        names = (map_topic_name, gaps_topic_name, receipts_topic_name, verdicts_topic_name)
+        states = {name(self.name) for name in names}
         return topic in self.context.directory.target or topic in states
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
@@ -300,6 +314,7 @@ class LinkWorker:
             self._discovering.collisions
             or self.context.map_writes.failure
             or self.context.missing_rights()
+            or (self.auditor is not None and self.auditor.has_findings)
         )
         if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED

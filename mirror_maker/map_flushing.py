@@ -1,8 +1,8 @@
 """What the flows' maps have gained is written to the link's map topic, now and then.
 
-Only flows that said that they moved are looked at. The audit is written first, so that it reaches
-at least as far as the map. Where it cannot be written the map waits for it, but not for long: what
-a proof has to read grows as long as it waits.
+Only flows that said that they moved are looked at. Receipts are written first, so that they reach
+at least as far as the map. Where they cannot be written the map waits for them, but not for long:
+what a proof has to read grows as long as it waits.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from local_cluster.wire.errors import KafkaError
 from .context import LinkContext
 from .flow import Flow
 from .foreign import ForeignRecordsError, note_foreign
-from .formats.audit import AuditChunk
+from .formats.receipts import Receipts
 from .replicator import PartitionReplicator
 
-AUDIT_WAIT_MS_MAX: Final = 10_000
-"""How long the map waits for an audit that cannot be written. What is mapped without it may be
-missing in the audit if the worker dies before it is written."""
+RECEIPTS_WAIT_MS_MAX: Final = 10_000
+"""How long the map waits for receipts that cannot be written. What is mapped without them stays
+unverified if the worker dies before they are written."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +45,11 @@ class MapFlushing:
         self._on_may_take_changed = on_may_take_changed
         self._moved: dict[TopicPartition, None] = {}
         self._flushing = asyncio.Lock()
-        self._unaudited_since_ms: int | None = None
-        """Since when the audit cannot be written, on the monotonic clock."""
-        self._unaudited: dict[TopicPartition, None] = {}
-        """What has been mapped without its audit since then."""
-        self._audit_retry_ms = 0
+        self._unreceipted_since_ms: int | None = None
+        """Since when receipts cannot be written, on the monotonic clock."""
+        self._unreceipted: dict[TopicPartition, None] = {}
+        """What has been mapped without its receipts since then."""
+        self._receipts_retry_ms = 0
         """When those that do not move are tried again, on the monotonic clock."""
 
     def look_at(self, at: TopicPartition) -> None:
@@ -65,23 +65,23 @@ class MapFlushing:
     async def flush(self) -> None:
         """Write what the maps have gained. Raises KafkaError; then it is written later."""
         async with self._flushing:
-            if self._unaudited and self._context.clock.monotonic_ms() >= self._audit_retry_ms:
-                self._moved |= self._unaudited
+            if self._unreceipted and self._context.clock.monotonic_ms() >= self._receipts_retry_ms:
+                self._moved |= self._unreceipted
             moved, self._moved = self._moved, {}
             taken = {
-                at: _Taken(flow, flow.replicator, self._context.clock.now_ms())
+                at: _Taken(flow, flow.replicator)
                 for at, flow in ((at, self._flows.get(at)) for at in moved)
                 if flow is not None and flow.replicator is not None and _has_news(flow.replicator)
             }
             if not taken:
-                self._unaudited_since_ms = None  # nothing waits for it
+                self._unreceipted_since_ms = None  # nothing waits for it
                 self._note(None, 0)
                 return
             began_ms = self._context.clock.monotonic_ms()
             try:
                 for each in taken.values():
                     await each.note_others(self._context)
-                await self._write_audit(taken)
+                await self._write_receipts(taken)
                 await self._context.map_store.append(
                     [block for each in taken.values() for block in each.blocks],
                     [key for each in taken.values() for key in each.block_keys],
@@ -110,51 +110,48 @@ class MapFlushing:
         if writes.is_overdue != was_overdue:
             self._on_may_take_changed()
 
-    async def _write_audit(self, taken: Mapping[TopicPartition, _Taken]) -> None:
+    async def _write_receipts(self, taken: Mapping[TopicPartition, _Taken]) -> None:
         """Raises KafkaError while the map is to wait for it."""
         try:
-            await self._context.audit_store.append(
-                [chunk for each in taken.values() for chunk in each.chunks],
-                [key for each in taken.values() for key in each.chunk_keys],
-            )
+            entries = [entry for each in taken.values() for entry in each.receipts]
+            if entries:
+                await self._context.audit_topics.write_receipts(entries)
         except KafkaError as error:
             now_ms = self._context.clock.monotonic_ms()
-            if self._unaudited_since_ms is None:
-                self._unaudited_since_ms = now_ms
-            if now_ms - self._unaudited_since_ms < AUDIT_WAIT_MS_MAX:
+            if self._unreceipted_since_ms is None:
+                self._unreceipted_since_ms = now_ms
+            if now_ms - self._unreceipted_since_ms < RECEIPTS_WAIT_MS_MAX:
                 raise
-            if not self._unaudited:
+            if not self._unreceipted:
                 name = self._context.settings.name
-                logger.warning("link %s: mapped without its audit: %s", name, error)
+                logger.warning("link %s: mapped without its receipts: %s", name, error)
             for each in taken.values():
-                each.put_audit_back()
-            self._unaudited |= dict.fromkeys(taken)
-            self._audit_retry_ms = now_ms + AUDIT_WAIT_MS_MAX
+                each.put_receipts_back()
+            self._unreceipted |= dict.fromkeys(taken)
+            self._receipts_retry_ms = now_ms + RECEIPTS_WAIT_MS_MAX
         else:
-            self._unaudited_since_ms = None
-            self._moved |= self._unaudited
-            self._unaudited.clear()
+            self._unreceipted_since_ms = None
+            self._moved |= self._unreceipted
+            self._unreceipted.clear()
 
 
 def _has_news(replicator: PartitionReplicator) -> bool:
-    """Whether there is something to write of its map or its audit."""
-    audit = replicator.audit
-    return replicator.block.is_dirty or (audit is not None and audit.is_behind)
+    """Whether there is something to write of its map, or receipts."""
+    receipts = replicator.receipts
+    return replicator.block.is_dirty or (receipts is not None and receipts.has_news)
 
 
 class _Taken:
-    """What one flow has to write, and to delete, in both topics of its link."""
+    """What one flow has to write, and to delete, in the topics of its link."""
 
-    def __init__(self, flow: Flow, replicator: PartitionReplicator, now_ms: int) -> None:
+    def __init__(self, flow: Flow, replicator: PartitionReplicator) -> None:
         self._target = flow.target
         self._replicator = replicator
         self._others, replicator.others = replicator.others, []
-        source_next = replicator.block.source_next
         self.blocks, self.block_keys = replicator.block.take_records()
-        self.chunks: list[AuditChunk] = []
-        self.chunk_keys: list[bytes] = []
-        if replicator.audit is not None:
-            self.chunks, self.chunk_keys = replicator.audit.take_records(source_next, now_ms)
+        self.receipts: list[Receipts] = []
+        if replicator.receipts is not None:
+            self.receipts = replicator.receipts.take()
 
     async def note_others(self, context: LinkContext) -> None:
         """Write into the journal that foreign records were passed over. Raises KafkaError."""
@@ -171,10 +168,10 @@ class _Taken:
         """The writes are not known to have happened."""
         self._replicator.others[:0] = self._others
         self._replicator.block.put_back(self.blocks, self.block_keys)
-        self.put_audit_back()
+        self.put_receipts_back()
 
-    def put_audit_back(self) -> None:
-        """The same of the audit alone."""
-        if self._replicator.audit is not None:
-            self._replicator.audit.put_back(self.chunks, self.chunk_keys)
-            self.chunks, self.chunk_keys = [], []
+    def put_receipts_back(self) -> None:
+        """The same of the receipts alone."""
+        if self._replicator.receipts is not None:
+            self._replicator.receipts.put_back(self.receipts)
+            self.receipts = []

@@ -35,7 +35,6 @@ from local_cluster.records.compress import Codec, CompressionError
 
 from .coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX, coalesce, find_run
 from .formats import Run
-from .formats.audit import BatchAudit
 from .gap_ranges import NO_GAPS, GapRanges
 from .model import SourceGap, UncopyableBatchError
 from .record_path import encode_dense
@@ -139,8 +138,6 @@ class PreparedBatch:
     path: CopyPath
     batches_count: int = 1
     """How many batches of the source it is."""
-    audit: BatchAudit | None = None
-    """What of it the audit counts, where there is one."""
     fetched_ns: int = 0
     """When it came, where spans are wanted."""
 

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from .audit import FlowAudit
+from .audit.flow_receipts import FlowReceipts
 from .cutting import Cutting
 from .formats import OffsetMap
 from .gap_ranges import NO_GAPS, GapRanges, Range
@@ -98,7 +98,7 @@ class PartitionReplicator:
         pending_bytes_max: int,
         coalesces: bool = True,
         last_epoch: int = -1,
-        audit: FlowAudit | None = None,
+        receipts: FlowReceipts | None = None,
         gaps: GapRanges = NO_GAPS,
         cutting: Cutting | None = None,
         rules: RecordRules | None = None,
@@ -137,8 +137,8 @@ class PartitionReplicator:
         self._foreign_ids = foreign_ids
         self._pending_bytes_max = pending_bytes_max
         self._coalesces = coalesces
-        self.audit = audit
-        """Both sides of what is copied, counted."""
+        self.receipts = receipts
+        """What the audit is to compare with the target's log."""
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
         self._held: deque[PreparedBatch] = deque()
@@ -225,9 +225,6 @@ class PartitionReplicator:
             for prepared in pieces:
                 prepared.fetched_ns = fetched_ns
                 self._held.append(prepared)
-                if self.audit is not None:
-                    first, (last, count) = prepared.segments[0][0], prepared.segments[-1]
-                    prepared.audit = self.audit.fetched(first, last + count - 1, prepared.data)
                 self.accepted += 1
                 self.pending_bytes += len(prepared.data)
                 self._batches_by_path[prepared.path] += prepared.batches_count
@@ -277,8 +274,9 @@ class PartitionReplicator:
         self._bytes_acknowledged += len(prepared.data)
         self._acked_sequence = advance_sequence(self._acked_sequence, prepared.records_count)
         runs = prepared.runs(base_offset)
-        if self.audit is not None and prepared.audit is not None:
-            self.audit.acknowledged(base_offset, prepared.audit)
+        if self.receipts is not None:
+            first, (last, count) = prepared.segments[0][0], prepared.segments[-1]
+            self.receipts.acknowledged(first, last + count, base_offset, prepared.data)
         self.block.append(runs, self.source_next, self._acked_sequence)
         for run in runs:
             self.offset_map.append(run)

@@ -23,12 +23,13 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .alignment import Aligned, Piece
-from .audit import FlowAudit
+from .audit.flow_receipts import FlowReceipts
 from .context import LinkContext
 from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
 from .foreign import settle_foreign
 from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
+from .formats.receipts import flow_id
 from .gap_ranges import GapRanges
 from .generations import next_epoch, open_generation
 from .lost_sources import (
@@ -70,7 +71,7 @@ class Proved:
     """What of the source is not to be copied."""
     last_epoch: int
     """Leader epoch of the source's last batch before `source_next`; -1 where it is not known."""
-    audit: FlowAudit
+    receipts: FlowReceipts
     """With the target's tail in it."""
     offset_map: OffsetMap
     """Up to where the last block of the map is; the caller's own."""
@@ -94,7 +95,6 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     offset_map = context.map_store.state.build_offset_map(flow)
     assert offset_map is not None, "the flow has an opening"
     base = resume_base(opening, last)
-    audit = await _go_on_with_audit(context, flow, target, base)
     try:
         tail, high_watermark = await read_tail(context, base, source, target)
         # Read after the tail: an entry precedes every batch behind its gap.
@@ -134,7 +134,12 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     source_next = gaps.behind(places.source_next)
     block.advance(source_next)
     await settle_foreign(context, opening, target, tail.others, source_next)
-    audit.paired([(each.header.base_offset, each.view) for each in tail.batches], places.runs)
+    receipts = FlowReceipts(
+        flow_id(flow, base.producer_id),
+        base.producer_epoch,
+        advance_sequence(base.next_sequence, tail.missing_count),
+    )
+    receipts.paired((each.view for each in tail.batches), places.places())
     return Proved(
         flow=flow,
         opening=opening,
@@ -145,7 +150,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         paired_batches=len(tail.batches),
         gaps=gaps,
         last_epoch=places.last_epoch,
-        audit=audit,
+        receipts=receipts,
         offset_map=offset_map,
     )
 
@@ -172,28 +177,6 @@ def _add_places(block: OpenBlock, pieces: Sequence[Piece], next_sequence: int) -
             block.append(piece.runs, piece.source_to, behind)
         else:
             block.jump(piece.source_from, piece.source_to, piece.target_to, behind)
-
-
-async def _go_on_with_audit(
-    context: LinkContext, flow: FlowKey, target: TopicPartition, base: ResumeBase
-) -> FlowAudit:
-    """The flow's audit from where it was written on.
-
-    Read after the map, because a chunk is written before the block that reaches as far, and before
-    the target's tail, which so has everything that a chunk tells of.
-    """
-    await context.audit_store.catch_up()
-    state = context.audit_store.state
-    predecessor = state.furthest(flow, base.producer_epoch, base.source_next)
-    return FlowAudit(
-        flow=flow,
-        producer_epoch=base.producer_epoch,
-        nonce=context.map_store.new_nonce(),
-        target_topic=target.topic,
-        source_from=base.source_next if predecessor is None else predecessor.source_to,
-        predecessor=predecessor,
-        written=state.chunks(flow),
-    )
 
 
 def _replaced_from(context: LinkContext, opening: Opening) -> int | None:
@@ -234,7 +217,7 @@ def start_replicator(
         coalesces=context.settings.coalesce_batches,
         last_epoch=proved.last_epoch,
         gaps=proved.gaps,
-        audit=proved.audit,
+        receipts=proved.receipts,
         cutting=cutting,
         rules=context.rules_of(source.topic),
         target_known_to=proved.high_watermark,
@@ -262,8 +245,7 @@ async def raise_epoch(
     second = await prove(context, source, target)
     if (second.opening, second.next_sequence) != (first.opening, first.next_sequence):
         return
-    chunks = second.audit.take_records(second.source_next, context.clock.now_ms())
-    await context.audit_store.append(*chunks)
+    await context.audit_topics.write_receipts(second.receipts.take())
     blocks, keys = second.block.take_records()
     opening = Opening(
         flow=second.flow,

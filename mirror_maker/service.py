@@ -11,17 +11,20 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.client.group import GroupFencedError
+from local_cluster.client.model import TopicPartition
 from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .audit_store import AuditStore
+from .audit.audit_topics import AuditTopics
+from .audit.auditor import LinkAuditor
+from .audit.cpu_budget import CpuBudget
 from .context import LinkContext
 from .deleting import TopicDeletions
 from .directory import Directory
@@ -79,6 +82,8 @@ class MirrorService:
         self._sink_data = self._target_client("produce")
         self._group = WorkerGroup(settings, self._target_client("group"))
         self._senders = Senders(self._sink_data, settings.limits)
+        self._audit_budget = CpuBudget(settings.limits.audit_cpu_share)
+        self._audit_reader = self._target_client("audit") if self._audit_budget.share else None
         self._mm2_topics: dict[str, Mm2Topics] = {}
         self._group_syncs: dict[str, GroupSync] = {}
         self._topic_syncs: dict[str, TopicSync] = {}
@@ -251,7 +256,7 @@ class MirrorService:
             sink=self._sink,
             directory=Directory(),
             map_store=map_store,
-            audit_store=AuditStore(
+            audit_topics=AuditTopics(
                 self._sink,
                 link=link.name,
                 replication_factor=link.replication_factor,
@@ -276,6 +281,7 @@ class MirrorService:
             settings.target_alias,
             self._senders.offer,
             self._group.on_known_changed,
+            self._auditor_of(context),
         )
         if link.sync_configs or link.sync_acls:
             self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
@@ -299,6 +305,14 @@ class MirrorService:
         else:
             self._shared_groups.add(link.name, map_store, None)
         return worker
+
+    def _auditor_of(
+        self, context: LinkContext
+    ) -> Callable[[Mapping[TopicPartition, Flow]], LinkAuditor] | None:
+        reader, budget = self._audit_reader, self._audit_budget
+        if reader is None:
+            return None
+        return lambda flows: LinkAuditor(context, reader, flows, budget)
 
     def _spans(self, link: str) -> BatchSpans:
         """Loads OpenTelemetry, which nobody else here does."""

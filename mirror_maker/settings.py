@@ -212,6 +212,8 @@ class Limits:
     pause_ms_min: Positive = 1_000
     pause_ms_max: Positive = 60_000
     """Pauses of a partition in trouble under the policy `pause`; they double up to this."""
+    audit_cpu_share: Annotated[float, Field(ge=0, le=1)] = 0.03
+    """Of one core, for comparing the targets' logs with what was acknowledged; 0 turns it off."""
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000

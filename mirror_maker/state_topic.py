@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -32,6 +32,9 @@ from .ports import Clock, DataSink, LogReader
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 WRITE_BYTES_MAX: Final = 512 * 1024
 """Records of one write; below the 1 MB that Kafka takes by default."""
+COMPACTED: Final = {"cleanup.policy": "compact"}
+Pair = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
 _EARLIEST: Final = -2
 
 
@@ -167,8 +170,11 @@ class StateTopic(StateReader):
         replication_factor: int,
         clock: Clock,
         replay: Callable[[bytes | None, bytes | None], None],
+        configs: Mapping[str, str] | None = None,
     ) -> None:
+        """`configs` are for a topic that is to be created; by default it is compacted."""
         super().__init__(sink, name, replay)
+        self._configs = COMPACTED if configs is None else configs
         self._sink = sink
         self._replication_factor = replication_factor
         self._clock = clock
@@ -184,10 +190,10 @@ class StateTopic(StateReader):
             name=self.name,
             partitions=1,
             replication_factor=self._replication_factor,
-            configs={"cleanup.policy": "compact"},
+            configs=self._configs,
         )
 
-    async def append(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> None:
+    async def append(self, pairs: Sequence[Pair]) -> None:
         """Write (key, value or None to delete); done when acknowledged.
 
         On KafkaError some may be written.
@@ -197,7 +203,7 @@ class StateTopic(StateReader):
         now_ms = self._clock.now_ms()
         for key, value in pairs:
             chunk.append(NewRecord(now_ms, key, value))
-            size_bytes += len(key) + len(value or b"")
+            size_bytes += len(key or b"") + len(value or b"")
             if size_bytes >= WRITE_BYTES_MAX:
                 await self._write(chunk)
                 chunk, size_bytes = [], 0

@@ -9,6 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from .audit.auditor import LinkAuditor
+from .audit.findings import describe_finding
+from .audit.flow_audit import FlowAudit
 from .deleting import TopicDeletions
 from .flow import Flow
 from .formats.controls import Controls
@@ -24,10 +27,12 @@ from .topic_syncing import TopicSync
 JsonObject = dict[str, Any]
 LEFT_OUT_SHOWN_MAX: Final = 200
 """Topics that are not copied, listed by name."""
+FINDINGS_SHOWN_MAX: Final = 20
 
 
-def flow_status(flow: Flow, now_ms: int) -> JsonObject:
-    """One partition; `now_ms` is of the monotonic clock."""
+def flow_status(flow: Flow, now_ms: int, auditor: LinkAuditor | None, wall_ms: int) -> JsonObject:
+    """One partition; `now_ms` is of the monotonic clock, `wall_ms` since the epoch."""
+    audit = None if auditor is None else auditor.audit(flow.source)
     lag = flow.lag()
     replicator = flow.replicator
     totals = flow.totals()
@@ -61,6 +66,7 @@ def flow_status(flow: Flow, now_ms: int) -> JsonObject:
         "gaps": len(gaps),
         "gaps_by_reason": dict(Counter(gap.reason for gap in gaps)),
         "last_gap": gap_as_json(gaps[-1]) if gaps else None,
+        "audit": audit_status(auditor, audit, wall_ms) if auditor and audit else None,
     }
 
 
@@ -72,7 +78,8 @@ def link_status(
     source_positions: SourcePositions | None = None,
 ) -> JsonObject:
     """One link: totals over what this worker mirrors, and each flow, the probe's included."""
-    now_ms = link.context.clock.monotonic_ms()
+    clock, auditor = link.context.clock, link.auditor
+    now_ms, wall_ms = clock.monotonic_ms(), clock.now_ms()
     flows = link.mirrored_flows
     lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
     totals = [flow.totals() for flow in flows]
@@ -103,7 +110,34 @@ def link_status(
         "topic_sync": topic_sync.status() if topic_sync is not None else None,
         "deletions": deletions.status() if deletions is not None else None,
         "source_group": source_positions.status() if source_positions is not None else None,
-        "flows": [flow_status(flow, now_ms) for _, flow in sorted(link.flows.items())],
+        "audit": None if auditor is None else auditor_status(auditor, now_ms),
+        "flows": [
+            flow_status(flow, now_ms, auditor, wall_ms) for _, flow in sorted(link.flows.items())
+        ],
+    }
+
+
+def auditor_status(auditor: LinkAuditor, now_ms: int) -> JsonObject:
+    """The audit of a link on this worker."""
+    findings = list(auditor.findings())
+    return {
+        "failure": auditor.failure,
+        "cpu_share": round(auditor.cpu_share(now_ms), 4),
+        "findings": dict(Counter(finding.verdict.value for _, finding in findings)),
+        "first_findings": [
+            describe_finding(at, finding) for at, finding in findings[:FINDINGS_SHOWN_MAX]
+        ],
+    }
+
+
+def audit_status(auditor: LinkAuditor, audit: FlowAudit, wall_ms: int) -> JsonObject:
+    """How far the audit of a partition has come, and what it found to be wrong."""
+    check, audited_at_ms = audit.check, auditor.audited_at_ms(audit)
+    return {
+        "audited_to": check.audited_to,
+        "batches_waiting": check.waiting_receipts,
+        "age_seconds": max(0, wall_ms - audited_at_ms) / 1000 if audited_at_ms else None,
+        "findings": dict(Counter(each.verdict.value for each in audit.tally.findings)),
     }
 
 
@@ -173,6 +207,7 @@ def _metric_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from mm2_lines(status["target"], links, _labels)
     yield from checkpoint_lines(status["target"], links, _labels)
     yield from _trouble_lines(links)
+    yield from _audit_lines(links)
     yield "# HELP heliograph_mirror_group_positions Positions of consumer groups, by sync state."
     yield "# TYPE heliograph_mirror_group_positions gauge"
     for link in links:
@@ -220,6 +255,28 @@ def _trouble_lines(links: Sequence[JsonObject]) -> Iterator[str]:
     for link, flow in _flows(links):
         for reason, count in flow["gaps_by_reason"].items():
             yield f"heliograph_mirror_gaps{_flow_labels(link, flow, reason=reason)} {count}"
+
+
+def _audit_lines(links: Sequence[JsonObject]) -> Iterator[str]:
+    yield "# HELP heliograph_mirror_audit_age_seconds How old the oldest batch not compared is."
+    yield "# TYPE heliograph_mirror_audit_age_seconds gauge"
+    for link, flow in _flows(links):
+        if flow.get("audit") is not None:
+            age = flow["audit"]["age_seconds"]
+            if age is not None:
+                yield f"heliograph_mirror_audit_age_seconds{_flow_labels(link, flow)} {age}"
+    yield "# HELP heliograph_mirror_audit_findings Batches that are wrong in the copy, by verdict."
+    yield "# TYPE heliograph_mirror_audit_findings gauge"
+    for link, flow in _flows(links):
+        for verdict, count in ((flow.get("audit") or {}).get("findings") or {}).items():
+            labels = _flow_labels(link, flow, verdict=verdict)
+            yield f"heliograph_mirror_audit_findings{labels} {count}"
+    yield "# HELP heliograph_mirror_audit_cpu_share Share of a core used by the worker's audits."
+    yield "# TYPE heliograph_mirror_audit_cpu_share gauge"
+    for link in links:
+        if link.get("audit") is not None:
+            share = link["audit"]["cpu_share"]
+            yield f"heliograph_mirror_audit_cpu_share{_labels(link=link['name'])} {share}"
 
 
 def _flows(links: Sequence[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:

@@ -45,7 +45,7 @@ def readiness_checks(aggregate: Aggregate) -> list[views.Document]:
             "problem": aggregate.problem,
         }
     ]
-    for link, status in aggregate.maps.statuses():
+    for link, status in aggregate.maps.topics():
         checks.append(
             {
                 "check": f"offset map of link {link}",
@@ -73,5 +73,11 @@ async def page(request: web.Request) -> web.Response:
     catalog = aggregate.catalog()
     topics = None if catalog is None else views.topics(aggregate, catalog)
     probes = views.probes(aggregate, aggregate.settings.links)
-    text = render_page(views.links(aggregate), probes, topics, aggregate.settings.aggregate)
+    text = render_page(
+        views.links(aggregate),
+        aggregate.audit_documents(),
+        probes,
+        topics,
+        aggregate.settings.aggregate,
+    )
     return web.Response(text=text, content_type="text/html")

@@ -1,5 +1,7 @@
-"""The page at `/`: links, their probes and merged topics as plain HTML, no script and nothing from
-elsewhere."""
+"""The page at `/`: links, their audits and probes, and merged topics.
+
+Plain HTML, no script and nothing from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,14 @@ UNKNOWN: Final = "-"
 _PROBE_COUNTS: Final = ("sent", "received", "lost", "doubled", "out_of_order", "altered")
 
 
-def render_page(links: Document, probes: Document, topics: Document | None, aggregate: str) -> str:
-    """The whole page, from the documents of /api/v1/links, /api/v1/probe and /api/v1/topics."""
+def render_page(
+    links: Document,
+    audits: list[Document],
+    probes: Document,
+    topics: Document | None,
+    aggregate: str,
+) -> str:
+    """The whole page, from the documents of /api/v1/links, audit, probe and topics."""
     title = f"Aggregate {aggregate}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -28,9 +36,11 @@ def render_page(links: Document, probes: Document, topics: Document | None, aggr
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>"
         f"<h2>Links</h2>{_links(links)}"
+        f"<h2>Audit</h2>{_audit(audits)}"
         f"<h2>Probes</h2>{_probes(probes)}"
         f"<h2>Merged topics</h2>{_topics(topics)}"
-        '<p>As JSON: <a href="/api/v1/links">links</a>, <a href="/api/v1/probe">probes</a>, '
+        '<p>As JSON: <a href="/api/v1/links">links</a>, '
+        '<a href="/api/v1/audit">audit</a>, <a href="/api/v1/probe">probes</a>, '
         '<a href="/api/v1/topics">topics</a>; '
         '<a href="/metrics">metrics</a>, <a href="/readyz?verbose=1">readiness</a>.</p>'
         "</body></html>\n"
@@ -66,6 +76,33 @@ def _links(document: Document) -> str:
         if rows
         else "<p>No link feeds this aggregate.</p>"
     )
+
+
+def _audit(documents: list[Document]) -> str:
+    rows = [
+        [
+            link["link"],
+            "well" if link["is_well"] else "wrong" if link["problem"] is None else "unknown",
+            link["records"].get("COMPLETE", 0),
+            link["records"].get("UNVERIFIED", 0),
+            link["age_seconds"],
+            link["findings"],
+            _first_finding(link) or link["problem"] or "",
+        ]
+        for link in documents
+    ]
+    heads = ["Link", "State", "Complete", "Unverified", "Age s", "Findings", "First finding"]
+    return _table(heads, rows, numbers={2, 3, 4, 5}) if rows else "<p>No link is audited.</p>"
+
+
+def _first_finding(link: Document) -> str | None:
+    for part in link["partitions"]:
+        for each in part["findings"]:
+            return (
+                f"{each['verdict']} at {part['target_topic']}-{part['partition']}, offset "
+                f"{each['target_from']}: {each['detail']}"
+            )
+    return None
 
 
 def _probes(document: Document) -> str:

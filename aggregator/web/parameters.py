@@ -49,6 +49,11 @@ def offset(query: MultiMapping[str]) -> int:
     return _integer(query, "offset", OFFSET_MAX)
 
 
+def milliseconds(query: MultiMapping[str], name: str) -> int:
+    """A required time, in milliseconds since the epoch."""
+    return _integer(query, name, OFFSET_MAX)
+
+
 def _integer(query: MultiMapping[str], name: str, maximum: int) -> int:
     value = text(query, name)
     if not _DIGITS.fullmatch(value) or int(value) > maximum:

@@ -1,7 +1,7 @@
 """The handlers of /api/v1: parameters in, one JSON document out.
 
-All answers come from memory, but those of groups and of the audit: they wait for their cluster, at
-most `GROUP_SECONDS_MAX` and `AUDIT_SECONDS_MAX`. A link whose map is still being read answers 503;
+All answers come from memory, but those of groups: they wait for their cluster, at most
+`GROUP_SECONDS_MAX`. A link whose map is still being read answers 503;
 a link that has not started yet has nothing mapped, so that its offsets are pending.
 """
 
@@ -14,15 +14,15 @@ from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
+from mirror_maker.formats.verdicts import BUCKET_MS
 
-from ..aggregate import AUDIT_SECONDS_MAX, GROUP_SECONDS_MAX, Aggregate
+from ..aggregate import GROUP_SECONDS_MAX, Aggregate
 from ..catalog import MirroredTopic, nearest
-from ..link_audit import partition_audits
+from ..followed import TopicState
 from ..link_map import TranslationState
-from ..map_follower import REREAD_SECONDS
 from ..metrics import AggregatorMetrics
 from ..settings import LinkSettings
-from ..translation import MapState
+from ..topic_follower import REREAD_SECONDS
 from . import parameters, views
 from .problems import Problem, not_found, not_loaded
 
@@ -167,37 +167,39 @@ async def get_probe(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/audit")
 async def get_audit(request: web.Request) -> web.Response:
-    """Both sides of a link by spans of time, as its mirror counted and hashed them."""
+    """What the audit says of the copies: of all links, a link, a topic or a partition."""
     query = request.query
-    parameters.check_names(query, ("link", "topic", "partition"))
+    parameters.check_names(query, ("link", "topic", "partition", "since_ms"))
     aggregate = request.app[AGGREGATE]
-    link = _find_link(aggregate, parameters.text(query, "link"))
+    links = list(aggregate.settings.links)
+    if "link" in query:
+        links = [_find_link(aggregate, parameters.text(query, "link"))]
     topic = parameters.text(query, "topic") if "topic" in query else None
     partition = parameters.partition(query) if "partition" in query else None
-    try:
-        published = await aggregate.link_audit(link)
-    except TimeoutError as error:
-        raise Problem(
-            504,
-            "aggregate_timeout",
-            f"cluster {aggregate.settings.aggregate} did not tell the audit of link {link.name!r} "
-            f"within {AUDIT_SECONDS_MAX:g} s",
-        ) from error
-    except (KafkaError, MapFormatError) as error:
-        raise Problem(
-            502, "aggregate_error", f"the audit of link {link.name!r} cannot be read: {error}"
-        ) from error
-    if published is None:
-        raise not_found(
-            "link", f"the mirror of link {link.name!r} has published no audit yet", None
+    since_ms = parameters.milliseconds(query, "since_ms") if "since_ms" in query else None
+    documents, known = [], set()
+    for link in links:
+        try:
+            audits = aggregate.link_audit(link.name)
+        except MapFormatError as error:
+            raise not_loaded(
+                f"the map of link {link.name!r} is not readable: {error}",
+                retry_after_seconds=int(REREAD_SECONDS),
+            ) from error
+        known |= {each.flow.source_topic for each in audits}
+        wanted = [
+            each
+            for each in audits
+            if topic in (None, each.flow.source_topic) and partition in (None, each.flow.partition)
+        ]
+        documents.append(
+            aggregate.audit_document(link, wanted, with_rows=topic is not None, since_ms=since_ms)
         )
-    audits = partition_audits(published, topic, partition)
-    if topic is not None and not audits:
-        known = {flow.source_topic for flow, _ in published.flows()}
+    if topic is not None and not any(document["partitions"] for document in documents):
         raise not_found(
             "topic", f"the audit has no topic {topic!r} or partition", nearest(topic, sorted(known))
         )
-    return web.json_response(views.audit(link.name, audits, with_buckets=topic is not None))
+    return web.json_response({"bucket_ms": BUCKET_MS, "links": documents})
 
 
 def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:
@@ -209,13 +211,13 @@ def _find_link(aggregate: Aggregate, name: str) -> LinkSettings:
 
 
 def _require_loaded(aggregate: Aggregate, link: LinkSettings) -> None:
-    status = aggregate.maps.status(link.name)
-    if status.state is MapState.LOADING:
+    status = aggregate.maps.topic(link.name)
+    if status.state is TopicState.LOADING:
         raise not_loaded(
             f"the offset map of link {link.name!r} is still being read",
             retry_after_seconds=RETRY_AFTER_SECONDS,
         )
-    if status.state is MapState.FAILED:
+    if status.state is TopicState.FAILED:
         raise not_loaded(
             f"the offset map of link {link.name!r} is not readable: {status.problem}",
             retry_after_seconds=int(REREAD_SECONDS),
@@ -228,7 +230,7 @@ def _find_mirrored(aggregate: Aggregate, link: LinkSettings, topic: str) -> Mirr
     if catalog is None:
         return None
     part = catalog.part(link.name, topic)
-    if part is None and aggregate.maps.status(link.name).state is MapState.READY:
+    if part is None and aggregate.maps.topic(link.name).state is TopicState.READY:
         known = [name for name, merged in catalog.merged.items() if catalog.part(link.name, name)]
         raise not_found(
             "topic", f"link {link.name!r} mirrors no topic {topic!r} yet", nearest(topic, known)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
-
-from mirror_maker.formats.audit import BUCKET_MS, Bucket, Side
 
 from ..aggregate import Aggregate
 from ..catalog import Catalog
 from ..groups import GroupTranslation
-from ..link_audit import PartitionAudit
 from ..link_lag import LinkLag
 from ..probe.latencies import BOUNDS_MS
 from ..probe.ledger import Fault
@@ -52,7 +49,7 @@ def group(answer: GroupTranslation) -> Document:
 
 def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
     """One link and how far its map was read."""
-    status = aggregate.maps.status(settings.name)
+    status = aggregate.maps.topic(settings.name)
     read_at = status.read_at
     behind = aggregate.link_lag(settings.name)
     return {
@@ -64,7 +61,7 @@ def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
         "map": {
             "state": status.state.value,
             "problem": status.problem,
-            "partitions": None if status.map is None else status.map.partitions,
+            "partitions": None if status.value is None else status.value.partitions,
             "lag_records": status.lag_records,
             "age_seconds": None if read_at is None else round(aggregate.monotonic() - read_at, 3),
         },
@@ -175,72 +172,4 @@ def topics(aggregate: Aggregate, catalog: Catalog) -> Document:
         "local": [
             {"name": name, "partitions": partitions} for name, partitions in catalog.local.items()
         ],
-    }
-
-
-def audit(link: str, audits: Sequence[PartitionAudit], *, with_buckets: bool) -> Document:
-    """Both sides of a link; the buckets that differ are always there, the others if asked for."""
-    differing = [
-        {**_audited(each), **_bucket(start_ms, each.buckets[start_ms])}
-        for each in audits
-        for start_ms in each.differing
-    ]
-    partitions = [
-        {
-            **_audited(each),
-            "producer_epoch": each.producer_epoch,
-            "source_from": each.source_from,
-            "source_to": each.source_to,
-            "records": _records(each.buckets.values()),
-            "equal": not each.differing,
-            "buckets": [_bucket(*entry) for entry in each.buckets.items()],
-        }
-        for each in audits
-    ]
-    if not with_buckets:
-        for document in partitions:
-            document["buckets"] = len(document["buckets"])
-    return {
-        "link": link,
-        "bucket_ms": BUCKET_MS,
-        "equal": not differing,
-        "records": _records(bucket for each in audits for bucket in each.buckets.values()),
-        "differing": differing,
-        "partitions": partitions,
-    }
-
-
-def _audited(part: PartitionAudit) -> Document:
-    return {
-        "topic": part.flow.source_topic,
-        "partition": part.flow.partition,
-        "target_topic": part.target_topic,
-    }
-
-
-def _records(buckets: Iterable[Bucket]) -> Document:
-    held = list(buckets)
-    return {
-        "source": sum(bucket.source.records_count for bucket in held if bucket.source),
-        "target": sum(bucket.target.records_count for bucket in held if bucket.target),
-    }
-
-
-def _bucket(start_ms: int, bucket: Bucket) -> Document:
-    return {
-        "start_ms": start_ms,
-        "equal": bucket.is_equal,
-        "source": _side(bucket.source),
-        "target": _side(bucket.target),
-    }
-
-
-def _side(side: Side | None) -> Document | None:
-    if side is None:
-        return None
-    return {
-        "records": side.records_count,
-        "offset_first": side.offset_first,
-        "offset_last": side.offset_last,
-        "hash": f"{side.hash_sum:016x}",
     }

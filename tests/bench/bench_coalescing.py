@@ -3,7 +3,7 @@
     python -m tests.bench.bench_coalescing [--batches N] [--records N] [--codec lz4] [--profile]
 
 One flow's whole way through the mirror's core, without the network: select, prepare, release,
-take, seal, acknowledge, map, audit. Prints CPU microseconds per source batch, the least of some
+take, seal, acknowledge, map, receipts. Prints CPU microseconds per source batch, the least of some
 rounds. What the shells around it cost (a Produce per batch and partition) comes on top, and is paid
 per batch of the target.
 """
@@ -22,8 +22,9 @@ from typing import Final
 from local_cluster.records import header as h
 from local_cluster.records.batch import encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.audit import FlowAudit
+from mirror_maker.audit.flow_receipts import FlowReceipts
 from mirror_maker.formats import FlowKey, OffsetMap
+from mirror_maker.formats.receipts import encode_receipts, flow_id
 from mirror_maker.offset_map import OpenBlock
 from mirror_maker.replicator import PROBATION_BATCHES, PartitionReplicator
 from tests.bench.mirror_load import make_record
@@ -50,9 +51,11 @@ def make_fetches(batches: int, records: int, codec: int) -> list[bytearray]:
     return fetches
 
 
-def copy(fetches: list[bytearray], *, coalesces: bool, audits: bool = True) -> tuple[int, int]:
+def copy(
+    fetches: list[bytearray], *, coalesces: bool, has_receipts: bool = True
+) -> tuple[int, int]:
     """Take all of it through one flow; (records, batches written)."""
-    audit = FlowAudit(flow=_FLOW, producer_epoch=0, nonce=1, target_topic="a.t", source_from=0)
+    receipts = FlowReceipts(flow_id(_FLOW, 7), 0, 0)
     block = OpenBlock(
         flow=_FLOW,
         target_topic="a.t",
@@ -72,7 +75,7 @@ def copy(fetches: list[bytearray], *, coalesces: bool, audits: bool = True) -> t
         offset_map=OffsetMap(0, 0),
         pending_bytes_max=PENDING_BYTES_MAX,
         coalesces=coalesces,
-        audit=audit if audits else None,
+        receipts=receipts if has_receipts else None,
     )
     target_next = written = 0
     for fetched in fetches:
@@ -82,7 +85,8 @@ def copy(fetches: list[bytearray], *, coalesces: bool, audits: bool = True) -> t
             replicator.acknowledge(outgoing, target_next)
             target_next += outgoing.prepared.records_count
             written += 1
-        audit.take_records(replicator.source_next, 0)
+        for entry in receipts.take():
+            encode_receipts(entry)
     return target_next, written
 
 
@@ -101,15 +105,17 @@ def main() -> int:
         f"{size_bytes / arguments.batches:.0f} bytes each, header of {h.HEADER_BYTES} included; "
         f"the first {PROBATION_BATCHES} of the target are on probation"
     )
-    for coalesces, audits in ((False, False), (False, True), (True, True)):
+    for coalesces, has_receipts in ((False, False), (False, True), (True, True)):
         best = float("inf")
         for _ in range(ROUNDS):
             copies = [bytearray(each) for each in fetches]
             start = time.process_time()
-            records, written = copy(copies, coalesces=coalesces, audits=audits)
+            records, written = copy(copies, coalesces=coalesces, has_receipts=has_receipts)
             best = min(best, time.process_time() - start)
         assert records == arguments.batches * arguments.records
-        name = ("coalesced" if coalesces else "as they are") + (", audited" if audits else "")
+        name = ("coalesced" if coalesces else "as they are") + (
+            ", receipts" if has_receipts else ""
+        )
         print(
             f"{name}: {best / arguments.batches * 1e6:.2f} CPU us per source batch, "
             f"{best / records * 1e6:.2f} per record; {written:,} batches written"

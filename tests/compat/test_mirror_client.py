@@ -14,7 +14,6 @@ from local_cluster.client.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import gaps_topic_name, map_topic_name
-from mirror_maker.formats.audit import audit_topic_name
 from mirror_maker.formats.mm2 import (
     Heartbeat,
     OffsetSync,
@@ -24,6 +23,8 @@ from mirror_maker.formats.mm2 import (
     decode_offset_sync,
     offset_syncs_topic,
 )
+from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.formats.verdicts import verdicts_topic_name
 from tests.cluster import BrokerProcess, running_broker
 from tests.kafka_from_maven import java_command, kafka_jars
 from tests.mirror_process import mirror
@@ -34,7 +35,10 @@ pytestmark = pytest.mark.real
 PROGRAM = Path(__file__).parent / "java" / "AskMirrorClient.java"
 FORMATTER = "org.apache.kafka.connect.mirror.formatters.CheckpointFormatter"
 ASK_SECONDS_MAX = 90.0
-STATE_TOPICS = sorted(name("a-b") for name in (audit_topic_name, gaps_topic_name, map_topic_name))
+STATE_TOPICS = sorted(
+    name("a-b")
+    for name in (gaps_topic_name, map_topic_name, receipts_topic_name, verdicts_topic_name)
+)
 
 
 @pytest.fixture

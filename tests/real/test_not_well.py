@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,6 +82,11 @@ def until(command: HeliographCommand, is_so: Callable[[Any], bool]) -> Any:
     return status
 
 
+def _audit_problem(url: str) -> object:
+    with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
+        return json.load(answer)["links"][0]["problem"]
+
+
 def make_flights(command: HeliographCommand, *, again: bool = False) -> None:
     """Create the topic that the link copies; `again` deletes it first."""
 
@@ -133,7 +138,9 @@ def test_a_broker_that_was_stopped_is_not_running_nor_are_its_links(
         assert link["state"] == "target_down"
         assert link["reason"].startswith("cluster nyc does not answer: ")
         subjects = [each["subject"] for each in status["problems"]]
-        assert subjects == ["broker 1 of nyc", "link jfk-nyc"]
+        assert subjects[:2] == ["broker 1 of nyc", "link jfk-nyc"]
+        # A partition may have failed already while its target was silent.
+        assert all(each.startswith("link jfk-nyc, ") for each in subjects[2:]), subjects
         said = command.complain("up", str(command.file), "--timeout", "2")
         assert "not everything runs after 2 s" in said
         assert "broker 1 of nyc: not_answering: " in said
@@ -151,11 +158,9 @@ def test_commands_name_a_cluster_that_was_stopped_and_do_not_succeed(
         said = command.complain(*throttle)
         assert "cluster nyc does not answer within 8 s; it may still be written" in said
         assert "cluster nyc does not answer" in command.complain("sql", "SELECT 1")
-        audit = command.document("status")["aggregators"][0]["url"] + "/api/v1/audit?link=jfk-nyc"
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(audit, timeout=WAIT_S)
-        assert caught.value.code == 504
-        assert "cluster nyc" in caught.value.read().decode()
+        url = command.document("status")["aggregators"][0]["url"] + "/api/v1/audit?link=jfk-nyc"
+        until(command, lambda _: _audit_problem(url) is not None)  # it answers from memory
+        assert "does not answer" in str(_audit_problem(url))
     with frozen(command, "mirror-nyc"):
         said = command.complain(*throttle)
         assert "the worker of link jfk-nyc" in said

@@ -13,15 +13,17 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit_store import AuditStore
+from mirror_maker.audit.audit_topics import AuditTopics
+from mirror_maker.audit.auditor import LinkAuditor
+from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.batch_spans import BatchSpans
 from mirror_maker.context import LinkContext
 from mirror_maker.directory import Directory
 from mirror_maker.flow import Flow
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
-from mirror_maker.formats.audit import AuditTopic, audit_topic_name, total
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
+from mirror_maker.formats.verdicts import Finding, Tally, Verdict, VerdictTopic, verdicts_topic_name
 from mirror_maker.gap_store import GapStore
 from mirror_maker.link import LinkWorker
 from mirror_maker.map_store import MapStore
@@ -245,7 +247,7 @@ class SimWorker:
                 clock=clock,
                 random=random,
             ),
-            audit_store=AuditStore(sink, link=LINK, replication_factor=-1, clock=clock),
+            audit_topics=AuditTopics(sink, link=LINK, replication_factor=-1, clock=clock),
             gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
             spans=world.spans,
@@ -253,7 +255,16 @@ class SimWorker:
             random=random,
         )
         self.senders = Senders(client(world.target), LIMITS)
-        self.link = LinkWorker(context, client(world.source), "b", self.senders.offer, lambda: None)
+        self.link = LinkWorker(
+            context,
+            client(world.source),
+            "b",
+            self.senders.offer,
+            lambda: None,
+            lambda flows: LinkAuditor(
+                context, client(world.target), flows, CpuBudget(1.0), cpu_ns=lambda: 0
+            ),
+        )
         self.link.assign(world.partitions)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -337,13 +348,38 @@ class MirrorWorld:
         worker.start()
         return worker
 
-    async def settle(self, worker: SimWorker, seconds_max: float = 120.0) -> None:
-        """Wait until the worker has copied everything and the map says so."""
+    async def settle(
+        self, worker: SimWorker, seconds_max: float = 120.0, *, is_audited: bool = True
+    ) -> None:
+        """Wait until the worker has copied everything, and the map and the audit say so."""
         async with asyncio.timeout(seconds_max):
             while not (self._is_settled(worker) and await self._is_flushed(worker)):
                 failures = worker.failures()
                 assert not failures, failures
                 await asyncio.sleep(0.05)
+            if is_audited:
+                await self.audited(worker)
+
+    async def audited(self, worker: SimWorker) -> None:
+        """Wait until the audit has read whatever is there, and has published it."""
+        auditor = worker.link.auditor
+        assert auditor is not None
+        for at, flow in worker.link.flows.items():
+            copy = self.target.partition(flow.target)
+            while True:
+                audit = auditor.audit(at)
+                if audit is not None and audit.check.audited_to >= copy.high_watermark:
+                    break
+                if audit is not None and not self.source.partition(at).batches:
+                    break
+                await asyncio.sleep(0.5)
+        while True:
+            try:
+                await auditor.read_back()
+                await auditor.publish()
+                return
+            except KafkaError:
+                await asyncio.sleep(0.1)
 
     async def _is_flushed(self, worker: SimWorker) -> bool:
         """A write that is under way counts when it is acknowledged."""
@@ -447,26 +483,32 @@ class MirrorWorld:
             self.check_audit()
 
     def check_audit(self) -> None:
-        """The published audit has every record once on both sides, with equal hashes."""
-        topic, opened = read_audit_topic(self.target), read_map_topic(self.target)
+        """The published audit says that every record is there as it was acknowledged."""
         for at in self.partitions:
             expected = self.expected(at)
-            flow = opened.latest_flow(at.topic, at.partition)
-            assert flow is not None
-            buckets = total(
-                chunk
-                for each, epoch in topic.flows()
-                for chunk in topic.chain(each, epoch)
-                if each == flow
-            )
-            assert all(bucket.is_equal for bucket in buckets.values()), (at, buckets)
-            for side in ("source", "target"):
-                sides = [getattr(bucket, side) for bucket in buckets.values()]
-                assert sum(each.records_count for each in sides) == len(expected), at
+            verdicts = self.verdicts(at)
+            assert verdicts.keys() <= {Verdict.COMPLETE}, (at, verdicts, self.findings(at))
             if expected:
-                sources = [bucket.source for bucket in buckets.values() if bucket.source]
-                assert min(each.offset_first for each in sources) == expected[0].offset
-                assert max(each.offset_last for each in sources) == expected[-1].offset
+                complete = verdicts[Verdict.COMPLETE]
+                assert complete.records_count == len(expected), (at, complete)
+                assert complete.source_from == expected[0].offset
+                assert complete.source_to == expected[-1].offset + 1
+
+    def findings(self, at: TopicPartition) -> list[Finding]:
+        """What the published audit found to be wrong in a partition."""
+        flow = read_map_topic(self.target).latest_flow(at.topic, at.partition)
+        assert flow is not None
+        return list(read_verdicts_topic(self.target).flow(flow).findings.values())
+
+    def verdicts(self, at: TopicPartition) -> dict[Verdict, Tally]:
+        """What the published audit says of a partition, over all times."""
+        flow = read_map_topic(self.target).latest_flow(at.topic, at.partition)
+        assert flow is not None
+        found: dict[Verdict, Tally] = {}
+        for bucket in read_verdicts_topic(self.target).flow(flow).buckets().values():
+            for verdict, tally in bucket.items():
+                found[verdict] = found[verdict].plus(tally) if verdict in found else tally
+        return found
 
 
 def read_map_topic(target: SimCluster) -> MapTopic:
@@ -479,10 +521,10 @@ def read_map_topic(target: SimCluster) -> MapTopic:
     return topic
 
 
-def read_audit_topic(target: SimCluster) -> AuditTopic:
-    """The link's audit topic, replayed."""
-    topic = AuditTopic()
-    name = audit_topic_name(LINK)
+def read_verdicts_topic(target: SimCluster) -> VerdictTopic:
+    """The link's verdicts topic, replayed."""
+    topic = VerdictTopic()
+    name = verdicts_topic_name(LINK)
     if name in target.topics:
         for record in _records(target.topics[name].partitions[0]):
             topic.replay(record.key, record.value)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.flow import Flow
 from mirror_maker.formats import map_topic_name
-from mirror_maker.formats.audit import audit_topic_name
-from mirror_maker.map_flushing import AUDIT_WAIT_MS_MAX
+from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.formats.verdicts import Verdict, verdicts_topic_name
+from mirror_maker.map_flushing import RECEIPTS_WAIT_MS_MAX
 from mirror_maker.map_writes import UNMAPPED_MS_MAX
 from mirror_maker.model import LinkState
 from mirror_maker.status import link_status
 
 from .mirror_scenarios import LATE_SECONDS, until
-from .mirror_world import LINK, MirrorWorld, read_audit_topic
+from .mirror_world import LINK, MirrorWorld
 from .virtual_time import run_virtually
 
-AUDIT_TOPIC = audit_topic_name(LINK)
+RECEIPTS_TOPIC = receipts_topic_name(LINK)
+VERDICTS_TOPIC = verdicts_topic_name(LINK)
 
 
 def refusing(topic: str) -> Callable[[TopicPartition, BatchHeader], ErrorCode | None]:
@@ -39,59 +43,66 @@ def expected(world: MirrorWorld) -> int:
 
 
 def is_behind(flow: Flow) -> bool:
-    """Whether some of its audit is still to be written."""
-    return (
-        flow.replicator is None or flow.replicator.audit is None or flow.replicator.audit.is_behind
+    """Whether some of its receipts are still to be written."""
+    return flow.replicator is None or (
+        flow.replicator.receipts is None or flow.replicator.receipts.has_news
     )
 
 
-def check_begun_anew(world: MirrorWorld) -> None:
-    """All is copied and mapped; the audit tells of what moved since."""
+def check_begun_again(world: MirrorWorld) -> None:
+    """All is copied and mapped; nothing is called wrong, and what can be compared was."""
     world.check_copies()
     world.check_map(complete=False)
-    assert read_audit_topic(world.target).flows()
+    for at in world.partitions:
+        verdicts = world.verdicts(at)
+        assert verdicts.keys() <= {Verdict.COMPLETE, Verdict.UNVERIFIED}, verdicts
+        assert verdicts[Verdict.COMPLETE].records_count > 0
 
 
-def test_an_audit_topic_that_is_deleted_is_begun_anew() -> None:
+@pytest.mark.parametrize("topic", [RECEIPTS_TOPIC, VERDICTS_TOPIC])
+def test_a_topic_of_the_audit_that_is_deleted_is_begun_again(topic: str) -> None:
     async def scenario() -> None:
         world = MirrorWorld(3)
         world.write(20)
         first = await world.worker("w0")
         await world.settle(first)
-        del world.target.topics[AUDIT_TOPIC]
+        del world.target.topics[topic]
         world.write(10)
         await world.settle(first)
-        check_begun_anew(world)
+        check_begun_again(world)
         # A disturbed flow reads it, and so does another worker.
-        del world.target.topics[AUDIT_TOPIC]
+        del world.target.topics[topic]
         for flow in first.flows:
             assert flow.copying is not None
             flow.copying.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
         world.write(10)
         await world.settle(first)
-        del world.target.topics[AUDIT_TOPIC]
+        check_begun_again(world)
+        del world.target.topics[topic]
         await first.kill()
         world.write(10)
+        world.write_ends()
         second = await world.worker("w1")
         await world.settle(second)
-        check_begun_anew(world)
+        check_begun_again(world)
         assert not second.failures()
         await second.stop()
 
     run_virtually(scenario())
 
 
-def test_an_audit_topic_that_was_made_anew_by_others_is_followed() -> None:
+@pytest.mark.parametrize("topic", [RECEIPTS_TOPIC, VERDICTS_TOPIC])
+def test_a_topic_of_the_audit_that_others_created_again_is_followed(topic: str) -> None:
     async def scenario() -> None:
         world = MirrorWorld(4)
         world.write(20)
         worker = await world.worker("w")
         await world.settle(worker)
-        del world.target.topics[AUDIT_TOPIC]
-        world.target.create(AUDIT_TOPIC, 1)
+        del world.target.topics[topic]
+        world.target.create(topic, 1)
         world.write(10)
         await world.settle(worker)
-        check_begun_anew(world)
+        check_begun_again(world)
         await worker.stop()
 
     run_virtually(scenario())
@@ -135,18 +146,18 @@ def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it
     run_virtually(scenario())
 
 
-def test_the_map_waits_for_an_audit_that_cannot_be_written_but_not_for_ever() -> None:
+def test_the_map_waits_for_receipts_that_cannot_be_written_but_not_for_ever() -> None:
     async def scenario() -> None:
         world = MirrorWorld(5)
         world.write(20)
         worker = await world.worker("w")
         await world.settle(worker)
-        world.target.refuse = refusing(AUDIT_TOPIC)
+        world.target.refuse = refusing(RECEIPTS_TOPIC)
         began_s = asyncio.get_running_loop().time()
         world.write(10)
-        await world.settle(worker)
+        await world.settle(worker, is_audited=False)
         waited_ms = (asyncio.get_running_loop().time() - began_s) * 1000
-        assert waited_ms >= AUDIT_WAIT_MS_MAX, "the audit is to be written first"
+        assert waited_ms >= RECEIPTS_WAIT_MS_MAX, "receipts are to be written first"
         world.check_copies()
         world.check_map(complete=False)
         # It is written as soon as it can be, also of partitions that stand still since.
@@ -155,6 +166,7 @@ def test_the_map_waits_for_an_audit_that_cannot_be_written_but_not_for_ever() ->
             while any(is_behind(flow) for flow in worker.flows):
                 await asyncio.sleep(0.05)
         await asyncio.sleep(LATE_SECONDS)
+        await world.settle(worker)
         world.check_everything()
         await worker.stop()
 

@@ -36,8 +36,8 @@ class World:
         self.aggregate = Aggregate(
             settings,
             open_source=self._open_source,
-            open_aggregate=lambda: self.cluster,
             monotonic=lambda: self.now,
+            now_ms=lambda: int(self.now * 1000),
             probes=link_probes(settings, run_id="5eed", now_ms=self.now * 1000),
         )
         self.client: TestClient[Any, Any]
@@ -54,11 +54,12 @@ class World:
         ):
             link_map.apply(Record(0, 0, key, value))
         maps = self.aggregate.maps
-        maps.set_loading("jfk-nyc", link_map)
-        maps.note_read("jfk-nyc", 2, 2, 49.0)
-        maps.set_loading("ewr-nyc", LinkMap())
-        maps.note_read("ewr-nyc", 0, 0, 50.0)
-        maps.set_missing("lga-nyc")
+        maps.topic("jfk-nyc").begin()
+        maps.topic("jfk-nyc").value = link_map
+        maps.topic("jfk-nyc").note_read(2, 2, 49.0)
+        maps.topic("ewr-nyc").begin()
+        maps.topic("ewr-nyc").note_read(0, 0, 50.0)
+        maps.topic("lga-nyc").set_missing()
 
     async def get(self, path: str, status: int = 200) -> Any:
         async with self.client.get(path) as response:

@@ -1,16 +1,11 @@
-"""Over HTTP, beside translation and lag: topics, links, audit, readiness, metrics, page."""
+"""Over HTTP, beside translation, lag and audit: topics, links, readiness, metrics, page."""
 
 from __future__ import annotations
 
 import re
-import uuid
 
-from aggregator.link_map import LinkMap
 from aggregator.topic_watcher import TopicWatcher
-from mirror_maker.formats import FlowKey
-from mirror_maker.formats.audit import AuditChunk, Bucket, Side, audit_topic_name, encode_audit
-from tests.unit.aggregator.fakes import FakeTopic
-from tests.unit.aggregator.http_world import FLIGHTS_ID, World
+from tests.unit.aggregator.http_world import World
 
 
 async def test_topics(world: World) -> None:
@@ -56,7 +51,7 @@ async def test_readiness_waits_for_maps_and_topics_only(starting: World) -> None
     assert await starting.get("/healthz") == {"state": "alive"}
     assert await starting.get("/readyz", 503) == {"ready": False}
     await starting.load()
-    starting.aggregate.maps.set_loading("ewr-nyc", LinkMap())
+    starting.aggregate.maps.topic("ewr-nyc").begin()
     verbose = await starting.get("/readyz?verbose=1", 503)
     assert [(c["check"], c["passed"]) for c in verbose["checks"]] == [
         ("topics of the aggregate", True),
@@ -64,10 +59,10 @@ async def test_readiness_waits_for_maps_and_topics_only(starting: World) -> None
         ("offset map of link ewr-nyc", False),
         ("offset map of link lga-nyc", True),
     ]
-    starting.aggregate.maps.note_read("ewr-nyc", 0, 0, 0.0)
+    starting.aggregate.maps.topic("ewr-nyc").note_read(0, 0, 0.0)
     assert await starting.get("/readyz") == {"ready": True}
     # Reading one map again later must not take the others out of rotation.
-    starting.aggregate.maps.set_loading("ewr-nyc", LinkMap())
+    starting.aggregate.maps.topic("ewr-nyc").begin()
     assert await starting.get("/readyz") == {"ready": True}
 
 
@@ -110,7 +105,7 @@ async def test_metrics(world: World) -> None:
 
 
 async def test_page_is_plain_and_complete(world: World) -> None:
-    world.aggregate.maps.set_failed("ewr-nyc", "<script>alert(1)</script>")
+    world.aggregate.maps.topic("ewr-nyc").set_failed("<script>alert(1)</script>")
     async with world.client.get("/") as response:
         assert response.content_type == "text/html"
         text = await response.text()
@@ -131,46 +126,3 @@ async def test_wrong_address_and_method(world: World) -> None:
     async with world.client.post("/api/v1/links") as response:
         assert response.status == 405
         assert response.headers["Allow"] == "GET, HEAD"
-
-
-async def test_audit_names_the_bucket_that_differs(world: World) -> None:
-    same, lost = Side(10, 0, 9, 77), Side(4, 10, 13, 5)
-    chunk = AuditChunk(
-        flow=FlowKey("flights", 0, uuid.UUID(int=1), FLIGHTS_ID),
-        producer_epoch=0,
-        nonce=1,
-        target_topic="jfk.flights",
-        source_from=0,
-        source_to=14,
-        written_at_ms=1,
-        buckets={
-            0: Bucket(same, same._replace(offset_first=100, offset_last=109)),
-            600_000: Bucket(lost, Side(3, 110, 112, 4)),
-        },
-    )
-    topic = FakeTopic()
-    topic.append(encode_audit(chunk))
-    world.cluster.topics[audit_topic_name("jfk-nyc")] = topic
-    audit = await world.get("/api/v1/audit?link=jfk-nyc")
-    assert audit["equal"] is False
-    assert audit["records"] == {"source": 14, "target": 13}
-    (differing,) = audit["differing"]
-    assert (differing["topic"], differing["partition"], differing["start_ms"]) == (
-        ("flights", 0, 600_000)
-    )
-    assert (differing["source"]["offset_first"], differing["source"]["offset_last"]) == (10, 13)
-    assert (differing["target"]["records"], differing["target"]["hash"]) == (3, f"{4:016x}")
-    assert [part["buckets"] for part in audit["partitions"]] == [2]
-    one = await world.get("/api/v1/audit?link=jfk-nyc&topic=flights&partition=0")
-    assert [bucket["equal"] for bucket in one["partitions"][0]["buckets"]] == [True, False]
-
-
-async def test_audit_refusals(world: World) -> None:
-    missing = await world.get("/api/v1/audit?link=ewr-nyc", 404)
-    assert "published no audit" in missing["message"]
-    topic = FakeTopic()
-    topic.append((b"key", b"no audit"))
-    world.cluster.topics[audit_topic_name("jfk-nyc")] = topic
-    assert (await world.get("/api/v1/audit?link=jfk-nyc", 502))["error"] == "aggregate_error"
-    assert (await world.get("/api/v1/audit", 400))["parameter"] == "link"
-    assert (await world.get("/api/v1/audit?link=jfk-ny", 404))["did_you_mean"] == "jfk-nyc"

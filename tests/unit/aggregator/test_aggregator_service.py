@@ -10,10 +10,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from aggregator import map_follower, topic_watcher
 from aggregator import service as service_module
-from aggregator.map_follower import MapFollower
+from aggregator import topic_follower, topic_watcher
 from aggregator.service import AggregatorService
+from aggregator.topic_follower import TopicFollower
 from mirror_maker.formats import map_topic_name
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, settings_of
 
@@ -29,7 +29,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
     monkeypatch.setattr(AggregatorService, "_open_aggregate", lambda _: fake)
     monkeypatch.setattr(service_module, "READY_POLL_SECONDS", 0.001)
-    monkeypatch.setattr(map_follower, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(topic_follower, "RETRY_SECONDS", 0.001)
     monkeypatch.setattr(topic_watcher, "REFRESH_SECONDS", 0.001)
     return fake
 
@@ -65,7 +65,7 @@ async def test_absent_aggregate_is_waited_for(cluster: FakeCluster, tmp_path: Pa
     stop = asyncio.Event()
     running = asyncio.create_task(service.run(stop))
     async with asyncio.timeout(10):
-        while service.aggregate.maps.status("jfk-nyc").problem is None:
+        while service.aggregate.maps.topic("jfk-nyc").problem is None:
             await asyncio.sleep(0.001)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{service.http_port}") as session:
         async with session.get("/healthz") as response:
@@ -86,7 +86,7 @@ async def test_failed_follower_ends_the_service(
     async def broken(_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(MapFollower, "run", broken)
+    monkeypatch.setattr(TopicFollower, "run", broken)
     service = AggregatorService(settings_of("jfk", ready_file=str(tmp_path / "ready.json")))
     with pytest.raises(ExceptionGroup, match="unhandled errors"):
         await service.run(asyncio.Event())

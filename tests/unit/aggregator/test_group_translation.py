@@ -39,7 +39,8 @@ def _maps(source_topic_id: uuid.UUID = SOURCE_TOPIC_ID) -> LinkMaps:
         ):
             link_map.apply(Record(0, 0, key, value))
     maps = LinkMaps({"jfk-nyc": "jfk"})
-    maps.set_loading("jfk-nyc", link_map)
+    maps.topic("jfk-nyc").begin()
+    maps.topic("jfk-nyc").value = link_map
     return maps
 
 
@@ -106,7 +107,7 @@ async def test_positions_in_a_source_topic_made_anew_are_pending() -> None:
     assert found.pending == found.partitions
     assert [part.target_topic for part in found.partitions] == ["jfk.flights"]
     # The link has opened the new one: its positions are those of the new copies.
-    link_map = maps.status("jfk-nyc").map
+    link_map = maps.topic("jfk-nyc").value
     assert link_map is not None
     for key, value in opening_and_block(
         "flights",

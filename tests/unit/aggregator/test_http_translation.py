@@ -93,10 +93,10 @@ async def test_unread_map_is_503_for_its_link_only(starting: World) -> None:
         assert response.headers["Retry-After"] == "1"
         assert (await response.json())["error"] == "not_loaded"
     await starting.load()
-    starting.aggregate.maps.set_loading("ewr-nyc", LinkMap())
+    starting.aggregate.maps.topic("ewr-nyc").begin()
     await starting.translate(200)
     await starting.translate(503, link="ewr-nyc")
-    starting.aggregate.maps.set_failed("ewr-nyc", "format version 9")
+    starting.aggregate.maps.topic("ewr-nyc").set_failed("format version 9")
     assert "format version 9" in (await starting.translate(503, link="ewr-nyc"))["message"]
 
 
@@ -105,8 +105,9 @@ async def test_contradictory_map_is_503(world: World) -> None:
     for runs in ([(0, 100, 10)], [(5, 50, 10)]):
         for key, value in opening_and_block("flights", 0, "jfk.flights", FLIGHTS_ID, runs):
             link_map.apply(Record(0, 0, key, value))
-    world.aggregate.maps.set_loading("jfk-nyc", link_map)
-    world.aggregate.maps.note_read("jfk-nyc", 1, 1, 0.0)
+    world.aggregate.maps.topic("jfk-nyc").begin()
+    world.aggregate.maps.topic("jfk-nyc").value = link_map
+    world.aggregate.maps.topic("jfk-nyc").note_read(1, 1, 0.0)
     await world.translate(503)
     assert (await world.get("/api/v1/links"))["links"][0]["map"]["state"] == "failed"
 

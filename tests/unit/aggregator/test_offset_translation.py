@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 
+from aggregator.followed import TopicState
 from aggregator.link_map import LinkMap, MapAnswer, TranslationState
-from aggregator.translation import LinkMaps, MapState
+from aggregator.translation import LinkMaps
 from local_cluster.records.batch import Record
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.probe import probe_topic_name
@@ -146,7 +147,8 @@ def test_a_probe_topic_is_nobodys_topic_and_still_mapped() -> None:
 
 def test_maps_of_all_links() -> None:
     maps = LinkMaps({"jfk-nyc": "jfk", "ewr-nyc": "ewr"})
-    maps.set_loading("jfk-nyc", _map(_flights()))
+    maps.topic("jfk-nyc").begin()
+    maps.topic("jfk-nyc").value = _map(_flights())
     answer = maps.translate("jfk-nyc", "flights", 2, 105)
     assert (answer.link, answer.datacenter, answer.topic) == ("jfk-nyc", "jfk", "flights")
     assert (answer.target_topic, answer.target_offset) == ("jfk.flights", 205)
@@ -171,8 +173,8 @@ def test_unreadable_records_are_refused() -> None:
 
 def test_lag_of_an_unread_map_is_unknown() -> None:
     maps = LinkMaps({"jfk-nyc": "jfk"})
-    assert maps.status("jfk-nyc").lag_records is None
-    maps.set_loading("jfk-nyc", LinkMap())
-    maps.note_read("jfk-nyc", 3, 10, 5.0)
-    assert maps.status("jfk-nyc").lag_records == 7
-    assert maps.status("jfk-nyc").state is MapState.LOADING
+    assert maps.topic("jfk-nyc").lag_records is None
+    maps.topic("jfk-nyc").begin()
+    maps.topic("jfk-nyc").note_read(3, 10, 5.0)
+    assert maps.topic("jfk-nyc").lag_records == 7
+    assert maps.topic("jfk-nyc").state is TopicState.LOADING

@@ -19,10 +19,11 @@ from mirror_maker.discovery import (
     select_topics,
 )
 from mirror_maker.formats import gaps_topic_name, map_topic_name
-from mirror_maker.formats.audit import audit_topic_name
 from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
 from mirror_maker.formats.naming import TopicNames, remote_topic
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
+from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.formats.verdicts import verdicts_topic_name
 from mirror_maker.policy import TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT, LinkSettings
 from mirror_maker.start import mm2_offsets_topic
@@ -103,7 +104,12 @@ def test_what_mirror_maker_2_never_copies(name: str, is_internal: bool, is_cycle
 
 
 def test_nothing_of_our_own_is_copied() -> None:
-    names = [map_topic_name("a-b"), gaps_topic_name("a-b"), audit_topic_name("a-b")]
+    names = [
+        map_topic_name("a-b"),
+        gaps_topic_name("a-b"),
+        receipts_topic_name("a-b"),
+        verdicts_topic_name("a-b"),
+    ]
     names += [checkpoints_topic("a"), offset_syncs_topic("b"), mm2_offsets_topic("a")]
     assert all(map(is_internal_topic, names)), names
 

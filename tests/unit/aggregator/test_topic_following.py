@@ -1,4 +1,4 @@
-"""The follower reads maps to their ends, follows them, and survives what topics do."""
+"""The follower reads topics to their ends, follows them, and survives what happens to them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import uuid
 
 import pytest
 
-from aggregator import map_follower
+from aggregator import topic_follower
+from aggregator.followed import TopicState
 from aggregator.link_map import TranslationState
-from aggregator.map_follower import MapFollower
-from aggregator.translation import LinkMaps, MapState
+from aggregator.topic_follower import TopicFollower
+from aggregator.translation import LinkMaps
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block
 
@@ -26,10 +27,9 @@ class World:
         self.cluster = FakeCluster()
         links = links or ("jfk-nyc",)
         self.maps = LinkMaps({link: link[:3] for link in links})
-        self.follower = MapFollower(
+        self.follower = TopicFollower(
             self.cluster,
-            self.maps,
-            {link: f"heliograph-offset-map.{link}.internal" for link in links},
+            [followed for _, followed in self.maps.topics()],
             monotonic=lambda: self.now,
         )
 
@@ -38,8 +38,8 @@ class World:
             self.now += 1.0
             await self.follower.step()
 
-    def state(self, link: str = "jfk-nyc") -> MapState:
-        return self.maps.status(link).state
+    def state(self, link: str = "jfk-nyc") -> TopicState:
+        return self.maps.topic(link).state
 
     def target(self, offset: int, link: str = "jfk-nyc") -> tuple[TranslationState, int | None]:
         answer = self.maps.translate(link, "flights", 0, offset)
@@ -54,22 +54,22 @@ class World:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_follower, "ERROR_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(map_follower, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(map_follower, "DISCOVERY_SECONDS", 0.0)
+    monkeypatch.setattr(topic_follower, "ERROR_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(topic_follower, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(topic_follower, "DISCOVERY_SECONDS", 0.0)
 
 
 async def test_ready_only_at_the_end_of_the_map() -> None:
     world = World()
     world.publish((0, 0, 10))
-    assert world.state() is MapState.LOADING
+    assert world.state() is TopicState.LOADING
     await world.steps(1)
-    assert world.state() is MapState.LOADING
-    assert world.maps.status("jfk-nyc").lag_records == 1
+    assert world.state() is TopicState.LOADING
+    assert world.maps.topic("jfk-nyc").lag_records == 1
     await world.steps(1)
-    assert world.state() is MapState.READY
-    assert world.maps.status("jfk-nyc").lag_records == 0
-    assert world.maps.status("jfk-nyc").read_at == world.now
+    assert world.state() is TopicState.READY
+    assert world.maps.topic("jfk-nyc").lag_records == 0
+    assert world.maps.topic("jfk-nyc").read_at == world.now
     assert world.target(4) == (TranslationState.EXACT, 4)
 
 
@@ -81,13 +81,13 @@ async def test_follows_what_is_published_later() -> None:
     world.publish((10, 12, 10))
     await world.steps()
     assert world.target(15) == (TranslationState.EXACT, 17)
-    assert world.state() is MapState.READY
+    assert world.state() is TopicState.READY
 
 
 async def test_missing_topic_is_pending_and_found_later() -> None:
     world = World()
     await world.steps(1)
-    assert world.state() is MapState.PENDING
+    assert world.state() is TopicState.PENDING
     assert world.target(0) == (TranslationState.PENDING, None)
     world.publish((0, 5, 1))
     await world.steps()
@@ -98,8 +98,8 @@ async def test_one_missing_link_does_not_hold_up_another() -> None:
     world = World("jfk-nyc", "ewr-nyc")
     world.publish((0, 0, 10))
     await world.steps()
-    assert world.state("jfk-nyc") is MapState.READY
-    assert world.state("ewr-nyc") is MapState.PENDING
+    assert world.state("jfk-nyc") is TopicState.READY
+    assert world.state("ewr-nyc") is TopicState.PENDING
 
 
 async def test_recreated_topic_is_read_from_its_start() -> None:
@@ -118,7 +118,7 @@ async def test_deleted_topic_takes_its_answers_along() -> None:
     await world.steps()
     del world.cluster.topics[_TOPIC]
     await world.steps()
-    assert world.state() is MapState.PENDING
+    assert world.state() is TopicState.PENDING
     assert world.target(4) == (TranslationState.PENDING, None)
 
 
@@ -131,7 +131,7 @@ async def test_position_trimmed_away_starts_anew() -> None:
     topic.log_start_offset = topic.next_offset = 50
     world.publish((0, 0, 20))
     await world.steps(4)
-    assert world.state() is MapState.READY
+    assert world.state() is TopicState.READY
     assert world.target(15) == (TranslationState.EXACT, 15)
 
 
@@ -143,9 +143,9 @@ async def test_log_cut_back_starts_anew() -> None:
     topic.log.clear()
     topic.next_offset = 0
     await world.steps(1)
-    assert world.state() is MapState.LOADING
+    assert world.state() is TopicState.LOADING
     await world.steps(2)
-    assert world.state() is MapState.READY
+    assert world.state() is TopicState.READY
     assert world.target(4) == (TranslationState.PENDING, None)
 
 
@@ -161,16 +161,16 @@ async def test_unreadable_map_fails_alone_and_is_read_again_later(kind: str) -> 
     else:
         topic.log[-1] ^= 1
     await world.steps(4)
-    assert world.state("jfk-nyc") is MapState.FAILED
-    assert world.state("ewr-nyc") is MapState.READY
-    assert world.maps.status("jfk-nyc").problem
+    assert world.state("jfk-nyc") is TopicState.FAILED
+    assert world.state("ewr-nyc") is TopicState.READY
+    assert world.maps.topic("jfk-nyc").problem
     assert world.target(4) == (TranslationState.PENDING, None)
 
     topic.log[:] = good
     topic.next_offset = 2
-    world.now += map_follower.REREAD_SECONDS
+    world.now += topic_follower.REREAD_SECONDS
     await world.steps(4)
-    assert world.state("jfk-nyc") is MapState.READY
+    assert world.state("jfk-nyc") is TopicState.READY
     assert world.target(4) == (TranslationState.EXACT, 4)
 
 
@@ -181,12 +181,12 @@ async def test_contradictory_map_fails_when_asked_and_recovers() -> None:
     await world.steps(5)
     with pytest.raises(ValueError, match=r"back|contradicts"):
         world.target(4)
-    assert world.state() is MapState.FAILED
+    assert world.state() is TopicState.FAILED
     await world.steps(2)
-    assert world.state() is MapState.FAILED, "a failed map must not turn ready by being followed"
+    assert world.state() is TopicState.FAILED, "a failed map must not turn ready by being followed"
     world.cluster.topics[_TOPIC] = FakeTopic()
     world.publish((0, 100, 10))
-    world.now += map_follower.REREAD_SECONDS
+    world.now += topic_follower.REREAD_SECONDS
     await world.steps(4)
     assert world.target(4) == (TranslationState.EXACT, 104)
 
@@ -200,14 +200,14 @@ async def test_lost_broker_keeps_the_map_and_goes_on_where_it_stopped() -> None:
         await world.steps(1)
     running = asyncio.create_task(world.follower.run())
     async with asyncio.timeout(10):
-        while world.maps.status("jfk-nyc").problem is None:
+        while world.maps.topic("jfk-nyc").problem is None:
             await asyncio.sleep(0)
         assert world.target(4) == (TranslationState.EXACT, 4)
         world.publish((10, 10, 10))
         world.cluster.down = False
         while world.target(15) != (TranslationState.EXACT, 15):
             await asyncio.sleep(0)
-    assert world.maps.status("jfk-nyc").problem is None
+    assert world.maps.topic("jfk-nyc").problem is None
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -218,7 +218,7 @@ async def test_partition_without_leader_is_waited_for() -> None:
     world.publish((0, 0, 10))
     world.cluster.topics[_TOPIC].error = ErrorCode.leader_not_available
     await world.steps(1)
-    assert world.state() is MapState.LOADING
+    assert world.state() is TopicState.LOADING
     world.cluster.topics[_TOPIC].error = ErrorCode.none
     await world.steps()
-    assert world.state() is MapState.READY
+    assert world.state() is TopicState.READY

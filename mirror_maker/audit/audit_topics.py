@@ -1,0 +1,65 @@
+"""The two topics of one link's audit: receipts and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..formats.receipts import Receipts, encode_receipts, receipts_topic_name
+from ..formats.verdicts import VerdictRecord, VerdictTopic, verdicts_topic_name
+from ..ports import Clock, DataSink
+from ..state_topic import StateTopic
+from .replaceable_topic import ReplaceableTopic
+
+RECEIPTS_KEPT_MS: Final = 24 * 3_600_000
+"""Retention of the receipts topic: what the audit does not compare within this stays UNVERIFIED."""
+
+
+class AuditTopics:
+    """Reads and writes them. Methods raise KafkaError on trouble."""
+
+    def __init__(self, sink: DataSink, *, link: str, replication_factor: int, clock: Clock) -> None:
+        self.verdicts = VerdictTopic()
+        """What the verdicts topic says, as far as it was read."""
+        self.receipts_name = receipts_topic_name(link)
+        self._sink = sink
+        self._link = link
+        self._replication_factor = replication_factor
+        self._clock = clock
+        self._receipts = ReplaceableTopic(self._make_receipts)
+        self._verdicts = ReplaceableTopic(self._make_verdicts)
+
+    @property
+    def topics(self) -> list[StateTopic]:
+        """Both, to be created."""
+        return [self._receipts.records, self._verdicts.records]
+
+    async def write_receipts(self, entries: Sequence[Receipts]) -> None:
+        """Done when acknowledged."""
+        await self._receipts.append([(None, encode_receipts(entry)) for entry in entries])
+
+    async def write_verdicts(self, records: Sequence[VerdictRecord]) -> None:
+        """Done when acknowledged."""
+        await self._verdicts.append(records)
+
+    async def read_verdicts(self) -> None:
+        """Read everything acknowledged before this call."""
+        await self._verdicts.catch_up()
+
+    def _make_receipts(self) -> StateTopic:
+        configs = {"cleanup.policy": "delete", "retention.ms": str(RECEIPTS_KEPT_MS)}
+        return self._topic(self.receipts_name, configs)
+
+    def _make_verdicts(self) -> StateTopic:
+        self.verdicts = VerdictTopic()
+        return self._topic(verdicts_topic_name(self._link), None)
+
+    def _topic(self, name: str, configs: dict[str, str] | None) -> StateTopic:
+        return StateTopic(
+            self._sink,
+            name,
+            replication_factor=self._replication_factor,
+            clock=self._clock,
+            replay=self.verdicts.replay,
+            configs=configs,
+        )

@@ -1,0 +1,282 @@
+"""The audit of one flow: its comparison, its verdicts, and how far it has come."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from local_cluster.client.model import FetchedPartition, TopicConfigs, TopicPartition
+from local_cluster.records.header import crc_is_valid, iter_headers
+
+from ..context import LinkContext
+from ..foreign import may_hold_others
+from ..formats import Opening
+from ..formats.gaps import GapKind
+from ..formats.receipts import Receipts, flow_id
+from ..formats.verdicts import (
+    AuditPlace,
+    Bucket,
+    Finding,
+    FlowVerdicts,
+    Progress,
+    Verdict,
+    VerdictRecord,
+)
+from ..gap_ranges import GapRanges
+from .log_check import LogCheck, SeenBatch
+from .tally import FlowTally
+
+LOST_AFTER_MS: Final = 30_000
+"""How long the target's log may end below what was acknowledged before that counts as lost: a new
+leader learns late what is committed."""
+RECEIPTS_BEHIND_MAX: Final = 20_000
+"""Records of the receipts topic: so many at most does a worker read again that takes a flow over at
+which nothing happened."""
+
+
+class CopyConfigs(NamedTuple):
+    """Configs of a copy that decide what its log may look like."""
+
+    is_compacted: bool
+    is_rewritten: bool
+    """The target gives batches a codec or timestamps of its own."""
+
+    @classmethod
+    def of(cls, configs: TopicConfigs) -> CopyConfigs:
+        """From what the target tells of the topic."""
+        policy = configs.get("cleanup.policy", (None, True))[0] or ""
+        codec = configs.get("compression.type", (None, True))[0] or "producer"
+        timestamps = configs.get("message.timestamp.type", (None, True))[0] or "CreateTime"
+        is_rewritten = codec != "producer" or timestamps != "CreateTime"
+        return cls("compact" in policy, is_rewritten)
+
+
+class FlowAudit:
+    """What the auditor keeps for one flow."""
+
+    def __init__(
+        self,
+        context: LinkContext,
+        opening: Opening,
+        known: FlowVerdicts,
+        configs: CopyConfigs,
+        receipts_id: UUID | None,
+        receipts_start: int,
+    ) -> None:
+        """`known` is what was published before; the receipts topic has this id and begins there."""
+        self.flow = opening.flow
+        self.copy = TopicPartition(opening.target_topic, opening.flow.partition)
+        self.flow_id = flow_id(opening.flow, opening.producer_id)
+        self.tally = FlowTally(opening.flow, known)
+        self._context = context
+        progress = known.progress
+        self.check = LogCheck(
+            opening.producer_id,
+            AuditPlace(opening.target_offset) if progress is None else progress.place,
+            is_alone=not may_hold_others(context, opening.flow.source_topic),
+            is_compacted=configs.is_compacted,
+            is_rewritten=configs.is_rewritten,
+        )
+        self._receipts_id = receipts_id
+        self.receipts_next = receipts_start
+        """Of the receipts topic: what this flow has not been given yet begins here."""
+        self._audited_from = None if progress is None else progress.audited_from
+        if progress is not None and progress.receipts_topic_id == str(receipts_id):
+            self.receipts_next = max(receipts_start, progress.receipts_offset)
+        self._log_start_offset = 0
+        self._short_since_ms: int | None = None
+        """Since when the log ends below what was acknowledged, on the monotonic clock."""
+        self._first_waiting_ms: dict[int, int] = {}
+        """By offset in the receipts topic: when the record was written."""
+        self._published: tuple[object, ...] = ()
+        self._published_receipts_next = self.receipts_next
+        self._made: Progress | None = None
+        self._written: Progress | None = None
+        """What the verdicts topic said last, by acknowledgement; None where that is not known."""
+
+    def reconfigure(self, configs: CopyConfigs) -> None:
+        """The copy's configs, as they are now."""
+        self.check.is_compacted, self.check.is_rewritten = configs
+
+    # -- receipts -------------------------------------------------------------------------------
+
+    def expect(self, entry: Receipts, offset: int, timestamp_ms: int) -> None:
+        """The record of the receipts topic at this offset is about this flow."""
+        if offset < self.receipts_next:
+            return
+        if not self.check.wants_receipts:
+            self.receipts_next = offset  # read again when there is room
+            return
+        self.check.expect(entry, offset)
+        self._first_waiting_ms[offset] = timestamp_ms
+        self.receipts_next = offset + 1
+
+    def reach_receipts(self, position: int, behind: int) -> None:
+        """Everything in [position, behind) of the receipts topic was given."""
+        if self.receipts_next >= position and self.check.wants_receipts:
+            self.receipts_next = max(self.receipts_next, behind)
+
+    def lose_receipts(self, start: int, end: int) -> None:
+        """The receipts topic begins and ends there now."""
+        if not start <= self.receipts_next <= end:
+            self.receipts_next = start
+
+    def restart_receipts(self, receipts_id: UUID | None, start: int) -> None:
+        """The receipts topic was deleted and created again: what waits is in no record of it."""
+        self._receipts_id = receipts_id
+        self.receipts_next = self._published_receipts_next = start
+        self.check.move_records(start)
+        waiting_ms = min(self._first_waiting_ms.values(), default=None)
+        self._first_waiting_ms = {} if waiting_ms is None else {start: waiting_ms}
+        self._published = ()
+
+    # -- the copy -------------------------------------------------------------------------------
+
+    def take(self, position: int, fetched: FetchedPartition) -> bool:
+        """What the target has from this offset on; whether anything was in it."""
+        before = self.check.seen_to
+        if position > before:
+            return False  # asked before it was known that the log is to be read again
+        self._log_start_offset = max(self._log_start_offset, fetched.log_start_offset)
+        for position, header in iter_headers(fetched.records):
+            if header.next_offset > self.check.seen_to:
+                is_sound = crc_is_valid(fetched.records, position, header)
+                self.check.see(SeenBatch(header, is_sound))
+        return self.check.seen_to > before
+
+    def move(self, log_start_offset: int, end: int) -> None:
+        """The log does not have the position: it begins later, or ends earlier."""
+        self._log_start_offset = max(self._log_start_offset, log_start_offset)
+        if self.check.seen_to < log_start_offset:
+            self.check.reach(log_start_offset)
+        elif end < self.check.seen_to:
+            self.check.fall_back(end)
+
+    def judge(self, high_watermark: int | None, monotonic_ms: int, now_ms: int) -> None:
+        """Take whatever can be told by now into the tally."""
+        for judged in self.check.judge(self._log_start_offset):
+            self.tally.add(judged, now_ms)
+        for offset in list(self._first_waiting_ms):
+            first = self.check.first_record_offset
+            if first is not None and offset >= first:
+                break
+            del self._first_waiting_ms[offset]
+        is_short = (
+            high_watermark is not None
+            and self.check.waiting_receipts > 0
+            and self.check.expected_to > high_watermark
+            and self.check.seen_to >= high_watermark
+        )
+        if not is_short:
+            self._short_since_ms = None
+        elif self._short_since_ms is None:
+            self._short_since_ms = monotonic_ms
+        elif monotonic_ms - self._short_since_ms >= LOST_AFTER_MS:
+            for judged in self.check.end():
+                self.tally.add(judged, now_ms)
+
+    def audited_at_ms(self, receipts_read_ms: int) -> int:
+        """Everything acknowledged before this wall-clock time was compared, given that all
+        receipts written before `receipts_read_ms` were read."""
+        first = self.check.first_record_offset
+        written_ms = None if first is None else self._first_waiting_ms.get(first)
+        known_ms = receipts_read_ms if written_ms is None else written_ms
+        # What was acknowledged before and is not written yet is not known here.
+        return max(0, known_ms - self._context.limits.map_flush_ms)
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Forget what the journal explains by now."""
+        if not self.tally.findings:
+            return
+        journal = self._context.gap_store.state
+        flow = self.flow
+        entries = [
+            each
+            for each in journal.partition_entries(flow.source_topic, flow.partition)
+            if each.flow == flow
+        ]
+        accepted = GapRanges(
+            (each.target_offset, each.target_to or 0)
+            for each in entries
+            if each.kind is GapKind.FOREIGN
+        )
+        given_up = GapRanges(
+            (each.source_from, each.source_to)
+            for each in entries
+            if each.kind is GapKind.LOST and each.source_to is not None
+        )
+        again = [each for each in entries if each.kind is GapKind.LOST and each.source_to is None]
+
+        def explain(finding: Finding) -> Verdict | None:
+            if accepted.covers(finding.target_from, finding.target_to):
+                return Verdict.EXPECTED_GAP
+            start, end = finding.source_from, finding.source_to
+            if start is not None and end is not None:
+                if given_up.covers(start, end):
+                    return Verdict.EXPECTED_GAP
+                for entry in again:  # what lay behind it was copied once more
+                    if entry.source_from <= start and finding.target_from < entry.target_offset:
+                        return Verdict.EXPECTED_GAP
+            if finding.target_to <= self._log_start_offset:
+                return Verdict.CLEANED
+            return None
+
+        self.tally.settle(explain)
+
+    def is_changed(self, source_end: int | None) -> bool:
+        """Whether there is something new to publish."""
+        is_behind = self.receipts_next > self._published_receipts_next + RECEIPTS_BEHIND_MAX
+        return self.tally.is_changed or is_behind or self._state(source_end) != self._published
+
+    def take_records(self, receipts_read_ms: int, source_end: int | None) -> list[VerdictRecord]:
+        """What is to be written now; `put_back` where that failed. All receipts written before
+        `receipts_read_ms` were given."""
+        check, context = self.check, self._context
+        self._published = self._state(source_end)
+        self._published_receipts_next = self.receipts_next
+        first = check.first_record_offset
+
+        def make_progress(growing: dict[int, Bucket]) -> Progress:
+            self._made = Progress(
+                target_topic=self.copy.topic,
+                worker_id=context.worker_id,
+                audited_from=check.begun_at if self._audited_from is None else self._audited_from,
+                place=check.place,
+                audited_at_ms=self.audited_at_ms(receipts_read_ms),
+                waiting=check.waiting_receipts,
+                receipts_topic_id=str(self._receipts_id),
+                receipts_offset=self.receipts_next if first is None else first,
+                source_end=source_end,
+                target_log_start=self._log_start_offset,
+                written_at_ms=context.clock.now_ms(),
+                buckets=dict(growing),
+            )
+            return self._made
+
+        return self.tally.take_records(make_progress)
+
+    def _state(self, source_end: int | None) -> tuple[object, ...]:
+        check = self.check
+        return check.audited_to, check.waiting_receipts, source_end, self._log_start_offset
+
+    def on_written(self) -> None:
+        """What `take_records` gave last was acknowledged."""
+        self._written = self._made
+
+    def compare_published(self, known: FlowVerdicts) -> None:
+        """Publish again where the topic says something else than what was written last."""
+        if self._written is not None and known.progress != self._written:
+            self.publish_again(known)
+
+    def publish_again(self, known: FlowVerdicts) -> None:
+        """The topic has this instead of what was published."""
+        self._published = ()
+        self.tally.publish_again(known)
+
+    def put_back(self, taken: list[VerdictRecord]) -> None:
+        """The write of `take_records` is not known to have happened."""
+        self._published = ()
+        self._written = None
+        self.tally.put_back(taken)

@@ -1,0 +1,164 @@
+"""Receipts: what a mirror believes of each batch that it wrote, so that a reader can check the log.
+
+Topic: `heliograph-receipts.<link>.internal` on the target, one partition, deleted by age
+(`cleanup.policy=delete`). A record has no key. Its value is binary; numbers are big-endian,
+`varint` is unsigned LEB128, `signed` a zigzag varint.
+
+    value    version byte (1), flow uint64, producer_epoch int16, sequence int32, source int64,
+             target int64, timestamp_ms int64, count varint, then per receipt
+             source_gap signed, source_span varint, target_gap varint, records_count varint,
+             crc uint32, timestamp_gap signed
+
+`flow` is `flow_id` of the flow and the link's producer id. `source`, `target` and `timestamp_ms`
+are where the first receipt's gaps count from; those of the next one count from the end of the
+receipt before, and from its timestamp. `sequence` is the first record's; the receipts of one value
+continue it.
+
+Meaning: of the source offsets [source_from, source_to) `records_count` records were acknowledged at
+target offsets from `target_offset` on, as one batch with this CRC-32C and this largest timestamp.
+Where several batches name one source range the single offsets are not known (journal: `copied`).
+
+Receipts are written before the block of the map that reaches as far. A flow's receipts ascend on
+the target; after a worker was killed, its successor writes receipts for what it found unmapped,
+which may repeat earlier ones.
+
+56 bytes for a receipt that is written alone, 14 for one of ten, 9 for one of many: 9 to 56 MB per
+million batches, and nothing per record. Offsets up to 2^62 are taken.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import mmh3
+
+from .fields import Cursor, MapFormatError, put_varint
+from .records import FlowKey
+
+RECEIPTS_VERSION: Final = 1
+RECEIPTS_PER_RECORD_MAX: Final = 10_000
+"""A reader refuses a record with more."""
+_HEAD: Final = struct.Struct(">BQhiqqq")
+_CRC: Final = struct.Struct(">I")
+
+
+def receipts_topic_name(link: str) -> str:
+    """Name of the link's receipts topic; MM2's pattern for internal topics leaves it alone."""
+    return f"heliograph-receipts.{link}.internal"
+
+
+class Receipt(NamedTuple):
+    """One acknowledged batch."""
+
+    source_from: int
+    source_to: int
+    target_offset: int
+    records_count: int
+    crc: int
+    """CRC-32C, as the batch carries it."""
+    timestamp_ms: int
+    """The largest of its records."""
+
+    @property
+    def target_next(self) -> int:
+        """The target offset behind it."""
+        return self.target_offset + self.records_count
+
+
+class Receipts(NamedTuple):
+    """Receipts of one flow, ascending, with sequences that continue."""
+
+    flow_id: int
+    producer_epoch: int
+    sequence: int
+    """Of the first record."""
+    receipts: tuple[Receipt, ...]
+
+
+def flow_id(flow: FlowKey, producer_id: int) -> int:
+    """64 bits that tell a flow of a link: mmh3 of its names, ids and the link's producer id."""
+    topic = flow.source_topic.encode()
+    identity = struct.pack(">iqH", flow.partition, producer_id, len(topic)) + topic
+    identity += flow.source_topic_id.bytes + flow.target_topic_id.bytes
+    return mmh3.hash64(identity, signed=False)[0]
+
+
+def encode_receipts(entry: Receipts) -> bytes:
+    """The value of a record."""
+    first = entry.receipts[0]
+    source, target, timestamp_ms = first.source_from, first.target_offset, first.timestamp_ms
+    out = bytearray(
+        _HEAD.pack(
+            RECEIPTS_VERSION,
+            entry.flow_id,
+            entry.producer_epoch,
+            entry.sequence,
+            source,
+            target,
+            timestamp_ms,
+        )
+    )
+    put_varint(out, len(entry.receipts))
+    for receipt in entry.receipts:
+        _put_signed(out, receipt.source_from - source)
+        put_varint(out, receipt.source_to - receipt.source_from)
+        put_varint(out, receipt.target_offset - target)
+        put_varint(out, receipt.records_count)
+        out += _CRC.pack(receipt.crc)
+        _put_signed(out, receipt.timestamp_ms - timestamp_ms)
+        source, target, timestamp_ms = receipt.source_to, receipt.target_next, receipt.timestamp_ms
+    return bytes(out)
+
+
+def flow_id_of(value: bytes) -> int:
+    """The flow that a value is about, without reading the rest. Raises MapFormatError."""
+    if len(value) < _HEAD.size or value[0] != RECEIPTS_VERSION:
+        raise MapFormatError(f"no receipts of version {RECEIPTS_VERSION}")
+    return int.from_bytes(value[1:9], "big")
+
+
+def decode_receipts(value: bytes) -> Receipts:
+    """Read a value. Raises MapFormatError."""
+    cursor = Cursor(value)
+    head = cursor.take(_HEAD.size)
+    version, flow, producer_epoch, sequence, source, target, timestamp_ms = _HEAD.unpack(head)
+    if version != RECEIPTS_VERSION:
+        raise MapFormatError(f"receipts version {version}, {RECEIPTS_VERSION} is known")
+    count = cursor.varint()
+    if not 0 < count <= RECEIPTS_PER_RECORD_MAX:
+        raise MapFormatError(f"{count} receipts in a record")
+    receipts: list[Receipt] = []
+    for _ in range(count):
+        source_from = source + _get_signed(cursor)
+        source = source_from + cursor.varint()
+        target += cursor.varint()
+        records_count = cursor.varint()
+        (crc,) = _CRC.unpack(cursor.take(_CRC.size))
+        timestamp_ms += _get_signed(cursor)
+        receipts.append(Receipt(source_from, source, target, records_count, crc, timestamp_ms))
+        target += records_count
+    cursor.finish()
+    return Receipts(flow, producer_epoch, sequence, tuple(receipts))
+
+
+def split_receipts(
+    flow: int, producer_epoch: int, sequence: int, receipts: Sequence[Receipt]
+) -> list[Receipts]:
+    """As few records as readers take."""
+    made = []
+    for start in range(0, len(receipts), RECEIPTS_PER_RECORD_MAX):
+        part = tuple(receipts[start : start + RECEIPTS_PER_RECORD_MAX])
+        made.append(Receipts(flow, producer_epoch, sequence, part))
+        sequence = (sequence + sum(each.records_count for each in part)) & 0x7FFF_FFFF
+    return made
+
+
+def _put_signed(out: bytearray, value: int) -> None:
+    put_varint(out, (value << 1) ^ (value >> 63))
+
+
+def _get_signed(cursor: Cursor) -> int:
+    value = cursor.varint()
+    return (value >> 1) ^ -(value & 1)
