@@ -102,6 +102,8 @@ CORES = (
     "aggregator/probe/link_probe.py",
     "aggregator/probe/record.py",
     "aggregator/probe/settings.py",
+    "aggregator/record_audit.py",
+    "topology/audit/document.py",
     "topology/plan.py",
     "topology/probes.py",
     "topology/leaving.py",

@@ -1,8 +1,8 @@
 """The `heliograph` command: which commands there are.
 
 Exit codes: 0 all is well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
---exit-code` found changes, 4 `status` found something that is not well, or `up` started everything
-and links wait for a person, 130 interrupted by Ctrl-C.
+--exit-code` found changes, 4 `status` found something that is not well, `audit` found a fault, or
+`up` started everything and links wait for a person, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 import typer
 
+from topology.audit.command import audit
 from topology.command_line import EXIT_ERROR
 from topology.data_commands import demo, gaps, sql
 from topology.deployment_commands import down, plan, status, up
@@ -31,7 +32,7 @@ app = typer.Typer(
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),
-    *(gaps, rebalance, demo, sql),
+    *(gaps, audit, rebalance, demo, sql),
 )
 for each in COMMANDS:
     app.command()(each)

@@ -1,0 +1,57 @@
+"""Audits one partition record by record: reads both logs and feeds `record_audit`. Shell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from local_cluster.records.batch import Record, decode_batch
+
+from .audit_reader import LogRange, read_log_batches
+from .ports import ClusterReader
+from .record_audit import RecordAudit
+
+Batch = tuple[list[Record], int]
+"""The committed records of a batch, and its producer id."""
+
+
+async def audit_records(
+    audit: RecordAudit,
+    source: ClusterReader,
+    source_log: LogRange | None,
+    target: ClusterReader,
+    target_log: LogRange | None,
+) -> None:
+    """Read both ranges to their ends; None where that side has no such partition.
+
+    Raises KafkaError where a side does not answer, CorruptRecordError or CompressionError where a
+    batch is not readable.
+    """
+    originals = _batches(source, source_log)
+    copies = _batches(target, target_log)
+    while audit.wants_source or audit.wants_target:
+        if audit.wants_source:
+            batch = await anext(originals, None)
+            if batch is None:
+                audit.end_source()
+            else:
+                audit.add_source(batch[0])
+        if audit.wants_target:
+            batch = await anext(copies, None)
+            if batch is None:
+                audit.end_target()
+            else:
+                audit.add_target(*batch)
+        audit.judge()
+
+
+async def _batches(client: ClusterReader, log: LogRange | None) -> AsyncIterator[Batch]:
+    if log is None:
+        return
+    async for fetched, place, header in read_log_batches(client, log):
+        records = [
+            record
+            for record in decode_batch(fetched, place, header)
+            if log.start <= record.offset < log.end
+        ]
+        if records:
+            yield records, header.producer_id

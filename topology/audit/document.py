@@ -1,0 +1,64 @@
+"""The audit record by record, as a JSON document. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aggregator.record_audit import RecordAudit, RecordFault
+from local_cluster.records.batch import Record
+from mirror_maker.formats import FlowKey
+from mirror_maker.formats.verdicts import Verdict
+
+PAYLOAD_CHARACTERS_MAX: Final = 200
+"""Of a key, a value or a header's value that is shown."""
+
+JsonObject = dict[str, Any]
+
+
+def records_document(flow: FlowKey, target_topic: str, audit: RecordAudit) -> JsonObject:
+    """One partition."""
+    return {
+        "topic": flow.source_topic,
+        "partition": flow.partition,
+        "target_topic": target_topic,
+        "records": {
+            verdict.value: audit.counts[verdict] for verdict in Verdict if verdict in audit.counts
+        },
+        "unverified": dict(audit.unverified),
+        "is_well": not audit.has_faults,
+        "faults": [_fault(each) for each in audit.faults],
+    }
+
+
+def _fault(fault: RecordFault) -> JsonObject:
+    return {
+        "verdict": fault.verdict.value,
+        "source_offset": fault.source_offset,
+        "target_offset": fault.target_offset,
+        "detail": fault.detail,
+        "source_record": _record(fault.original),
+        "target_record": _record(fault.copy),
+    }
+
+
+def _record(record: Record | None) -> JsonObject | None:
+    if record is None:
+        return None
+    return {
+        "timestamp_ms": record.timestamp_ms,
+        "key": _payload(record.key),
+        "value": _payload(record.value),
+        "headers": {name: _payload(value) for name, value in record.headers},
+    }
+
+
+def _payload(data: bytes | None) -> str | None:
+    """Text where the bytes are text, else escapes; cut at `PAYLOAD_CHARACTERS_MAX`."""
+    if data is None:
+        return None
+    part = data[: PAYLOAD_CHARACTERS_MAX * 4]
+    text = part.decode(errors="backslashreplace")
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    if len(shown) > PAYLOAD_CHARACTERS_MAX or len(part) < len(data):
+        return f"{shown[:PAYLOAD_CHARACTERS_MAX]}... ({len(data)} bytes)"
+    return shown

@@ -1,0 +1,82 @@
+"""What one link has published about its copies, read from its target. Shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from aggregator.link_map import LinkMap, TopicIds
+from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
+from local_cluster.client.model import TopicPartition
+from local_cluster.client.reader import read_topic
+from local_cluster.wire.errors import KafkaError
+from mirror_maker.formats import (
+    FlowKey,
+    GapJournal,
+    MapFormatError,
+    OffsetMap,
+    gaps_topic_name,
+    map_topic_name,
+)
+from mirror_maker.formats.probe import is_probe_topic
+from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
+from topology.audit.model import AuditUnreadable
+from topology.deployment import LinkView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkState:
+    """What a link has published."""
+
+    view: LinkView
+    map: LinkMap
+    journal: GapJournal
+    verdicts: VerdictTopic
+    target_ids: TopicIds
+    source_ends: Mapping[tuple[str, int], int]
+
+    def flows(self) -> Iterator[tuple[FlowKey, str, OffsetMap]]:
+        for found in self.map.current_flows(self.target_ids):
+            if not is_probe_topic(found[0].source_topic):
+                yield found
+
+
+async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) -> LinkState:
+    link_map, journal, verdicts = LinkMap(), GapJournal(), VerdictTopic()
+    name = ""
+    try:
+        cluster = await target.metadata(None)
+        for name in (
+            verdicts_topic_name(link.name),
+            gaps_topic_name(link.name),
+            map_topic_name(link.name),
+        ):
+            if name not in cluster.topics:
+                continue  # the link has not run yet, or by an older version
+            async for record in read_topic(target, name):
+                if name == map_topic_name(link.name):
+                    link_map.apply(record)
+                elif name == gaps_topic_name(link.name):
+                    journal.replay(record.key, record.value)
+                else:
+                    verdicts.replay(record.key, record.value)
+    except (KafkaError, MapFormatError) as error:
+        place = f"{name} on {link.target}" if name else link.target
+        raise AuditUnreadable(f"link {link.name}, {place}: {error}") from error
+    target_ids = {name: topic.topic_id for name, topic in cluster.topics.items() if not topic.error}
+    places = [
+        TopicPartition(flow.source_topic, flow.partition)
+        for flow, _, _ in link_map.current_flows(target_ids)
+    ]
+    try:
+        listed = await source.list_offsets(dict.fromkeys(places, LATEST_TIMESTAMP))
+    except KafkaError as error:
+        raise AuditUnreadable(f"link {link.name}, topics on {link.source}: {error}") from error
+    return LinkState(
+        view=link,
+        map=link_map,
+        journal=journal,
+        verdicts=verdicts,
+        target_ids=target_ids,
+        source_ends={(*at,): found.offset for at, found in listed.items() if not found.error},
+    )

@@ -1,0 +1,138 @@
+"""Both logs of a link's partitions, compared record by record. Shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aggregator.audit_reader import LogRange, log_ranges
+from aggregator.record_audit import RecordAudit, RecordRules
+from aggregator.record_reader import audit_records
+from local_cluster.client.client import EARLIEST_TIMESTAMP, KafkaClient
+from local_cluster.records.batch import CorruptRecordError
+from local_cluster.records.compress import CompressionError
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.formats import (
+    FlowKey,
+    OffsetMap,
+)
+from mirror_maker.formats.gaps import GapKind
+from mirror_maker.gap_ranges import GapRanges
+from mirror_maker.record_rules import RecordFilter
+from mirror_maker.settings import LinkSettings, parse_settings
+from topology.audit.document import records_document
+from topology.audit.model import AuditUnreadable, JsonObject, Progress, is_asked
+from topology.audit.published import LinkState
+from topology.deployment import Deployment, LinkView
+
+
+class RecordsReader:
+    """Reads both logs of a link's partitions."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        state: LinkState,
+        clients: Mapping[str, KafkaClient],
+        since_ms: int | None,
+        progress: Progress,
+    ) -> None:
+        self._state = state
+        self._settings = _link_settings(deployment, state.view)
+        self._source = clients[state.view.source]
+        self._target = clients[state.view.target]
+        self._since_ms = since_ms
+        self._progress = progress
+
+    async def read(self, topic: str | None) -> list[JsonObject]:
+        """A document per partition. Raises AuditUnreadable."""
+        documents = []
+        found = [each for each in self._state.flows() if is_asked(topic, each[0], each[1])]
+        for flow, target_topic, offset_map in sorted(found, key=lambda each: each[0]):
+            self._progress(
+                f"link {self._state.view.name}: reading both logs of"
+                f" {flow.source_topic}-{flow.partition}"
+            )
+            try:
+                audit = await self._audit(flow, target_topic, offset_map)
+            except (KafkaError, CorruptRecordError, CompressionError) as error:
+                raise AuditUnreadable(
+                    f"link {self._state.view.name}, {flow.source_topic}-{flow.partition}: {error}"
+                ) from error
+            documents.append(records_document(flow, target_topic, audit))
+        return documents
+
+    async def _audit(self, flow: FlowKey, target_topic: str, offset_map: OffsetMap) -> RecordAudit:
+        at = flow.partition
+        # The target's end first: what it has by then was read at the source before.
+        target_log = (await log_ranges(self._target, target_topic)).get(at)
+        source_log = (await log_ranges(self._source, flow.source_topic)).get(at)
+        if self._since_ms is not None and source_log is not None:
+            source_log = await self._from_time(source_log)
+            start = offset_map.next_mapped(source_log.start)
+            if target_log is not None:
+                begin = target_log.end if start is None else max(target_log.start, start[1])
+                target_log = target_log._replace(start=begin)
+        entries = [
+            each
+            for each in self._state.journal.partition_entries(flow.source_topic, at)
+            if each.flow == flow
+        ]
+        audit = RecordAudit(
+            offset_map,
+            await self._rules(flow, target_topic),
+            lost=GapRanges(
+                (each.source_from, each.source_from if each.source_to is None else each.source_to)
+                for each in entries
+                if each.kind is GapKind.LOST
+            ),
+            foreign=GapRanges(
+                (each.target_offset, each.target_to or 0)
+                for each in entries
+                if each.kind is GapKind.FOREIGN
+            ),
+            target_log_start=0 if target_log is None else await self._log_start(target_log),
+        )
+        await audit_records(audit, self._source, source_log, self._target, target_log)
+        return audit
+
+    async def _from_time(self, log: LogRange) -> LogRange:
+        assert self._since_ms is not None
+        listed = (await self._source.list_offsets({log.at: self._since_ms}))[log.at]
+        if listed.error:
+            raise KafkaError(listed.error, str(log.at))
+        return log._replace(start=log.end if listed.offset < 0 else max(log.start, listed.offset))
+
+    async def _log_start(self, log: LogRange) -> int:
+        listed = (await self._target.list_offsets({log.at: EARLIEST_TIMESTAMP}))[log.at]
+        if listed.error:
+            raise KafkaError(listed.error, str(log.at))
+        return listed.offset
+
+    async def _rules(self, flow: FlowKey, target_topic: str) -> RecordRules:
+        settings = self._settings.for_topic(flow.source_topic)
+        configs = (await self._target.describe_topic_configs([target_topic])).get(target_topic, {})
+        leaves_out = None
+        if settings.filter != RecordFilter():
+            leaves_out = "the link has a filter, which may have left it out"
+        elif settings.origin == "local":
+            leaves_out = "the link copies only what was born at its source; others are left out"
+        producer_id = self._state.map.producer_id(flow)
+        if producer_id is None:
+            raise KafkaError(ErrorCode.unknown_producer_id, f"no opening of {target_topic}")
+        return RecordRules(
+            producer_id=producer_id,
+            is_shared=settings.names.is_shared(flow.source_topic)
+            or settings.on_unmapped_target == "append",
+            is_compacted="compact" in (configs.get("cleanup.policy", (None, True))[0] or ""),
+            leaves_out=leaves_out,
+            is_transformed=bool(settings.transform),
+        )
+
+
+def _link_settings(deployment: Deployment, link: LinkView) -> LinkSettings:
+    """What the link's worker was told."""
+    for text in deployment.daemon(link.daemon).files.values():
+        for each in parse_settings(text).links:
+            if each.name == link.name:
+                return each
+    raise AuditUnreadable(f"link {link.name} has no settings in this deployment")
