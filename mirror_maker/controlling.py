@@ -1,4 +1,5 @@
-"""What operators told a link: written to its map topic, read there by every worker, and done."""
+"""What operators told a link: written to its map topic and its journal, read there by every worker,
+and done."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ class Controlling:
         flows: Collection[TopicPartition],
         known: Callable[[], Collection[TopicPartition]],
         on_told: Callable[[], None],
+        on_ordered: Callable[[TopicPartition], None],
     ) -> None:
         """`flows` are this worker's part of what is `known`; `on_told` hears that something else
-        was said than before."""
+        was said than before, `on_ordered` that a repair of a partition was ordered."""
         self._context = context
         self._flows = flows
         self._known = known
         self._on_told = on_told
+        self._on_ordered = on_ordered
         self._controls = Controls()
         self._rounds = Rounds(
             context,
@@ -63,6 +66,7 @@ class Controlling:
         if not store.is_open:
             return
         await store.catch_up()
+        await self._follow_orders()
         controls, settings = store.state.controls, self._context.settings
         # This worker's part of the rate is its part of the partitions.
         known = self._known()
@@ -88,3 +92,10 @@ class Controlling:
             # something that was said in between.
             self._controls = controls
             self._on_told()
+
+    async def _follow_orders(self) -> None:
+        """The journal has them. Any worker may have written them, or had them read before."""
+        journal = self._context.gap_store
+        await journal.catch_up()
+        for topic, partition in sorted(journal.state.take_ordered()):
+            self._on_ordered(TopicPartition(topic, partition))

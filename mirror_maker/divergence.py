@@ -104,19 +104,27 @@ async def look_back(
 
 
 async def find_divergence(
-    context: LinkContext, error: TruncatedError, target: TopicPartition, offset_map: OffsetMap
+    context: LinkContext,
+    flow: FlowKey,
+    target: TopicPartition,
+    offset_map: OffsetMap,
+    common_end: int | None = None,
 ) -> int:
     """The source offset behind the last record that is known to be the one that was copied.
 
     Nothing of the former log was copied from between it and the first record that differs, but the
-    source may have something there now. Raises KafkaError.
+    source may have something there now. `common_end`: where the source says that the logs part at
+    the latest. Raises KafkaError.
     """
-    source = TopicPartition(error.flow.source_topic, error.flow.partition)
+    source = TopicPartition(flow.source_topic, flow.partition)
     first, end = await context.source_logs.bounds(source)
-    if error.common_end is not None:
-        end = min(end, error.common_end)
-    low = max(first, offset_map.source_start)
-    high = max(low, min(end, offset_map.source_next))
+    if common_end is not None:
+        end = min(end, common_end)
+    target_first = await context.sink_logs.first(target)
+    # Copies that the target's retention took cannot be compared.
+    low = max(first, offset_map.source_start, offset_map.source_place(target_first))
+    high = max(first, offset_map.source_start, min(end, offset_map.source_next))
+    low = min(low, high)
     while low < high:
         middle = (low + high) // 2
         same_at = await _find_same(context, source, target, offset_map, middle, high)

@@ -6,6 +6,7 @@
                +--- policy skip ----> gap in the journal ----------------+
                +--- policy pause ---> PAUSED ---after a pause------------+
                +--- policy fail ----> FAILED ---an operator's `retry`----+
+                                              or `repair`
 
 What happens while it copies is in `copying.py`: each proof is followed by a `Copying` of its own.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
@@ -33,7 +35,7 @@ from .model import (
     LinkFailedError,
 )
 from .replicator import CopyTotals, PartitionReplicator
-from .resuming import prove, raise_epoch, start_replicator
+from .resuming import prove, raise_epoch, replaced_from, start_replicator
 from .skipping import made_anew
 from .trouble import UNAUTHORIZED, Trouble
 from .troubles import Troubles
@@ -45,6 +47,13 @@ HURRIES_MAX: Final = 20
 """Rounds of discovery that a starting flow asks for at once; then it waits for the regular ones."""
 
 logger = logging.getLogger(__name__)
+
+
+class RepairOrderedError(KafkaError):
+    """An operator has ordered another generation of the copy."""
+
+    def __init__(self, copy: str) -> None:
+        super().__init__(ErrorCode.offset_not_available, f"{copy}: a repair was ordered")
 
 
 class Flow:
@@ -72,6 +81,8 @@ class Flow:
         self._context = context
         self._reason: str | None = None
         self._stopping = False
+        self._orders = self._orders_at_proof = 0
+        """How many times an operator's order came; and by the time of the last proof."""
         self._is_hidden = False
         """Whether it waits for a topic that the mirror may not see."""
         self._key: FlowKey | None = None
@@ -155,6 +166,20 @@ class Flow:
         self._troubles.retry()
         return self.trouble is not None
 
+    def check_orders(self) -> None:
+        """The journal has an operator's order about this partition: look at it again."""
+        self._orders += 1
+        self._troubles.retry()
+        self._follow_order()
+
+    def _follow_order(self) -> None:
+        """Stop copying where another generation was ordered."""
+        if self.copying is None:
+            return
+        opening = self._context.map_store.state.opening(self.copying.key)
+        if opening is not None and replaced_from(self._context, opening) is not None:
+            self.copying.disturb(RepairOrderedError(str(self.target)))
+
     def check_topics(self) -> None:
         """Are both topics, as discovery last saw them, still the ones that this flow is about?"""
         copying = self.copying
@@ -193,6 +218,11 @@ class Flow:
             await self._copy_once()
         except FlowFailedError as error:
             await self._meet_trouble(error)
+        except RepairOrderedError as error:
+            # What was copied before is to be in the map; if not, it has no receipts either.
+            with suppress(KafkaError):
+                await self.flush_map()
+            await self._wait_to_retry(error)
         except KafkaError as error:
             if error.code in UNAUTHORIZED:
                 await self._meet_trouble(FlowFailedError(str(error), Trouble.UNAUTHORIZED))
@@ -216,6 +246,7 @@ class Flow:
         self.state = FlowState.STARTING
         self._end_copying()
         await self._wait_until_startable()
+        self._orders_at_proof = self._orders
         async with self._context.proofs:
             proved = await prove(self._context, self.source, self.target)
         if self._stopping:
@@ -243,6 +274,7 @@ class Flow:
         self._reason = self.trouble = None
         self.on_moved(self)
         self.check_topics()  # the round of discovery that would have may lie behind the proof
+        self._follow_order()  # likewise the order
         await copying.until_disturbed()
         self._check_disturbance(copying)
 
@@ -326,7 +358,8 @@ class Flow:
         self._end_copying()
         self.trouble, self._reason = error.trouble, str(error)
         self.state = self._troubles.state_of(error)
-        await self._troubles.wait(error)
+        if self._orders == self._orders_at_proof:  # else what stops it may have been dealt with
+            await self._troubles.wait(error)
 
     async def _wait_to_retry(self, error: KafkaError) -> None:
         if isinstance(error, NotRestedError):

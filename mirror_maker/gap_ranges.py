@@ -26,6 +26,14 @@ class GapRanges:
     def __bool__(self) -> bool:
         return bool(self._ranges)
 
+    def __iter__(self) -> Iterator[Range]:
+        """Ascending; none of them touches another."""
+        return iter(self._ranges)
+
+    def plus(self, start: int, end: int) -> GapRanges:
+        """With one range more."""
+        return GapRanges((*self._ranges, (start, end)))
+
     def behind(self, offset: int) -> int:
         """The first offset from this one on that lies in no gap."""
         found = self._at(offset)

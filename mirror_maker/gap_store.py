@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from .formats import Gap, GapJournal, encode_gap, gaps_topic_name
 from .formats.gaps import encode_gap_key
 from .model import FlowFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
+
+ENTRIES_PER_WRITE_MAX: Final = 250
+"""One batch holds them (`state_topic.WRITE_BYTES_MAX`): an entry has less than two kilobytes."""
 
 
 class GapStore:
@@ -36,12 +42,21 @@ class GapStore:
 
     async def note(self, gap: Gap) -> Gap:
         """Have a gap written down, unless one is that begins there; the one that holds."""
+        return (await self.note_all([gap]))[0]
+
+    async def note_all(self, gaps: Sequence[Gap]) -> list[Gap]:
+        """The same for several, in one write: all of them are there afterwards, or none.
+
+        At most `ENTRIES_PER_WRITE_MAX`.
+        """
+        assert len(gaps) <= ENTRIES_PER_WRITE_MAX, len(gaps)
         await self.catch_up()
-        if self._holding(gap) is None:
-            await self.records.append([encode_gap(gap)])
+        missing = [gap for gap in gaps if self._holding(gap) is None]
+        if missing:
+            await self.records.append([encode_gap(gap) for gap in missing])
             await self.catch_up()
-        holding = self._holding(gap)
-        if holding is None:
+        holding = [found for found in map(self._holding, gaps) if found is not None]
+        if len(holding) < len(gaps):
             raise FlowFailedError(f"{self.records.name} does not keep what is written to it")
         return holding
 

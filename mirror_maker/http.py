@@ -6,6 +6,11 @@ partitions that stand still tried again at once: `?link=NAME`, narrowed by `&top
 `&partition=`. `POST /pause` and `/resume` take the same; `POST /throttle?link=NAME` takes
 `&source_bytes_per_second=` and `&target_bytes_per_second=`, 0 for no limit. These three are kept
 on the target, and every worker of the link follows.
+
+`GET /repair?link=&topic=&partition=` says what is wrong with the copy of one partition, whichever
+worker copies it, and the ways to go on. `POST` with `&how=recopy|fresh|skip` orders one of them:
+the order is in the link's journal, and the worker that copies the partition follows. 409 says why
+nothing can be done.
 """
 
 from __future__ import annotations
@@ -19,11 +24,17 @@ from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
 
+from .diagnosing import NoRepairError
 from .formats.controls import Controls, PausedPart, StillPausedError
+from .repair import How
 from .status import JsonObject, controls_status, render_metrics
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")
+
+_REPAIR_WANTED: Final = (
+    f"wanted: ?link=NAME&topic=NAME&partition=NUMBER, to order with POST also &how={'|'.join(How)}"
+)
 
 ControlsChange = Callable[[Controls], Controls]
 
@@ -37,10 +48,12 @@ class StatusServer:
         is_ready: Callable[[], bool],
         retry: Callable[[str, str | None, int | None], list[JsonObject]],
         control: Callable[[str, ControlsChange], Awaitable[Controls]],
+        repair: Callable[[str, str, int, How | None], Awaitable[JsonObject]],
     ) -> None:
         """`retry` takes link, topic and partition, and says what it had tried again; LookupError
-        for a link that is not there."""
+        for a link that is not there. `repair` takes link, topic, partition and how."""
         self._retry = retry
+        self._repair = repair
         self._control = control
         self._status = status
         self._is_ready = is_ready
@@ -59,6 +72,8 @@ class StatusServer:
                 web.post("/pause", self._post_pause),
                 web.post("/resume", self._post_resume),
                 web.post("/throttle", self._post_throttle),
+                web.get("/repair", self._get_repair),
+                web.post("/repair", self._post_repair),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -118,6 +133,32 @@ class StatusServer:
             )
 
         return await self._change(request, change)
+
+    async def _get_repair(self, request: web.Request) -> web.Response:
+        return await self._on_repair(request, None)
+
+    async def _post_repair(self, request: web.Request) -> web.Response:
+        try:
+            how = How(request.query.get("how", ""))
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=_REPAIR_WANTED) from error
+        return await self._on_repair(request, how)
+
+    async def _on_repair(self, request: web.Request, how: How | None) -> web.Response:
+        query = request.query
+        if not {"link", "topic"} <= query.keys() or not query.get("partition", "").isdecimal():
+            raise web.HTTPBadRequest(text=_REPAIR_WANTED)
+        try:
+            document = await self._repair(
+                query["link"], query["topic"], int(query["partition"]), how
+            )
+        except LookupError as error:
+            raise web.HTTPNotFound(text=f"no link {error}") from error
+        except NoRepairError as error:
+            raise web.HTTPConflict(text=str(error)) from error
+        except KafkaError as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
+        return web.json_response(document)
 
     async def _change(self, request: web.Request, change: ControlsChange) -> web.Response:
         try:

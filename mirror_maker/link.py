@@ -31,6 +31,8 @@ from .map_flushing import MapFlushing
 from .map_topics import MapTopics
 from .model import FlowState, LinkFailedError, LinkState
 from .ports import DataSource
+from .repair import How
+from .repairing import JsonObject, examine, order
 from .standing_still import StandingFlow, StandingStill, standing_still
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,11 @@ class LinkWorker:
         )
         self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
         self._controlling = Controlling(
-            context, self.flows, lambda: self.known, self._fetchers.look_at_all
+            context,
+            self.flows,
+            lambda: self.known,
+            self._fetchers.look_at_all,
+            self._on_ordered,
         )
         self.control = self._controlling.control
         self._discovering = Discovering(
@@ -299,6 +305,24 @@ class LinkWorker:
             for at, flow in sorted(self.flows.items())
             if topic in (None, at.topic) and partition in (None, at.partition) and flow.retry()
         ]
+
+    async def examine(self, source: TopicPartition) -> JsonObject:
+        """What is wrong with the copy of a partition, whoever copies it, and the ways to go on.
+
+        Raises NoRepairError, KafkaError.
+        """
+        return await examine(self.context, source)
+
+    async def repair(self, source: TopicPartition, how: How) -> JsonObject:
+        """Order one of the ways; the worker that copies the partition follows within
+        `controls_ms`. Raises NoRepairError, KafkaError."""
+        document = await order(self.context, source, how)
+        await self._controlling.follow()
+        return document
+
+    def _on_ordered(self, source: TopicPartition) -> None:
+        if source in self.flows:
+            self.flows[source].check_orders()
 
     def state(self) -> LinkState:
         """One word for the whole link."""

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.last_answer import LastAnswer
@@ -26,6 +26,9 @@ from local_cluster.wire.messages import Fields
 from .formats.records import NO_TOPIC_ID
 from .model import DescribedProducer
 from .rights import MissingRights, Right, answered_rights, topic_right
+
+DELETE_TIMEOUT_MS: Final = 10_000
+"""How long a broker waits for the replicas of a partition to delete records."""
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +120,24 @@ class MirrorClient(KafkaClient):
             for name, topic in found.topics.items()
             if not topic.error
         }
+
+    async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
+        """Delete what lies below an offset in a partition that this broker leads.
+
+        Raises KafkaError, `policy_violation` where the topic is only compacted.
+        """
+        partition = {"partition_index": at.partition, "offset": before_offset}
+        response = await self.call(
+            ApiKey.DELETE_RECORDS,
+            {
+                "topics": [{"name": at.topic, "partitions": [partition]}],
+                "timeout": DELETE_TIMEOUT_MS,
+            },
+            node_id=node_id,
+        )
+        (found,) = response.topics[0].partitions
+        if found.error_code:
+            raise KafkaError(found.error_code, f"{at}: records below {before_offset} not deleted")
 
     async def describe_producer(
         self, node_id: int, at: TopicPartition, producer_id: int

@@ -119,6 +119,10 @@ class DataSink(LogReader, Protocol):
         """What the log of a partition that this broker leads knows of a producer."""
         ...
 
+    async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
+        """Delete what lies below an offset in a partition that this broker leads."""
+        ...
+
     async def create_topics(
         self, topics: Sequence[NewTopic], *, timeout_ms: int = 30_000
     ) -> dict[str, KafkaError | None]: ...

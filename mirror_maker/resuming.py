@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
@@ -30,6 +30,7 @@ from .divergence import NEIGHBOURS_MAX, look_back
 from .foreign import settle_foreign
 from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
 from .formats.receipts import flow_id
+from .fresh_copies import delete_replaced
 from .gap_ranges import GapRanges
 from .generations import next_epoch, open_generation
 from .lost_sources import (
@@ -86,27 +87,18 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     flow = FlowKey(source.topic, source.partition, source_topic_id, target_topic_id)
     opening = await find_opening(context, flow, source, target)
     await context.gap_store.catch_up()
-    replaced = _replaced_from(context, opening)
+    replaced = replaced_from(context, opening)
     if replaced is not None:
         await open_generation(context, flow, target, replaced)
         opening = await find_opening(context, flow, source, target)
+    await delete_replaced(context, opening, target)
     # Both at once: while the logs are read, another worker's blocks may come to be known.
     last = context.map_store.state.last_block(flow, opening.producer_epoch)
     offset_map = context.map_store.state.build_offset_map(flow)
     assert offset_map is not None, "the flow has an opening"
     base = resume_base(opening, last)
     try:
-        tail, high_watermark = await read_tail(context, base, source, target)
-        # Read after the tail: an entry precedes every batch behind its gap.
-        await context.gap_store.catch_up()
-        gaps = _gap_ranges(context, opening)
-        if tail.is_sequence_unknown:
-            await check_none_missing(context, base, source, target, gaps)
-        places = await _find_places(context, base, tail, source, gaps)
-        if last is not None and last.runs and not tail.batches:
-            epoch_there = await _look_back(context, flow, target, last, gaps)
-            if not tail.missing_count:
-                places = places._replace(last_epoch=epoch_there)
+        tail, high_watermark, gaps, places = await read_logs(context, opening, last, source, target)
     except PairingError as error:
         # Another worker may have raised the epoch after the map was read here.
         await context.map_store.catch_up()
@@ -155,6 +147,45 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     )
 
 
+class ReadLogs(NamedTuple):
+    """What both logs have behind the map."""
+
+    tail: TailReader
+    high_watermark: int
+    """Of the target, up to which the tail was read."""
+    gaps: GapRanges
+    """What of the source is not to be copied."""
+    places: Aligned
+    """Of the tail."""
+
+
+async def read_logs(
+    context: LinkContext,
+    opening: Opening,
+    last: Block | None,
+    source: TopicPartition,
+    target: TopicPartition,
+) -> ReadLogs:
+    """Steps 2 and 3; nothing is written. `last` is the last block of the opening's epoch.
+
+    Raises PairingError where the target contradicts map or source, TruncatedError where the source
+    has other records than were copied, KafkaError to try again.
+    """
+    base = resume_base(opening, last)
+    tail, high_watermark = await read_tail(context, base, source, target)
+    # Read after the tail: an entry precedes every batch behind its gap.
+    await context.gap_store.catch_up()
+    gaps = _gap_ranges(context, opening)
+    if tail.is_sequence_unknown:
+        await check_none_missing(context, base, source, target, gaps)
+    places = await _find_places(context, base, tail, source, gaps)
+    if last is not None and last.runs and not tail.batches:
+        epoch_there = await _look_back(context, opening.flow, target, last, gaps)
+        if not tail.missing_count:
+            places = places._replace(last_epoch=epoch_there)
+    return ReadLogs(tail, high_watermark, gaps, places)
+
+
 def _gap_ranges(context: LinkContext, opening: Opening) -> GapRanges:
     """What of the source the journal says is not copied."""
     return GapRanges(
@@ -179,10 +210,12 @@ def _add_places(block: OpenBlock, pieces: Sequence[Piece], next_sequence: int) -
             block.jump(piece.source_from, piece.source_to, piece.target_to, behind)
 
 
-def _replaced_from(context: LinkContext, opening: Opening) -> int | None:
-    """From where on the source has another log now than the opening is about."""
+def replaced_from(context: LinkContext, opening: Opening) -> int | None:
+    """From where on the source is to be copied by another generation than the opening's: it has
+    another log there, or an operator has ordered it. Of several places the first: whatever is
+    deleted for one of them is copied again then."""
     gaps = context.gap_store.state.gaps(opening.flow, opening.producer_epoch)
-    return next((gap.source_from for gap in gaps if gap.source_to is None), None)
+    return min((gap.source_from for gap in gaps if gap.source_to is None), default=None)
 
 
 async def _look_back(

@@ -142,6 +142,7 @@ _TOPIC_APIS: Final = {
     ApiKey.LIST_OFFSETS: ("DESCRIBE", "topics"),
     ApiKey.CREATE_TOPICS: ("CREATE", "topics"),
     ApiKey.DELETE_TOPICS: ("DELETE", "responses"),
+    ApiKey.DELETE_RECORDS: ("DELETE", "topics"),
     ApiKey.CREATE_PARTITIONS: ("ALTER", "results"),
     ApiKey.DESCRIBE_CONFIGS: ("DESCRIBE_CONFIGS", "results"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("ALTER_CONFIGS", "responses"),

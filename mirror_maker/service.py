@@ -11,11 +11,11 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.model import TopicPartition
@@ -40,6 +40,7 @@ from .mm2_topics import Mm2Topics
 from .model import FlowState
 from .origins import Origins
 from .ports import Clock, SystemClock
+from .repair import How
 from .rights import MissingRights
 from .sender import Senders
 from .settings import LinkSettings, MirrorSettings
@@ -64,6 +65,8 @@ CONTROL_MS_MAX: Final = 8_000
 """How long an operator's order waits for the target; whoever gave it waits for longer."""
 RETRIES_BEFORE_FORGOTTEN: Final = 3
 """What was not refused again for so many of the longest pauses was not asked for again."""
+
+Done = TypeVar("Done")
 
 logger = logging.getLogger(__name__)
 
@@ -175,9 +178,24 @@ class MirrorService:
         when the target answers again.
         """
         worker = {worker.name: worker for worker in self._links}[link]
+        return await self._in_time(worker.control(change))
+
+    async def repair(
+        self, link: str, topic: str, partition: int, how: How | None
+    ) -> dict[str, Any]:
+        """What `/repair` does: examines, and with `how` orders, for `CONTROL_MS_MAX` at most.
+
+        Raises LookupError for a link that is not there, NoRepairError, KafkaError.
+        """
+        worker = {worker.name: worker for worker in self._links}[link]
+        at = TopicPartition(topic, partition)
+        return await self._in_time(worker.examine(at) if how is None else worker.repair(at, how))
+
+    async def _in_time(self, work: Awaitable[Done]) -> Done:
+        """Raises KafkaError where the clusters do not answer, and what the work raises."""
         try:
             async with asyncio.timeout(CONTROL_MS_MAX / 1000):
-                return await worker.control(change)
+                return await work
         except TimeoutError as error:
             raise KafkaError(
                 ErrorCode.request_timed_out,
@@ -339,7 +357,7 @@ class MirrorService:
         """
         await self._let_copying_begin()
         self._http = (await asyncio.to_thread(_http_server))(
-            self.status, lambda: self._group.is_joined, self.retry, self.control
+            self.status, lambda: self._group.is_joined, self.retry, self.control, self.repair
         )
         await self._http.start(listener)
         port = listener.getsockname()[1]

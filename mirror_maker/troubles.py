@@ -139,7 +139,9 @@ class Troubles:
         offset_map = replicator.offset_map if replicator else state.offset_map(error.flow)
         assert opening is not None, "what is truncated was opened"
         assert offset_map is not None, "what was opened has a map"
-        source_from = await find_divergence(context, error, self._target, offset_map)
+        source_from = await find_divergence(
+            context, error.flow, self._target, offset_map, error.common_end
+        )
         if source_from >= offset_map.source_next:
             raise KafkaError(ErrorCode.offset_not_available, f"nothing differs: {error}")
         if not await is_same_topic(context, error.flow):

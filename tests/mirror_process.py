@@ -23,6 +23,7 @@ from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, map_topic_name
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings, dump_settings
+from tests.cluster import PRESENT_CODE
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
@@ -38,6 +39,10 @@ class MirrorProcess:
     directory: Path
     process: subprocess.Popen[bytes] | None = None
     http_port: int = 0
+    code: Path = PRESENT_CODE
+    """The version of the mirror that `start` runs."""
+    dump: Callable[[MirrorSettings], bytes] = dump_settings
+    """Its settings as that version reads them."""
 
     def log_text(self) -> str:
         return (self.directory / "mirror.log").read_text(errors="replace")
@@ -48,13 +53,13 @@ class MirrorProcess:
     async def start(self) -> None:
         """Start and wait until it takes part in its group."""
         settings = self.directory / "settings.json"
-        settings.write_bytes(dump_settings(self.settings))
+        settings.write_bytes(self.dump(self.settings))
         with (self.directory / "mirror.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mirror_maker", "--settings", str(settings)],
                 stdout=log,
                 stderr=log,
-                cwd=Path(__file__).parent.parent,
+                cwd=self.code,
             )
         async with asyncio.timeout(START_SECONDS_MAX):
             while not self._is_ready():
@@ -139,6 +144,7 @@ async def mirror(
     session_timeout_ms: int = 6_000,
     target_security: ClientSecurity = PLAINTEXT,
     limits: Limits | None = None,
+    is_started: bool = True,
     **link_settings: Any,
 ) -> AsyncIterator[MirrorProcess]:
     """A worker with one link from alias `a` to alias `b`, started; killed at the end."""
@@ -164,7 +170,8 @@ async def mirror(
     )
     worker = MirrorProcess(settings, directory)
     try:
-        await worker.start()
+        if is_started:
+            await worker.start()
         yield worker
     finally:
         if worker.process is not None and worker.process.poll() is None:

@@ -1,8 +1,9 @@
 """The `heliograph` command: which commands there are.
 
 Exit codes: 0 all is well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
---exit-code` found changes, 4 `status` found something that is not well, `audit` found a fault, or
-`up` started everything and links wait for a person, 130 interrupted by Ctrl-C.
+--exit-code` found changes, or `mirror repair` something wrong and no way was chosen, 4 `status`
+found something that is not well, `audit` found a fault, or `up` started everything and links wait
+for a person, 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations

@@ -18,6 +18,9 @@ LINK_RUNS: Final = frozenset({"running", "catching_up"})
 SKIPPABLE: Final = frozenset(Trouble) - {Trouble.UNAUTHORIZED, Trouble.TARGET, Trouble.INTERNAL}
 """Troubles for which a link's `on:` may say `skip`."""
 
+REPAIRABLE: Final = frozenset({Trouble.FOREIGN, Trouble.TARGET, Trouble.TRUNCATED})
+"""Troubles that `heliograph mirror repair` may mend."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -158,7 +161,13 @@ def _link_remedy(link: Mapping[str, Any], file: str) -> str | None:
             if trouble in SKIPPABLE
             else ""
         )
-        return f"settle the cause, then `heliograph mirror retry --link {name}`{skip}"
+        at = f"{failed[0]['topic']} {failed[0]['partition']}"
+        repair = (
+            f"; `heliograph mirror repair {name} {at}` says how its copy can be repaired"
+            if trouble in REPAIRABLE
+            else ""
+        )
+        return f"settle the cause, then `heliograph mirror retry --link {name}`{skip}{repair}"
     if any(each["state"] == "PAUSED" for each in link["standing_still"]):
         return (
             "settle the cause; it is tried again by itself, and at once with "

@@ -23,6 +23,7 @@ from topology.command_line import (
     load_file,
     print_json,
 )
+from topology.repair_command import repair
 
 if TYPE_CHECKING:
     from topology.model import Topology
@@ -39,7 +40,10 @@ RateOption = Annotated[
     int | None,
     typer.Option(min=0, metavar="BYTES", help="Bytes per second; 0 for no limit."),
 ]
-mirror_app = typer.Typer(help="Links: run their workers, sync, pause, resume, throttle, retry.")
+mirror_app = typer.Typer(
+    help="Links: run their workers, sync, pause, resume, throttle, retry, repair."
+)
+mirror_app.command()(repair)
 LinkOption = Annotated[
     str | None, typer.Option("--link", help="Only this link.", show_default=False)
 ]

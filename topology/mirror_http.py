@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,9 +35,17 @@ def tell(deployment: Deployment, link: str, action: str, **values: object) -> Js
 
     Raises NotTold.
     """
+    return _answer(deployment, link, "POST", f"{action}?{_query(link, values)}")
+
+
+def ask(deployment: Deployment, link: str, question: str, **values: object) -> JsonObject:
+    """`GET /<question>` of the worker that copies the link, likewise. Raises NotTold."""
+    return _answer(deployment, link, "GET", f"{question}?{_query(link, values)}")
+
+
+def _query(link: str, values: Mapping[str, object]) -> str:
     given = {name: str(value) for name, value in values.items() if value is not None}
-    query = urllib.parse.urlencode({"link": link, **given})
-    return _answer(deployment, link, "POST", f"{action}?{query}")
+    return urllib.parse.urlencode({"link": link, **given})
 
 
 def gone_topics(deployment: Deployment, link: str) -> list[JsonObject]:

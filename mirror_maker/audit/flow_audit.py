@@ -11,18 +11,15 @@ from local_cluster.records.header import crc_is_valid, iter_headers
 from ..context import LinkContext
 from ..foreign import may_hold_others
 from ..formats import Opening
-from ..formats.gaps import GapKind
 from ..formats.receipts import Receipts, flow_id
 from ..formats.verdicts import (
     AuditPlace,
     Bucket,
-    Finding,
     FlowVerdicts,
     Progress,
-    Verdict,
     VerdictRecord,
 )
-from ..gap_ranges import GapRanges
+from .explaining import explainer
 from .log_check import LogCheck, SeenBatch
 from .tally import FlowTally
 
@@ -197,33 +194,7 @@ class FlowAudit:
             for each in journal.partition_entries(flow.source_topic, flow.partition)
             if each.flow == flow
         ]
-        accepted = GapRanges(
-            (each.target_offset, each.target_to or 0)
-            for each in entries
-            if each.kind is GapKind.FOREIGN
-        )
-        given_up = GapRanges(
-            (each.source_from, each.source_to)
-            for each in entries
-            if each.kind is GapKind.LOST and each.source_to is not None
-        )
-        again = [each for each in entries if each.kind is GapKind.LOST and each.source_to is None]
-
-        def explain(finding: Finding) -> Verdict | None:
-            if accepted.covers(finding.target_from, finding.target_to):
-                return Verdict.EXPECTED_GAP
-            start, end = finding.source_from, finding.source_to
-            if start is not None and end is not None:
-                if given_up.covers(start, end):
-                    return Verdict.EXPECTED_GAP
-                for entry in again:  # what lay behind it was copied once more
-                    if entry.source_from <= start and finding.target_from < entry.target_offset:
-                        return Verdict.EXPECTED_GAP
-            if finding.target_to <= self._log_start_offset:
-                return Verdict.CLEANED
-            return None
-
-        self.tally.settle(explain)
+        self.tally.settle(explainer(entries, self._log_start_offset))
 
     def is_changed(self, source_end: int | None) -> bool:
         """Whether there is something new to publish."""

@@ -110,6 +110,10 @@ class LogCheck:
         self._is_alone = is_alone
         self._told_to = place.receipt_to
         """The target offset behind the last receipt that came; -1 before the first."""
+        self._told_epoch = place.receipt_epoch
+        """The producer epoch of that receipt."""
+        self._cut_off: deque[Expected] = deque()
+        """Receipts of what the log had lost before a later producer epoch began below them."""
         self._receipt_epoch = place.receipt_epoch
         self._receipt_to = place.receipt_to
         self._audited_source = place.audited_source
@@ -152,7 +156,7 @@ class LogCheck:
     @property
     def waiting_receipts(self) -> int:
         """Receipts that were not compared yet."""
-        return len(self._expected)
+        return len(self._expected) + len(self._cut_off)
 
     @property
     def first_record_offset(self) -> int | None:
@@ -167,6 +171,10 @@ class LogCheck:
     def expect(self, entry: Receipts, record_offset: int) -> None:
         """Take in the next record of the receipts topic."""
         sequence = entry.sequence
+        if entry.producer_epoch > self._told_epoch:
+            self._told_epoch = entry.producer_epoch
+            if entry.receipts and entry.receipts[0].target_offset < self._told_to:
+                self._cut_back(entry.receipts[0].target_offset)
         for receipt in entry.receipts:
             # What a successor found in the tail may have been told by who was killed.
             if receipt.target_offset >= self._told_to:
@@ -177,6 +185,13 @@ class LogCheck:
                     Expected(receipt, entry.producer_epoch, sequence, record_offset)
                 )
             sequence = advance_sequence(sequence, receipt.records_count)
+
+    def _cut_back(self, target_offset: int) -> None:
+        """A new producer epoch begins below what was acknowledged before: the log was cut back."""
+        while self._expected and self._expected[-1].receipt.target_next > target_offset:
+            self._cut_off.appendleft(self._expected.pop())
+        self._told_to = target_offset
+        self.fall_back(target_offset)
 
     def _begin(self, target_offset: int) -> None:
         """The flow's first receipt ever: what older versions wrote before is not judged."""
@@ -211,6 +226,10 @@ class LogCheck:
 
     def judge(self, log_start_offset: int) -> Iterator[Judged]:
         """Whatever can be told by now; `log_start_offset` is where the target's log begins."""
+        while self._cut_off:
+            expected = self._cut_off.popleft()
+            self._miss(expected.receipt)
+            yield _judged(expected, Verdict.LOST, "the target's log was cut back before it")
         while True:
             judged = self._next(log_start_offset)
             if judged is None:
@@ -370,16 +389,7 @@ class LogCheck:
             behind = max(receipt.target_offset, self._seen[0].offset)
         self.audited_to = max(self.audited_to, behind)
         self.seen_to = max(self.seen_to, self.audited_to)
-        return Judged(
-            verdict,
-            receipt.records_count,
-            receipt.target_offset,
-            receipt.target_next,
-            receipt.source_from,
-            receipt.source_to,
-            receipt.timestamp_ms,
-            detail,
-        )
+        return _judged(expected, verdict, detail)
 
     def _judge_batch(self, batch: SeenBatch, verdict: Verdict, detail: str) -> Judged:
         self._pass(batch)
@@ -399,6 +409,20 @@ class LogCheck:
         self._seen.popleft()
         self.audited_to = max(self.audited_to, batch.behind)
         return _MOVED
+
+
+def _judged(expected: Expected, verdict: Verdict, detail: str) -> Judged:
+    receipt = expected.receipt
+    return Judged(
+        verdict,
+        receipt.records_count,
+        receipt.target_offset,
+        receipt.target_next,
+        receipt.source_from,
+        receipt.source_to,
+        receipt.timestamp_ms,
+        detail,
+    )
 
 
 _MOVED: Final = Judged(Verdict.COMPLETE, 0, 0, 0, None, None, None)

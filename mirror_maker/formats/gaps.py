@@ -6,10 +6,10 @@ JSON objects; both carry `"version": 1`.
     key    source_topic, partition, source_topic_id, target_topic_id, producer_epoch,
            source_from, nonce, kind
     value  link, target_topic, source_to, records_count, reason, detail, target_offset,
-           noticed_at_ms, worker_id, minor_version, copied_count, target_to
+           noticed_at_ms, worker_id, minor_version, copied_count, target_to, source_next
 
 `minor_version` counts the fields that readers of the same `version` may pass over: 0 where it is
-left out, as are then `kind`, `copied_count` and `target_to`; 1 has them.
+left out, as are then `kind` and the fields behind it; 1 has them.
 
 Meaning, by `kind`:
 
@@ -24,16 +24,23 @@ Meaning, by `kind`:
   [target_offset, target_to). They were the first copyable ones there; `source_to` is null where the
   whole topic is gone. A `lost` entry may follow in the same range: what came behind them.
 
-- `foreign`: nothing is lost. Target offsets [target_offset, target_to) hold records that the link
-  did not write; they stay, and copying goes on. `source_from` and `source_to` are the source offset
-  that came next when they were noticed.
+- `foreign`: nothing is lost. Target offsets [target_offset, target_to) hold records that are no
+  copies which the map knows: others wrote them, or they are doubled, altered or not explained.
+  They stay, and copying goes on. `source_next` of the value is the source offset that came next
+  when they were noticed. `source_from` and `source_to` are both -1 - `target_offset`: versions that
+  know no `kind` take that for an empty gap of its own, and pass over it.
 
-`reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...) or `source_lost`,
-`detail` a sentence. `producer_epoch` is that of the opening under which it was copied: an entry
-holds under it alone.
+`reason` is one of the mirror's troubles (`out_of_range`, `too_large`, ...), `source_lost`, or what
+an operator has ordered: `repair_recopy`, `repair_fresh`, `repair_skip`. `detail` is a sentence.
+`producer_epoch` is that of the opening under which it was copied: an entry holds under it alone.
+
+A `lost` entry without `source_to` is an order as well: whoever copies the flow under that
+`producer_epoch` opens the next one at `source_from`. With the reason `repair_fresh` everything that
+lies below that opening's target offset is then deleted from the copy (DeleteRecords).
 
 Of several entries of a kind and an opening at the same `source_from` (`foreign`: at the same
-`target_offset`) the first in log order holds: two workers may have met the same gap. The nonce
+`target_offset`) the first in log order holds: two workers may have met the same gap. An entry
+without `source_to` and one that has it do not exclude each other. The nonce
 keeps their entries apart, so that compaction cannot replace one by the other. Nothing is copied
 beyond a gap before its entry was written and read back.
 """
@@ -54,6 +61,11 @@ GAPS_VERSION: Final = 1
 MINOR_VERSION: Final = 1
 SOURCE_LOST_REASON: Final = "source_lost"
 """The reason of `copied` entries."""
+REPAIR_RECOPY_REASON: Final = "repair_recopy"
+REPAIR_FRESH_REASON: Final = "repair_fresh"
+REPAIR_SKIP_REASON: Final = "repair_skip"
+REPAIR_REASONS: Final = frozenset({REPAIR_RECOPY_REASON, REPAIR_FRESH_REASON, REPAIR_SKIP_REASON})
+"""Of entries that an operator has ordered."""
 
 
 class GapKind(StrEnum):
@@ -82,6 +94,7 @@ class Gap:
     link: str
     target_topic: str
     source_from: int
+    """With FOREIGN the source offset that came next, as `source_to`."""
     source_to: int | None
     records_count: int | None
     reason: str
@@ -96,9 +109,10 @@ class Gap:
     """With COPIED and FOREIGN: the target offset behind the last of the records."""
 
     @property
-    def place(self) -> int:
-        """Where it begins: a source offset, or a target offset with FOREIGN."""
-        return self.target_offset if self.kind is GapKind.FOREIGN else self.source_from
+    def place(self) -> tuple[FlowKey, int, GapKind, int, bool]:
+        """Of several entries with the same place the first in log order holds."""
+        begin = self.target_offset if self.kind is GapKind.FOREIGN else self.source_from
+        return self.flow, self.producer_epoch, self.kind, begin, self.source_to is None
 
 
 def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
@@ -121,6 +135,8 @@ def encode_gap(gap: Gap) -> tuple[bytes, bytes]:
             "copied_count": gap.copied_count,
             "target_to": gap.target_to,
         }
+    if gap.kind is GapKind.FOREIGN:
+        value |= {"source_to": _foreign_key(gap.target_offset), "source_next": gap.source_from}
     return encode_gap_key(gap), json.dumps(value).encode()
 
 
@@ -136,6 +152,8 @@ def encode_gap_key(gap: Gap) -> bytes:
         "source_from": gap.source_from,
         "nonce": gap.nonce,
     }
+    if gap.kind is GapKind.FOREIGN:
+        key["source_from"] = _foreign_key(gap.target_offset)
     if gap.kind is not GapKind.LOST:
         key["kind"] = gap.kind.value
     return json.dumps(key).encode()
@@ -151,26 +169,35 @@ def decode_gap(key: bytes, value: bytes) -> Gap:
             uuid.UUID(k["source_topic_id"]),
             uuid.UUID(k["target_topic_id"]),
         )
+        kind = GapKind(k.get("kind", GapKind.LOST))
+        source_from, source_to = int(k["source_from"]), _optional(v["source_to"])
+        if kind is GapKind.FOREIGN:
+            source_from = source_to = int(v["source_next"])
         return Gap(
             flow=flow,
             producer_epoch=int(k["producer_epoch"]),
             nonce=int(k["nonce"]),
             link=str(v["link"]),
             target_topic=str(v["target_topic"]),
-            source_from=int(k["source_from"]),
-            source_to=_optional(v["source_to"]),
+            source_from=source_from,
+            source_to=source_to,
             records_count=_optional(v["records_count"]),
             reason=str(v["reason"]),
             detail=str(v["detail"]),
             target_offset=int(v["target_offset"]),
             noticed_at_ms=int(v["noticed_at_ms"]),
             worker_id=str(v["worker_id"]),
-            kind=GapKind(k.get("kind", GapKind.LOST)),
+            kind=kind,
             copied_count=_optional(v.get("copied_count")),
             target_to=_optional(v.get("target_to")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MapFormatError(f"no journal entry: {error!r}") from error
+
+
+def _foreign_key(target_offset: int) -> int:
+    """What stands for the source offset of a FOREIGN entry; no other entry has such an offset."""
+    return -1 - target_offset
 
 
 def gap_as_json(gap: Gap) -> dict[str, Any]:
@@ -209,6 +236,7 @@ class GapJournal:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, int], dict[bytes, Gap]] = {}
         """By source partition, then by key, in log order."""
+        self._ordered: set[tuple[str, int]] = set()
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
@@ -222,12 +250,19 @@ class GapJournal:
         # A repeated entry keeps its place: the first in log order holds.
         at = gap.flow.source_topic, gap.flow.partition
         self._entries.setdefault(at, {}).setdefault(key, gap)
+        if gap.reason in REPAIR_REASONS:
+            self._ordered.add(at)
+
+    def take_ordered(self) -> set[tuple[str, int]]:
+        """Source partitions of which an operator's order was read since the last call."""
+        taken, self._ordered = self._ordered, set()
+        return taken
 
     def partition_entries(self, source_topic: str, partition: int) -> list[Gap]:
         """The entries of a source partition that hold, in the order of their target offsets."""
-        holding: dict[tuple[FlowKey, int, GapKind, int], Gap] = {}
+        holding: dict[tuple[FlowKey, int, GapKind, int, bool], Gap] = {}
         for gap in self._entries.get((source_topic, partition), {}).values():
-            holding.setdefault((gap.flow, gap.producer_epoch, gap.kind, gap.place), gap)
+            holding.setdefault(gap.place, gap)
         return sorted(holding.values(), key=lambda gap: (gap.target_offset, gap.source_from))
 
     def partition_gaps(self, source_topic: str, partition: int) -> list[Gap]:

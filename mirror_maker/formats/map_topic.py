@@ -151,6 +151,12 @@ class MapTopic:
         epoch = max(opening.producer_epoch for opening in openings)
         return next(opening for opening in openings if opening.producer_epoch == epoch)
 
+    def opening_after(self, flow: FlowKey, producer_epoch: int) -> Opening | None:
+        """The opening that holds of the lowest epoch above this one."""
+        holding = self._openings_by_epoch(flow)
+        later = [epoch for epoch in holding if epoch > producer_epoch]
+        return holding[min(later)] if later else None
+
     def last_block(self, flow: FlowKey, producer_epoch: int) -> Block | None:
         """The block of that epoch which reaches furthest, the one with most runs among equals."""
         blocks = [
@@ -192,9 +198,14 @@ class MapTopic:
         else:
             return None
         for epoch in sorted({*openings, *(block.producer_epoch for block in blocks)}):
-            if epoch in openings and openings[epoch].source_offset < offset_map.source_next:
-                # The source's log was cut back, and copied anew from there.
-                offset_map.cut_back(openings[epoch].source_offset)
+            opening = openings.get(epoch)
+            if opening is not None and opening.source_offset < offset_map.source_next:
+                # The source's log was cut back, or an operator has ordered it: from there on it was
+                # copied again.
+                if opening.source_offset > offset_map.source_start:
+                    offset_map.cut_back(opening.source_offset)
+                else:
+                    offset_map = _begin_again(offset_map, opening)
             for block in blocks:
                 if block.producer_epoch == epoch:
                     extend_map(offset_map, block)
@@ -218,6 +229,17 @@ class MapTopic:
             ),
             default=-1,
         )
+
+
+def _begin_again(replaced: OffsetMap, opening: Opening) -> OffsetMap:
+    """The map of a generation that copies everything again."""
+    # What others copied lies before it, unless it begins where they did.
+    is_behind_others = opening.source_offset == replaced.source_start
+    return OffsetMap(
+        opening.source_offset,
+        opening.target_offset,
+        has_older_copies=replaced.has_older_copies and is_behind_others,
+    )
 
 
 def extend_map(offset_map: OffsetMap, block: Block) -> None:

@@ -69,6 +69,19 @@ class SimClient(SimSource):
         self._step()
         return answer
 
+    async def delete_records(self, node_id: int, at: TopicPartition, before_offset: int) -> None:
+        refusals: list[KafkaError] = []
+
+        def apply() -> None:
+            try:
+                self._cluster.find(at, node_id).delete_below(before_offset)
+            except KafkaError as error:
+                refusals.append(error)
+
+        await self._exchange(node_id, apply, detached=False)
+        for refusal in refusals:
+            raise refusal
+
     async def init_producer_id(self) -> tuple[int, int]:
         answer: list[int] = []
 

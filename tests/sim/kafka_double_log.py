@@ -106,6 +106,13 @@ class SimPartition:
         self.aborted = [entry for entry in self.aborted if entry[2] < end]
         self.epoch_starts = {e: start for e, start in self.epoch_starts.items() if start < end}
 
+    def delete_below(self, offset: int) -> None:
+        """As DeleteRecords; whole batches go. Raises KafkaError."""
+        if offset > self.high_watermark:
+            raise KafkaError(ErrorCode.offset_out_of_range, f"{offset} > {self.high_watermark}")
+        self.log_start_offset = max(self.log_start_offset, offset)
+        self.batches = [entry for entry in self.batches if entry[0].next_offset > offset]
+
     def divergence(self, offset: int, epoch: int) -> tuple[int, int] | None:
         """(epoch, its end) where a log that ends at `offset` with `epoch` is not this one's
         beginning (KIP-595)."""

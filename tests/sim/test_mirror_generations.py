@@ -186,3 +186,24 @@ def test_a_topic_made_anew_is_copied_as_a_new_generation(stops: bool) -> None:
         await worker.stop()
 
     run_virtually(scenario())
+
+
+def test_what_the_target_has_deleted_is_not_taken_for_different() -> None:
+    """Copies that its retention took cannot be compared, and are not copied again."""
+
+    async def scenario() -> None:
+        world, worker = await _settled_world(5)
+        for _ in range(30):
+            world.writers[0].write_plain(2)
+        await world.settle(worker)
+        copy = world.target.partition(worker.flows[0].target)
+        copy.delete_below(copy.batches[-4][0].base_offset)
+        before = list(world.writers[0].expected)
+        _cut_back(world, 3)
+        _write_beyond(world, before[-1].offset + 5)
+        await _until_gap(world, worker)
+        (gap,) = world.gaps(world.partitions[0])
+        assert gap.source_from >= before[-5].offset
+        await worker.stop()
+
+    run_virtually(scenario())

@@ -9,7 +9,12 @@ from dataclasses import replace
 import pytest
 
 from mirror_maker.formats import FlowKey, Gap, GapJournal, MapFormatError, decode_gap, encode_gap
-from mirror_maker.formats.gaps import GapKind, encode_gap_key, gaps_topic_name
+from mirror_maker.formats.gaps import (
+    REPAIR_RECOPY_REASON,
+    GapKind,
+    encode_gap_key,
+    gaps_topic_name,
+)
 from mirror_maker.gap_ranges import NO_GAPS, GapRanges
 
 FLOW = FlowKey("t", 3, uuid.UUID(int=1), uuid.UUID(int=2))
@@ -83,7 +88,9 @@ def test_what_lies_in_no_gap() -> None:
 
 
 COPIED = replace(GAP, kind=GapKind.COPIED, copied_count=7, target_to=97, reason="source_lost")
-OTHERS = replace(GAP, kind=GapKind.FOREIGN, records_count=0, target_to=92, reason="foreign")
+OTHERS = replace(
+    GAP, kind=GapKind.FOREIGN, source_to=100, records_count=0, target_to=92, reason="foreign"
+)
 
 
 @pytest.mark.parametrize("entry", [COPIED, OTHERS], ids=["copied", "foreign"])
@@ -97,13 +104,30 @@ def test_entries_that_lose_nothing_have_a_minor_version(entry: Gap) -> None:
 
 def test_entries_of_different_kinds_hold_beside_each_other() -> None:
     journal = GapJournal()
-    later = replace(OTHERS, nonce=9, source_from=120, target_offset=95, target_to=96)
+    later = replace(OTHERS, nonce=9, source_from=120, source_to=120, target_offset=95, target_to=96)
     for entry in (COPIED, GAP, OTHERS, later, replace(later, nonce=10, target_to=99)):
         journal.replay(*encode_gap(entry))
     assert journal.gaps(FLOW, 2) == [GAP]
     assert journal.entries(FLOW, 2, GapKind.COPIED) == [COPIED]
     assert journal.entries(FLOW, 2, GapKind.FOREIGN) == [OTHERS, later]
     assert len(list(journal.all_entries())) == 4
+
+
+def test_versions_that_know_no_kinds_take_foreign_records_for_an_empty_gap_of_its_own() -> None:
+    """It hides no gap at the same source offset from them, nor leaves anything out."""
+    key, value = map(json.loads, encode_gap(OTHERS))
+    assert key["source_from"] == value["source_to"] == -1 - OTHERS.target_offset
+    assert value["source_next"] == OTHERS.source_from
+
+
+def test_an_order_without_an_end_holds_beside_a_gap_with_one() -> None:
+    journal = GapJournal()
+    order = replace(GAP, nonce=9, source_to=None, reason=REPAIR_RECOPY_REASON)
+    for entry in (GAP, order, replace(order, nonce=10, reason="truncated")):
+        journal.replay(*encode_gap(entry))
+    assert journal.gaps(FLOW, 2) == [GAP, order]
+    assert journal.take_ordered() == {("t", 3)}
+    assert journal.take_ordered() == set()
 
 
 def test_the_first_entry_of_a_place_holds() -> None:

@@ -301,3 +301,37 @@ def test_an_opening_behind_older_copies() -> None:
     before = offset_map.translate(OPENING.source_offset - 1)
     assert before == Translation(TranslationState.INEXACT, None)
     assert offset_map.translate(OPENING.source_offset).target_offset == OPENING.target_offset
+
+
+@pytest.mark.parametrize(
+    ("source_offset", "has_older_copies"), [(10, True), (4, False)], ids=["recopy", "fresh"]
+)
+def test_a_generation_that_copies_everything_again_begins_the_map_again(
+    source_offset: int, has_older_copies: bool
+) -> None:
+    """What others had copied before is still there, unless it begins before them."""
+    topic = MapTopic()
+    again = replace(
+        OPENING, producer_epoch=2, nonce=8, source_offset=source_offset, target_offset=301
+    )
+    for record in (replace(OPENING, has_older_copies=True), BLOCK, again):
+        topic.replay(*encode_record(record))
+    offset_map = topic.offset_map(FLOW)
+    assert offset_map is not None
+    assert list(offset_map.runs()) == []
+    assert (offset_map.source_start, offset_map.target_start) == (source_offset, 301)
+    assert offset_map.translate(source_offset) == Translation(TranslationState.EXACT, 301)
+    assert offset_map.has_older_copies is has_older_copies
+    assert topic.opening_after(FLOW, 1) == again
+    assert topic.opening_after(FLOW, 2) is None
+
+
+def test_a_generation_that_copies_a_part_again_leaves_what_is_before_it() -> None:
+    topic = MapTopic()
+    again = replace(OPENING, producer_epoch=2, nonce=8, source_offset=20, target_offset=400)
+    for record in (OPENING, BLOCK, again):
+        topic.replay(*encode_record(record))
+    offset_map = topic.offset_map(FLOW)
+    assert offset_map is not None
+    assert list(offset_map.runs()) == [Run(10, 0, 1), Run(12, 1, 8)]
+    assert offset_map.source_next == 20

@@ -9,11 +9,14 @@ from typing import Any
 
 from aiohttp import ClientSession
 
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.diagnosing import NoRepairError
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.http import StatusServer
 from mirror_maker.lag import UNKNOWN_LAG, Lag
 from mirror_maker.latency import BOUNDS_MS, LatencyHistogram
 from mirror_maker.rates import WINDOW_MS, WindowedRate
+from mirror_maker.repair import How
 from mirror_maker.status import render_metrics, total_lag
 
 MM2_METRIC_NAMES = Path(__file__).parents[2] / "golden" / "mm2_metric_names.txt"
@@ -174,7 +177,19 @@ async def test_the_port_answers() -> None:
         told = change(told)
         return told
 
-    server = StatusServer(lambda: status(flow()), lambda: ready, retry, control)
+    asked: list[tuple[str, str, int, How | None]] = []
+
+    async def repair(link: str, topic: str, partition: int, how: How | None) -> dict[str, Any]:
+        asked.append((link, topic, partition, how))
+        if link != "l":
+            raise LookupError(link)
+        if how is How.FRESH:
+            raise NoRepairError("others may write into it")
+        if how is How.SKIP:
+            raise KafkaError(ErrorCode.request_timed_out, "no answer")
+        return {"is_well": True}
+
+    server = StatusServer(lambda: status(flow()), lambda: ready, retry, control, repair)
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)
     port = listener.getsockname()[1]
@@ -188,6 +203,20 @@ async def test_the_port_answers() -> None:
             assert (await session.post("/retry?partition=1")).status == 400
             retried = await (await session.post("/retry?link=l&topic=t&partition=1")).json()
             assert retried == {"retried": [{"topic": "t", "partition": 1}]}
+            part = "/repair?link=l&topic=t&partition=1"
+            assert await (await session.get(part)).json() == {"is_well": True}
+            assert asked == [("l", "t", 1, None)]
+            assert (await session.post(f"{part}&how=recopy")).status == 200
+            assert asked.pop() == ("l", "t", 1, How.RECOPY)
+            for code, path in (
+                (400, part),
+                (400, f"{part}&how=somehow"),
+                (400, "/repair?link=l&topic=t&how=skip"),
+                (404, "/repair?link=other&topic=t&partition=1&how=skip"),
+                (409, f"{part}&how=fresh"),
+                (503, f"{part}&how=skip"),
+            ):
+                assert (await session.post(path)).status == code, path
             for wrong in ("pause", "pause?link=l&partition=1", "throttle?link=l", "resume?topic=t"):
                 assert (await session.post("/" + wrong)).status == 400
             assert (await session.post("/pause?link=other")).status == 404

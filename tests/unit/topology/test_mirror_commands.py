@@ -26,6 +26,39 @@ CONTROLS = {
 RETRIED = {"retried": [{"topic": "t", "partition": 1}, {"topic": "t", "partition": 3}]}
 
 
+REPAIR = {
+    "link": "a-b",
+    "topic": "t",
+    "partition": 1,
+    "copy": "a.t",
+    "is_well": False,
+    "stop": None,
+    "faults": [
+        {"kind": "FOREIGN", "target_from": 7, "target_to": 9, "source_from": None,
+         "source_to": None, "records_count": None, "detail": "others"},
+        {"kind": "LOST", "target_from": 3, "target_to": 4, "source_from": 5, "source_to": 6,
+         "records_count": 1, "detail": "nothing there"},
+    ],
+    "ways": [
+        {"how": "recopy", "is_possible": True, "refusal": None, "given_up": [],
+         "effects": ["read again"],
+         "copied_again": {"source_from": 5, "source_to": 9, "records": 4, "bytes": 300,
+                          "is_estimate": True}},
+        {"how": "fresh", "is_possible": False, "refusal": "others write into it", "given_up": [],
+         "effects": [],
+         "copied_again": {"source_from": 0, "source_to": 9, "records": None, "bytes": None,
+                          "is_estimate": False}},
+        {"how": "skip", "is_possible": True, "refusal": None,
+         "given_up": [{"source_from": 5, "source_to": 6}], "effects": ["nobody notices"],
+         "copied_again": {"source_from": 9, "source_to": 9, "records": 0, "bytes": 0,
+                          "is_estimate": False}},
+    ],
+    "groups": [{"group": "g", "target_offset": 4, "source_offset": 6}],
+    "ordered": None,
+    "entries": [],
+}  # fmt: skip
+
+
 class Worker(http.server.BaseHTTPRequestHandler):
     """Notes what it is told; refuses a topic called `refused`."""
 
@@ -39,8 +72,16 @@ class Worker(http.server.BaseHTTPRequestHandler):
         given: object = RETRIED if self.path.startswith("/retry") else CONTROLS
         if "well" in self.path:
             given = {"retried": []}
+        if self.path.startswith("/repair"):
+            given = REPAIR | {"ordered": "skip", "entries": [{"detail": "left as it is"}]}
         answer = "t is paused as a whole" if is_refused else json.dumps(given)
         self.wfile.write(answer.encode())
+
+    def do_GET(self) -> None:
+        self.told.append(f"GET {self.path}")
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(REPAIR | {"is_well": "well" in self.path}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         return
@@ -103,6 +144,43 @@ def test_what_stands_still_is_tried_again(worker: list[str], tmp_path: Path) -> 
     code, output = run(tmp_path, "retry", "--link", "a-b", "--topic", "well")
     assert (code, output) == (0, "a-b: nothing of it stands still\n")
     assert "tried again now" in run(tmp_path, "retry", "--help")[1]
+
+
+def test_the_ways_to_repair_are_shown_and_none_is_chosen(worker: list[str], tmp_path: Path) -> None:
+    code, output = run(tmp_path, "repair", "a-b", "t", "1")
+    assert (code, worker.pop()) == (3, "GET /repair?link=a-b&topic=t&partition=1")
+    assert output.splitlines() == [
+        "a-b: t-1: wrong in a.t-1:",
+        "  FOREIGN at target offsets 7..8: others",
+        "  LOST at target offsets 3, source offsets 5: nothing there",
+        "--how recopy:",
+        "  copies again: 4 records, about 300 bytes",
+        "  read again",
+        "--how fresh: not possible: others write into it",
+        "--how skip:",
+        "  the copy will not have source offsets 5",
+        "  nobody notices",
+        "group g: at target offset 4, source offset 6",
+        "nothing was done: choose one with --how",
+    ]
+    code, output = run(tmp_path, "repair", "a-b", "t", "1", "--dry-run", "--how", "skip")
+    assert (code, worker.pop()) == (0, "GET /repair?link=a-b&topic=t&partition=1")
+    assert "recopy" not in output
+    code, output = run(tmp_path, "repair", "a-b", "well", "1")
+    assert (code, output) == (0, "a-b: t-1: nothing is wrong in a.t-1\n")
+
+
+def test_a_repair_is_ordered(worker: list[str], tmp_path: Path) -> None:
+    code, output = run(tmp_path, "repair", "a-b", "t", "1", "--how", "skip")
+    assert (code, worker.pop()) == (0, "/repair?link=a-b&topic=t&partition=1&how=skip")
+    assert output.splitlines()[3:] == [
+        "ordered: skip; the worker that copies it follows",
+        "  nobody notices",
+        "  journal: left as it is",
+    ]
+    code, output = run(tmp_path, "repair", "a-b", "refused", "1", "--how", "skip")
+    assert code == 1
+    assert "t is paused as a whole" in output
 
 
 def test_what_cannot_be_done_is_said(worker: list[str], tmp_path: Path) -> None:

@@ -410,3 +410,36 @@ def test_a_new_epoch_may_begin_further_back() -> None:
     h.patch_base_offset(late, 0, 6)
     check.see(SeenBatch(h.read_header(late), True))
     assert places(list(check.judge(0))) == [(DUPLICATED, 6, 7, None, None)]
+
+
+def test_a_generation_that_begins_below_what_was_acknowledged_shows_that_the_log_was_cut() -> None:
+    """The receipts that wait are lost, and what is written there next is compared."""
+    world = World([3, 2, 4])
+    check = world.check()
+    check.expect(Receipts(1, 0, 0, tuple(world.receipts)), 0)
+    for batch in world.seen()[:2]:
+        check.see(batch)
+    assert [each.verdict for each in check.judge(0)] == [COMPLETE, COMPLETE]
+    del world.log[5]
+    check.fall_back(5)
+    again = encode_batch(records(9, 2), producer_id=OURS, producer_epoch=1, base_sequence=0)
+    h.patch_base_offset(again, 0, 5)
+    header = h.read_header(again)
+    receipt = Receipt(205, 207, 5, 2, header.crc, header.max_timestamp)
+    check.expect(Receipts(1, 1, 0, (receipt,)), 1)
+    check.see(SeenBatch(header, is_sound=True))
+    told = list(check.judge(0))
+    assert [(each.verdict, each.target_from, each.source_from) for each in told] == [
+        (LOST, 5, 105),
+        (COMPLETE, 5, 205),
+    ]
+    assert check.audited_to == 7
+    assert check.waiting_receipts == 0
+
+
+def test_receipts_of_an_older_epoch_are_not_believed_any_more_below_the_next() -> None:
+    world = World([3, 2])
+    check = world.check()
+    check.expect(Receipts(1, 1, 0, (world.receipts[0],)), 0)
+    check.expect(Receipts(1, 0, 0, (world.receipts[0],)), 1)
+    assert check.waiting_receipts == 1

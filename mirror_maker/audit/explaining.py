@@ -1,0 +1,43 @@
+"""Which findings of the audit the journal explains. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..formats import Gap
+from ..formats.gaps import GapKind
+from ..formats.verdicts import Finding, Verdict
+from ..gap_ranges import GapRanges
+
+Explain = Callable[[Finding], Verdict | None]
+"""The verdict that takes the place of a finding; None where nothing explains it."""
+
+
+def explainer(entries: Sequence[Gap], log_start_offset: int) -> Explain:
+    """By the journal's entries of the flow, and where the copy's log begins."""
+    accepted = GapRanges(
+        (each.target_offset, each.target_to or 0)
+        for each in entries
+        if each.kind is GapKind.FOREIGN
+    )
+    lost = [each for each in entries if each.kind is GapKind.LOST]
+    given_up = GapRanges(
+        (each.source_from, each.source_to) for each in lost if each.source_to is not None
+    )
+    again = [each for each in lost if each.source_to is None]
+
+    def explain(finding: Finding) -> Verdict | None:
+        if accepted.covers(finding.target_from, finding.target_to):
+            return Verdict.EXPECTED_GAP
+        start, end = finding.source_from, finding.source_to
+        if start is not None and end is not None:
+            if given_up.covers(start, end):
+                return Verdict.EXPECTED_GAP
+            for entry in again:  # what lay behind it was copied once more
+                if entry.source_from <= start and finding.target_from < entry.target_offset:
+                    return Verdict.EXPECTED_GAP
+        if finding.target_to <= log_start_offset:
+            return Verdict.CLEANED
+        return None
+
+    return explain

@@ -1,0 +1,168 @@
+"""The entries of the journal that order a repair. Pure.
+
+An order is nothing but these entries, written in one batch: it is there as a whole or not at all.
+Whoever copies the flow then or later does the rest, and each step can be done again:
+
+    recopy   a LOST entry without an end: the flow goes on from `source_from` under the next
+             producer epoch, behind everything that lies in the copy
+    fresh    the same from the first source offset on; what the copy had before is deleted
+    skip     LOST and FOREIGN entries for what is wrong. Where the flow cannot go on under its
+             producer epoch, a LOST entry without an end as well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from .formats import Gap
+from .formats.gaps import (
+    REPAIR_FRESH_REASON,
+    REPAIR_RECOPY_REASON,
+    REPAIR_SKIP_REASON,
+    GapKind,
+)
+from .gap_ranges import GapRanges
+from .repair import Diagnosis, Fault, FaultKind, How, ways
+
+_STAYING: Final = frozenset(
+    {FaultKind.ALTERED, FaultKind.DUPLICATED, FaultKind.FOREIGN, FaultKind.UNEXPLAINED}
+)
+"""Records that are in the copy and should not be."""
+_REASONS: Final = {
+    How.RECOPY: REPAIR_RECOPY_REASON,
+    How.FRESH: REPAIR_FRESH_REASON,
+    How.SKIP: REPAIR_SKIP_REASON,
+}
+
+
+def entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
+    """What is to be written into the journal; the entry that opens the next generation comes last.
+
+    `known` are the entries of the flow that are there, `template` gives what all have in common
+    (link, target topic, time, worker); each needs a nonce of its own.
+    """
+    return [
+        *_missing_entries(found, how, known, template),
+        *_staying_entries(found, how, known, template),
+        *_opening_entries(found, how, template),
+    ]
+
+
+def _missing_entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
+    way = next(each for each in ways(found) if each.how is how)
+    is_opening = _opens(found, how)
+    # What the next generation leaves out must be known under its own epoch.
+    epoch = found.next_epoch if is_opening else found.opening.producer_epoch
+    told = GapRanges(
+        (each.source_from, each.source_to)
+        for each in known
+        if each.kind is GapKind.LOST and each.source_to is not None and each.producer_epoch == epoch
+    )
+    said = {
+        How.RECOPY: "the source no longer has them, so they are not copied again",
+        How.FRESH: "the source no longer has them, and their copies are deleted",
+        How.SKIP: "their copies are wrong or missing, and are left so",
+    }[how]
+    return [
+        replace(
+            template,
+            producer_epoch=epoch,
+            source_from=start,
+            source_to=end,
+            reason=_REASONS[how],
+            detail=f"source offsets {start}..{end - 1}: {said}{_why(found, start, end)}",
+            target_offset=found.target_end if is_opening else _place(found, start),
+        )
+        for each in way.given_up
+        for start, end in told.uncovered(*each)
+    ]
+
+
+def _staying_entries(found: Diagnosis, how: How, known: Sequence[Gap], template: Gap) -> list[Gap]:
+    if how is How.FRESH:
+        return []  # they are deleted
+    accepted = GapRanges(
+        (each.target_offset, each.target_to or 0)
+        for each in known
+        if each.kind is GapKind.FOREIGN and each.producer_epoch == found.opening.producer_epoch
+    )
+    staying = []
+    for fault in found.faults:
+        if fault.kind in _STAYING:
+            for start, end in accepted.uncovered(fault.target_from, fault.target_to):
+                staying.append(
+                    replace(
+                        template,
+                        kind=GapKind.FOREIGN,
+                        source_from=found.mapped_to,
+                        source_to=found.mapped_to,
+                        records_count=0,
+                        reason=_REASONS[how],
+                        detail=f"{fault.kind}: {fault.detail}",
+                        target_offset=start,
+                        target_to=end,
+                    )
+                )
+            accepted = accepted.plus(fault.target_from, fault.target_to)
+    return staying
+
+
+def _opening_entries(found: Diagnosis, how: How, template: Gap) -> list[Gap]:
+    if not _opens(found, how):
+        return []
+    start = found.fresh_from if how is How.FRESH else found.wrong_from
+    if how is How.SKIP:
+        assert found.diverged_from is not None, "else it is not possible"
+        start = found.diverged_from
+    said = {
+        How.RECOPY: f"from source offset {start} on it is copied again",
+        How.FRESH: f"the copy is deleted, and made again from source offset {start} on",
+        How.SKIP: f"the copy from source offset {start} on is left as it is, and copying goes on "
+        f"at {found.mapped_to}",
+    }[how]
+    ends = [fault.target_to for fault in found.faults]
+    return [
+        replace(
+            template,
+            source_from=start,
+            source_to=None,
+            records_count=None,
+            reason=_REASONS[how],
+            detail=f"an operator has ordered `{how}`: {said} ({_first_fault(found)})",
+            target_offset=max([found.target_end, *ends]),
+        )
+    ]
+
+
+def _opens(found: Diagnosis, how: How) -> bool:
+    """Whether the way opens a new generation."""
+    return how is not How.SKIP or found.stop is not None
+
+
+def _place(found: Diagnosis, source_from: int) -> int:
+    """The target offset of the fault there."""
+    fault = _fault_at(found, source_from, source_from + 1)
+    return found.target_end if fault is None else fault.target_from
+
+
+def _why(found: Diagnosis, start: int, end: int) -> str:
+    fault = _fault_at(found, start, end)
+    return "" if fault is None else f" ({fault.kind}: {fault.detail})"
+
+
+def _fault_at(found: Diagnosis, start: int, end: int) -> Fault | None:
+    """The first fault that is about some of these source offsets."""
+    for fault in found.faults:
+        first, behind = fault.source_from, fault.source_to
+        if first is not None and behind is not None and first < end and start < behind:
+            return fault
+    return None
+
+
+def _first_fault(found: Diagnosis) -> str:
+    if not found.faults:
+        return found.stop or ""
+    fault, more = found.faults[0], len(found.faults) - 1
+    return f"{fault.kind}: {fault.detail}{f'; {more} more' if more else ''}"
