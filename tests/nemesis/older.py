@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import shutil
-import subprocess
-import tarfile
 from pathlib import Path
 from typing import Final
 
-from tests.cluster import PRESENT_CODE
+from tests.older_code import OlderCode
 
 REVISION: Final = "bb4bed49ef158597f3eb6bc2c0e1b2409703ce81"
 """A broker of the older version is of this commit.
@@ -23,13 +19,7 @@ over stored configs which it does not know: without that nobody should go back t
 
 def why_not() -> str | None:
     """Why that code cannot be had here, or None."""
-    if shutil.which("git") is None:
-        return "there is no git on this machine"
-    if _git("cat-file", "-e", f"{REVISION}^{{commit}}").returncode != 0:
-        return f"commit {REVISION[:7]} is not in this clone"
-    if _archive().returncode != 0:
-        return f"the files of commit {REVISION[:7]} are not in this clone"
-    return None
+    return _older_code().why_not()
 
 
 def code(directory: Path) -> Path:
@@ -39,21 +29,8 @@ def code(directory: Path) -> Path:
 
 def unpacked(directory: Path) -> Path:
     """Have it in `code(directory)`. Raises subprocess.CalledProcessError."""
-    archive = _archive()
-    archive.check_returncode()
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        # What it is of is known; `filter` is not there before Python 3.11.4, which asks for none.
-        if hasattr(tarfile, "data_filter"):
-            files.extraction_filter = tarfile.data_filter
-        files.extractall(code(directory))
-    return code(directory)
+    return _older_code().unpack(code(directory))
 
 
-def _archive() -> subprocess.CompletedProcess[bytes]:
-    return _git("archive", REVISION, "local_cluster")
-
-
-def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        ["git", "-C", str(PRESENT_CODE), *arguments], capture_output=True, check=False
-    )
+def _older_code() -> OlderCode:
+    return OlderCode(REVISION, ("local_cluster",))
