@@ -121,6 +121,8 @@ class Fetcher:
         if self._ahead is None:
             self._wake.clear()
             self._look_at_moved()
+            if not self._asked:
+                self._on_failure(None)  # it leads nothing of the link, so nobody needs its answer
             if not self._asked or not self._has_room():
                 await self._wait()
                 return

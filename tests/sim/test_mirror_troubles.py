@@ -14,14 +14,14 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import BatchHeader
-from local_cluster.wire.errors import ErrorCode
+from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker import troubles
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.replicator import PartitionReplicator
 from mirror_maker.status import link_status
 from mirror_maker.trouble import Policies, Trouble
 
-from .mirror_scenarios import chaos, kill_at_every_step
+from .mirror_scenarios import chaos, kill_at_every_step, until
 from .mirror_world import LIMITS, MirrorWorld, SourceWriter
 from .virtual_time import run_virtually
 
@@ -147,6 +147,38 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
         is_awake.set()
         await asyncio.sleep(1)
         assert (worker.link.state(), worker.link.reason) == (LinkState.RUNNING, None)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_source_broker_that_leads_nothing_any_more_may_be_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its partitions went to another broker when it was killed, and it may lead nothing again."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(31)
+        world.write(10)
+        worker = await world.worker("w")
+        await world.settle(worker)
+        polls = worker.link._fetchers._polls
+        fetch, killed = polls.fetch_in_session, 0
+
+        async def refuse(node_id: int, *arguments: Any, **options: Any) -> Any:
+            if node_id == killed:
+                raise KafkaError(ErrorCode.network_exception, "connection refused")
+            return await fetch(node_id, *arguments, **options)
+
+        monkeypatch.setattr(polls, "fetch_in_session", refuse)
+        await until(lambda: worker.link.state() is LinkState.SOURCE_DOWN)
+        for at in world.partitions:
+            if world.source.leaders[at] == killed:
+                world.source.move_leader(at)
+        world.write(10)
+        await world.settle(worker)
+        await until(lambda: worker.link.state() is LinkState.RUNNING)
+        assert worker.link.reason is None
         await worker.stop()
 
     run_virtually(scenario())
