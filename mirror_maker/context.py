@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 from .audit.audit_topics import AuditTopics
 from .directory import Directory
@@ -92,6 +93,12 @@ class LinkContext:
         """Whether an operator has paused this partition; what was fetched is written all the
         same."""
         return self.map_store.state.controls.pauses(*source)
+
+    def check_lease(self) -> None:
+        """Before something is told of what the source has, or has lost: another worker may have
+        copied it meanwhile. Raises KafkaError where this one's lease has run out."""
+        if not self.lease.is_valid():
+            raise KafkaError(ErrorCode.rebalance_in_progress, "the lease has run out")
 
     def rules_of(self, topic: str) -> RecordRules | None:
         """The rules for the records of a source topic."""

@@ -152,7 +152,7 @@ class Copying:
     def on_fetched(
         self, position: int, fetched: FetchedPartition, *, is_of_topic_id: bool = False
     ) -> bool:
-        """An answer for this position; whether records wait for `on_confirmed`.
+        """An answer for this position; whether what it brought waits for `on_confirmed`.
 
         `is_of_topic_id`: it was asked for by this flow's topic id, so nothing is to be confirmed.
         """
@@ -215,6 +215,7 @@ class Copying:
 
     def _release(self, mark: int) -> None:
         self.replicator.release(mark)
+        self._on_moved()
         if self.replicator.can_take:
             self._on_ready(self)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from .formats import Gap, GapJournal, encode_gap, gaps_topic_name
-from .formats.gaps import encode_gap_key
+from .formats.gaps import GapKind, encode_gap_key
+from .gap_ranges import GapRanges
 from .model import FlowFailedError
 from .ports import Clock, DataSink
 from .state_topic import StateTopic
@@ -41,7 +43,12 @@ class GapStore:
         await self.catch_up()
 
     async def note(self, gap: Gap) -> Gap:
-        """Have a gap written down, unless one is that begins there; the one that holds."""
+        """Have a gap written down, but for what the journal says of it already; the entry that
+        holds where it begins.
+
+        A worker that dies before the map is written leaves its entries to the next one, which may
+        find more: what the source lost since, what was copied since.
+        """
         return (await self.note_all([gap]))[0]
 
     async def note_all(self, gaps: Sequence[Gap]) -> list[Gap]:
@@ -51,15 +58,55 @@ class GapStore:
         """
         assert len(gaps) <= ENTRIES_PER_WRITE_MAX, len(gaps)
         await self.catch_up()
-        missing = [gap for gap in gaps if self._holding(gap) is None]
+        missing = [part for gap in gaps for part in self._missing(gap)]
         if missing:
-            await self.records.append([encode_gap(gap) for gap in missing])
+            replaced = [self._holding(gap) for gap in missing if gap.kind is GapKind.COPIED]
+            await self.records.append([encode_gap(part) for part in missing])
+            gone = [(encode_gap_key(each), None) for each in replaced if each is not None]
+            if gone:
+                await self.records.append(gone)
             await self.catch_up()
         holding = [found for found in map(self._holding, gaps) if found is not None]
         if len(holding) < len(gaps):
             raise FlowFailedError(f"{self.records.name} does not keep what is written to it")
         return holding
 
+    def _missing(self, gap: Gap) -> list[Gap]:
+        """What of an entry the journal does not say yet."""
+        if gap.kind is GapKind.LOST and gap.source_to is not None:
+            known = GapRanges(
+                (each.source_from, each.source_to)
+                for each in self.state.gaps(gap.flow, gap.producer_epoch)
+                if each.source_to is not None
+            )
+            parts = list(known.uncovered(gap.source_from, gap.source_to))
+            if parts == [(gap.source_from, gap.source_to)]:
+                return [gap]
+            return [
+                replace(gap, source_from=start, source_to=end, records_count=None)
+                for start, end in parts
+            ]
+        holding = self._holding(gap)
+        if holding is None:
+            return [gap]
+        # The copies of the older entry are among those of this one.
+        grows = gap.kind is GapKind.COPIED and _extent(gap) > _extent(holding)
+        return [gap] if grows else []
+
     def _holding(self, gap: Gap) -> Gap | None:
-        entries = self.state.entries(gap.flow, gap.producer_epoch, gap.kind)
-        return next((each for each in entries if each.place == gap.place), None)
+        """The entry in which this one begins."""
+        is_range = gap.kind is GapKind.LOST and gap.source_to is not None
+        for each in self.state.entries(gap.flow, gap.producer_epoch, gap.kind):
+            if is_range and each.source_to is not None:
+                if each.source_from <= gap.source_from < each.source_to:
+                    return each
+            elif each.place == gap.place and (
+                gap.kind is not GapKind.LOST or each.source_to is gap.source_to is None
+            ):
+                return each
+        return None
+
+
+def _extent(gap: Gap) -> tuple[int, int]:
+    """How much a `copied` entry tells of: of two the greater one was noted later."""
+    return gap.copied_count or 0, gap.source_to or 0

@@ -60,10 +60,16 @@ class NotRestedError(KafkaError):
 
 
 async def open_generation(
-    context: LinkContext, flow: FlowKey, target: TopicPartition, source_offset: int
+    context: LinkContext,
+    flow: FlowKey,
+    target: TopicPartition,
+    source_offset: int,
+    looked_to: int | None,
 ) -> None:
     """Open the flow from a source offset on at the next producer epoch, once the target rests.
 
+    The target was looked at below `looked_to`; the next proof looks at what lies behind. None:
+    an operator has said what becomes of everything that is there.
     Raises NotRestedError: call again after its time. Raises KafkaError: not now. Raises
     FlowFailedError: never.
     """
@@ -81,7 +87,7 @@ async def open_generation(
         nonce=context.map_store.new_nonce(),
         target_topic=target.topic,
         source_offset=source_offset,
-        target_offset=end,
+        target_offset=end if looked_to is None else min(looked_to, end),
         opened_at_ms=context.clock.now_ms(),
         worker_id=context.worker_id,
     )

@@ -196,6 +196,26 @@ async def note_source_losses(
     await note_gap(context, opening.flow, target, opening.producer_epoch, target_next, error)
 
 
+async def _take_back_narrower(context: LinkContext, opening: Opening, hole: Hole) -> None:
+    """Take back what an earlier proof of the same tail said, before the source lost more of it.
+
+    The earlier worker wrote no map about it: the tail would begin behind it otherwise.
+    """
+    await context.gap_store.catch_up()
+    for entry in context.gap_store.state.entries(
+        opening.flow, opening.producer_epoch, GapKind.COPIED
+    ):
+        if (
+            entry.source_to is not None
+            and entry.target_to is not None
+            and hole.source_from < entry.source_from  # at the same one it is replaced
+            and entry.source_to <= hole.source_to
+            and hole.target_from <= entry.target_offset
+            and entry.target_to <= hole.target_to
+        ):
+            await context.gap_store.take_back(entry)
+
+
 async def note_copied(
     context: LinkContext,
     opening: Opening,
@@ -209,6 +229,8 @@ async def note_copied(
     `is_topic_gone`: where the source topic ended is not known, so the entry has no end either.
     """
     journal = context.gap_store
+    if not is_topic_gone:
+        await _take_back_narrower(context, opening, hole)
     behind = "" if is_topic_gone else f"..{hole.source_to - 1}"
     await journal.note(
         Gap(

@@ -65,6 +65,8 @@ class MapFlushing:
     async def flush(self) -> None:
         """Write what the maps have gained. Raises KafkaError; then it is written later."""
         async with self._flushing:
+            if self._moved:
+                self._context.check_lease()
             if self._unreceipted and self._context.clock.monotonic_ms() >= self._receipts_retry_ms:
                 self._moved |= self._unreceipted
             moved, self._moved = self._moved, {}
@@ -74,7 +76,6 @@ class MapFlushing:
                 if flow is not None and flow.replicator is not None and _has_news(flow.replicator)
             }
             if not taken:
-                self._unreceipted_since_ms = None  # nothing waits for it
                 self._note(None, 0)
                 return
             began_ms = self._context.clock.monotonic_ms()

@@ -10,11 +10,13 @@ from local_cluster.client.model import TopicPartition
 
 from .alignment import Hole
 from .context import LinkContext
+from .foreign import settle_foreign
 from .formats import FlowKey, Opening
+from .gap_ranges import GapRanges
 from .generations import open_generation, replaced_log
 from .lost_sources import note_copied
 from .model import FlowFailedError
-from .resume import resume_base
+from .resume import TailReader, resume_base
 from .start import StartKind, parse_start
 from .starting import find_start
 from .tail_reading import read_tail
@@ -110,7 +112,15 @@ async def _open_recreated(
     assert opening is not None, "a known flow has an opening"
     assert offset_map is not None, "a known flow has a map"
     source = TopicPartition(flow.source_topic, flow.partition)
-    hole = await _unmapped_copies(context, opening, source, target)
+    last = state.last_block(known, opening.producer_epoch)
+    base = resume_base(opening, last)
+    tail, looked_to = await read_tail(context, base, source, target)
+    await settle_foreign(context, opening, target, tail.others, base.source_next)
+    await context.gap_store.catch_up()  # after the tail: an entry precedes what is behind its gap
+    gaps = context.gap_store.state.gaps(known, opening.producer_epoch)
+    lost = GapRanges((gap.source_from, gap.source_to) for gap in gaps if gap.source_to is not None)
+    hole = _unmapped_copies(lost.behind(base.source_next), base.target_next, tail)
+    context.check_lease()
     if hole is not None:
         await note_copied(context, opening, target, hole, is_topic_gone=True)
     await context.gap_store.note(
@@ -125,24 +135,21 @@ async def _open_recreated(
             detail=detail,
         )
     )
-    await open_generation(context, flow, target, await context.source_logs.first(source))
+    source_start = await context.source_logs.first(source)
+    await open_generation(context, flow, target, source_start, looked_to)
 
 
-async def _unmapped_copies(
-    context: LinkContext, opening: Opening, source: TopicPartition, target: TopicPartition
-) -> Hole | None:
+def _unmapped_copies(source_next: int, target_next: int, tail: TailReader) -> Hole | None:
     """What a killed worker had copied of a topic that is gone, and not mapped.
 
+    The first of it is of `source_next` or behind, and lies at `target_next` or behind.
+
     The source offsets of the hole end behind the first that can be missing: copying goes in order.
-    Raises PairingError where the target contradicts the map, KafkaError to try again.
     """
-    last = context.map_store.state.last_block(opening.flow, opening.producer_epoch)
-    base = resume_base(opening, last)
-    tail, _ = await read_tail(context, base, source, target)
     count = tail.missing_count + sum(each.header.records_count for each in tail.batches)
     if not tail.batches:
         return None
     first, behind = tail.batches[0].header.base_offset, tail.batches[-1].header.next_offset
     if tail.missing_count:
-        first = base.target_next
-    return Hole(base.source_next, base.source_next + count, first, behind, count)
+        first = target_next
+    return Hole(source_next, source_next + count, first, behind, count)

@@ -133,7 +133,7 @@ class PartitionReplicator:
         self._left_out = 0
         self._batches_by_path: dict[CopyPath, int] = dict.fromkeys(CopyPath, 0)
         self.accepted = 0
-        """Batches accepted so far: a mark for `release`."""
+        """How much was accepted so far: a mark for `release`."""
         self._foreign_ids = foreign_ids
         self._pending_bytes_max = pending_bytes_max
         self._coalesces = coalesces
@@ -141,7 +141,12 @@ class PartitionReplicator:
         """What the audit is to compare with the target's log."""
         self._next_sequence = next_sequence
         self._acked_sequence = next_sequence
-        self._held: deque[PreparedBatch] = deque()
+        self._held: deque[tuple[int, PreparedBatch]] = deque()
+        """Batches with their marks."""
+        self._released_position = source_next
+        """Everything before it came from the right topic."""
+        self._held_positions: deque[tuple[int, int]] = deque()
+        """(mark, fetch position after what was accepted up to it)"""
         self._queue: deque[PreparedBatch] = deque()
         self._in_flight: deque[Outgoing] = deque()
         self._proved = 0
@@ -177,7 +182,7 @@ class PartitionReplicator:
     @property
     def has_held(self) -> bool:
         """Whether something accepted waits for `release`."""
-        return bool(self._held)
+        return bool(self._held or self._held_positions)
 
     def is_oldest(self, outgoing: Outgoing) -> bool:
         """Whether this batch is the next one to be acknowledged."""
@@ -193,8 +198,11 @@ class PartitionReplicator:
         """Everything of the source before this offset is on the target or left out."""
         if self._in_flight:
             return self._in_flight[0].prepared.source_first
-        waiting = self._queue or self._held
-        return waiting[0].source_first if waiting else self.fetch_position
+        if self._queue:
+            return self._queue[0].source_first
+        if self._held:
+            return min(self._held[0][1].source_first, self._released_position)
+        return self._released_position
 
     def accept(
         self,
@@ -217,24 +225,26 @@ class PartitionReplicator:
             gaps=self._gaps,
             rules=self._rules,
         )
-        for batch in selection.batches:
-            pieces = self._cutting.prepare(batch)
-            self.fetch_position = batch.source_next
-            if not pieces:
-                self._left_out += batch.batches_count
-            for prepared in pieces:
-                prepared.fetched_ns = fetched_ns
-                self._held.append(prepared)
+        try:
+            for batch in selection.batches:
+                pieces = self._cutting.prepare(batch)
+                self.fetch_position = batch.source_next
+                if not pieces:
+                    self._left_out += batch.batches_count
+                for prepared in pieces:
+                    prepared.fetched_ns = fetched_ns
+                    self.accepted += 1
+                    self._held.append((self.accepted, prepared))
+                    self.pending_bytes += len(prepared.data)
+                    self._batches_by_path[prepared.path] += prepared.batches_count
+            self.fetch_position = selection.source_next
+        finally:
+            if self.fetch_position > before:
                 self.accepted += 1
-                self.pending_bytes += len(prepared.data)
-                self._batches_by_path[prepared.path] += prepared.batches_count
-        self.fetch_position = selection.source_next
+                self._held_positions.append((self.accepted, self.fetch_position))
         if selection.source_next > before:
             self.last_epoch = selection.leader_epoch
         self._left_out += selection.left_out_count
-        if not self.has_pending:
-            self.block.advance(self.fetch_position)
-            self.offset_map.advance(self.fetch_position)
         if selection.refusal is not None:
             raise selection.refusal
         return self.fetch_position > before
@@ -247,9 +257,15 @@ class PartitionReplicator:
             self.offset_map.trim(target_log_start)
 
     def release(self, mark: int) -> None:
-        """What was accepted up to a mark (a former `accepted`) may be written."""
-        while self._held and self.accepted - len(self._held) < mark:
-            self._queue.append(self._held.popleft())
+        """What was accepted up to a mark (a former `accepted`) may be written, and the map may say
+        what of it was left out."""
+        while self._held and self._held[0][0] <= mark:
+            self._queue.append(self._held.popleft()[1])
+        while self._held_positions and self._held_positions[0][0] <= mark:
+            self._released_position = self._held_positions.popleft()[1]
+        if not self.has_pending:
+            self.block.advance(self._released_position)
+            self.offset_map.advance(self._released_position)
 
     def take(self) -> Outgoing | None:
         """The next batch to write, or None while the window is full or nothing is queued."""

@@ -29,6 +29,7 @@ from .cutting import Cutting
 from .divergence import NEIGHBOURS_MAX, look_back
 from .foreign import settle_foreign
 from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
+from .formats.gaps import REPAIR_REASONS
 from .formats.receipts import flow_id
 from .fresh_copies import delete_replaced
 from .gap_ranges import GapRanges
@@ -49,6 +50,7 @@ from .passthrough import select_batches
 from .ports import DataSink
 from .replicator import Outgoing, PartitionReplicator
 from .resume import Pairing, ResumeBase, TailReader, is_same_content, resume_base
+from .skipping import is_same_topic
 from .tail_reading import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
 
 PAIR_FETCH_BYTES_MIN: Final = 256 * 1024
@@ -89,7 +91,13 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     await context.gap_store.catch_up()
     replaced = replaced_from(context, opening)
     if replaced is not None:
-        await open_generation(context, flow, target, replaced)
+        looked_to = None
+        if not _is_ordered(context, opening):
+            before = context.map_store.state.last_block(flow, opening.producer_epoch)
+            base = resume_base(opening, before)
+            former, looked_to = await read_tail(context, base, source, target)
+            await settle_foreign(context, opening, target, former.others, replaced)
+        await open_generation(context, flow, target, replaced, looked_to)
         opening = await find_opening(context, flow, source, target)
     await delete_replaced(context, opening, target)
     # Both at once: while the logs are read, another worker's blocks may come to be known.
@@ -104,8 +112,11 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         await context.map_store.catch_up()
         if context.map_store.state.opening(flow) != opening:
             raise KafkaError(ErrorCode.invalid_producer_epoch, f"{target}: reopened") from error
+        await _check_topic(context, flow)
         raise
     if places.holes or places.lost:
+        await _check_topic(context, flow)
+        context.check_lease()
         await note_source_losses(context, opening, target, places.holes, places.lost, tail.position)
         gaps = _gap_ranges(context, opening)
     block = OpenBlock(
@@ -186,6 +197,13 @@ async def read_logs(
     return ReadLogs(tail, high_watermark, gaps, places)
 
 
+async def _check_topic(context: LinkContext, flow: FlowKey) -> None:
+    """The source was read by name: what does not fit may be of a topic that was re-created since.
+    Raises KafkaError: prove again."""
+    if not await is_same_topic(context, flow):
+        raise KafkaError(ErrorCode.unknown_topic_id, f"{flow.source_topic} was re-created")
+
+
 def _gap_ranges(context: LinkContext, opening: Opening) -> GapRanges:
     """What of the source the journal says is not copied."""
     return GapRanges(
@@ -208,6 +226,12 @@ def _add_places(block: OpenBlock, pieces: Sequence[Piece], next_sequence: int) -
             block.append(piece.runs, piece.source_to, behind)
         else:
             block.jump(piece.source_from, piece.source_to, piece.target_to, behind)
+
+
+def _is_ordered(context: LinkContext, opening: Opening) -> bool:
+    """Whether an operator has ordered the next generation, and so knows what lies before it."""
+    gaps = context.gap_store.state.gaps(opening.flow, opening.producer_epoch)
+    return any(gap.source_to is None and gap.reason in REPAIR_REASONS for gap in gaps)
 
 
 def replaced_from(context: LinkContext, opening: Opening) -> int | None:

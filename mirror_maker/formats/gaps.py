@@ -19,10 +19,12 @@ Meaning, by `kind`:
   went on anew. The copies of what precedes the gap lie below `target_offset`, those of what follows
   at or above it.
 - `copied`: nothing is lost. A worker was killed after it had copied records and before it had
-  written where they are, and by the time of the next one the source no longer had them. Of the
-  source offsets [source_from, source_to) these `copied_count` records lie at target offsets
-  [target_offset, target_to). They were the first copyable ones there; `source_to` is null where the
-  whole topic is gone. A `lost` entry may follow in the same range: what came behind them.
+  written where they are, and by the time of the next one the source no longer had `copied_count` of
+  them. Every copy of the source offsets [source_from, source_to) lies at target offsets
+  [target_offset, target_to). Copies whose records the source still had are not counted. The copied
+  records were the first copyable ones there, but for those of earlier `lost` entries; `source_to`
+  is null where the whole topic is gone. A `lost` entry may have offsets of the same range: nobody
+  knows which of them were copied before their records went.
 
 - `foreign`: nothing is lost. Target offsets [target_offset, target_to) hold records that are no
   copies which the map knows: others wrote them, or they are doubled, altered or not explained.

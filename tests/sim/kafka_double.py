@@ -137,6 +137,9 @@ class SimClient(SimSource):
 
         def apply() -> None:
             for name, count in counts.items():
+                if name not in self._cluster.topics:
+                    answer[name] = KafkaError(ErrorCode.unknown_topic_or_partition, name)
+                    continue
                 partitions = self._cluster.topics[name].partitions
                 while len(partitions) < count:
                     at = TopicPartition(name, len(partitions))

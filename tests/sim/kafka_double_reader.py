@@ -202,8 +202,11 @@ class SimReader(SimConnections):
                 if name in self._cluster.denied:
                     answers[name] = KafkaError(ErrorCode.topic_authorization_failed, name)
                     continue
-                configs = self._cluster.topics[name].configs
-                answers[name] = {key: (value, False) for key, value in configs.items()}
+                topic = self._cluster.topics.get(name)
+                if topic is None:
+                    answers[name] = KafkaError(ErrorCode.unknown_topic_or_partition, name)
+                    continue
+                answers[name] = {key: (value, False) for key, value in topic.configs.items()}
 
         await self._exchange(0, apply, detached=False)
         return answers

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from random import Random
+from typing import Any
 
 import pytest
 
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker import resuming, tail_reading
 from mirror_maker.formats import Gap, OffsetMap, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowState
@@ -120,6 +122,38 @@ def test_compaction_of_what_is_not_mapped_yet(
         await world.settle(after)
         _check(world, list(writer.expected), gone)
         await after.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_compaction_goes_on_between_two_proofs_of_what_is_not_mapped(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them wrote its journal entry, and was killed before it wrote the map."""
+
+    async def scenario() -> None:
+        random = Random(seed)
+        world = await world_with_unmapped_copies(seed, monkeypatch)
+        writer = world.writers[0]
+        unmapped = [record.offset for record in writer.expected[-32:]]
+        writer.write_plain(3)
+        world.source.topics[TOPIC].configs["cleanup.policy"] = "compact"
+        gone: set[int] = set()
+        for number in range(2):
+            gone |= {*random.sample(unmapped, random.randint(1, 20))}
+            _compact(writer.partition, gone)
+            killed = await world.worker(f"killed {number}")
+            monkeypatch.setattr(killed.link.context.map_store, "append", _refuse_to_write)
+            async with asyncio.timeout(60):
+                while not (killed.flows and killed.flows[0].replicator is not None):
+                    await asyncio.sleep(0.05)
+            await killed.kill()
+        before = list(writer.expected)
+        worker = await world.worker("next")
+        await world.settle(worker)
+        _check(world, before, gone)
+        await worker.stop()
 
     run_virtually(scenario())
 
@@ -318,6 +352,71 @@ def test_a_topic_recreated_before_its_map_was_written(monkeypatch: pytest.Monkey
         # Of a dense topic exactly what was not copied is told as lost, which is nothing here.
         assert (lost.source_from, lost.source_to) == (mapped.source_next + 32, None)
         assert (lost.reason, lost.target_offset) == ("recreated", len(before))
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The source is read by name, and what is there now does not fit the unmapped copies."""
+
+    async def scenario() -> None:
+        world = await world_with_unmapped_copies(4, monkeypatch)
+        world.link_settings = {"on": Policies(recreated="skip")}
+        before = len(world.copies(world.partitions[0]))
+        reads = 0
+
+        async def recreate_first(*args: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            if reads == 1:
+                world.source.create(TOPIC, 1)
+                partition = world.source.partition(world.partitions[0])
+                world.writers = [SourceWriter(partition, Random(1))]
+                world.writers[0].write_plain(60)
+            return await tail_reading.read_tail(*args)
+
+        monkeypatch.setattr(resuming, "read_tail", recreate_first)
+        worker = await world.worker("next")
+        await world.settle(worker, is_audited=False)
+        copies = world.copies(world.partitions[0])
+        assert [r[1:] for r in copies[before:]] == [r[1:] for r in world.writers[0].expected]
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+def test_copies_of_a_topic_that_is_gone_lie_behind_what_was_lost_before() -> None:
+    """The entry about the loss stays, and the copies are not told as those of the lost records."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(6, partitions=1)
+        world.link_settings = {"on": Policies(out_of_range="skip", recreated="skip")}
+        writer, at = world.writers[0], world.partitions[0]
+        writer.write_plain(4)
+        first = await world.worker("w")
+        await world.settle(first)
+        await first.kill()
+        writer.write_plain(3)
+        writer.partition.log_start_offset = writer.partition.log_end_offset
+        writer.write_plain(2)
+        unmapped = await world.worker("unmapped")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+            async with asyncio.timeout(60):
+                while len(world.copies(at)) < 6:
+                    await asyncio.sleep(0.05)
+            await unmapped.kill()
+        world.source.create(TOPIC, 1)
+        world.writers = [SourceWriter(world.source.partition(at), Random(1))]
+        world.writers[0].write_plain(5)
+        worker = await world.worker("next")
+        await world.settle(worker, is_audited=False)
+        (copied,) = world.entries(at, GapKind.COPIED)
+        assert (copied.source_from, copied.copied_count) == (7, 2)
+        assert [(gap.source_from, gap.source_to) for gap in world.gaps(at)] == [(4, 7), (9, None)]
         await worker.stop()
 
     run_virtually(scenario())

@@ -15,7 +15,7 @@ from mirror_maker.model import FlowState
 from mirror_maker.trouble import Policies, Policy, Trouble
 
 from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, SimWorker, read_map_topic
+from .mirror_world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
 from .translation_checks import check_translations
 from .virtual_time import run_virtually
 
@@ -155,6 +155,35 @@ def test_where_others_may_write_their_records_are_no_trouble(settings: dict[str,
         await world.settle(worker)
         assert worker.flows[0].restarts == 0
         assert not world.entries(world.partitions[0], GapKind.FOREIGN)
+        await worker.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("policy", ["skip", "fail"])
+def test_what_was_written_before_the_source_was_recreated_is_told_as_well(policy: Policy) -> None:
+    """The new generation begins behind it, so that no later proof meets it."""
+
+    async def scenario() -> None:
+        world = MirrorWorld(7, partitions=1)
+        first = await _settled(world, "w", "fail")
+        await first.kill()
+        offset = _intrude(world, 2)
+        at = world.partitions[0]
+        world.source.create(TOPIC, 1)
+        world.writers = [SourceWriter(world.source.partition(at), Random(1))]
+        world.writers[0].write_plain(3)
+        world.link_settings = {"on": Policies(foreign=policy, recreated="skip")}
+        worker = await world.worker("next")
+        if policy == "fail":
+            flow = await worker.until_troubled(Trouble.FOREIGN, FlowState.FAILED)
+            assert f"offsets {offset}..{offset + 1} " in (flow.reason or "")
+            await worker.stop()
+            return
+        await world.settle(worker, is_audited=False)
+        assert _told(world) == {offset, offset + 1}
+        own = [record[1:] for record in _own_copies(world)]
+        assert own[4:] == [record[1:] for record in world.writers[0].expected]
         await worker.stop()
 
     run_virtually(scenario())

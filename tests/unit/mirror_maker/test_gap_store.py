@@ -1,0 +1,66 @@
+"""The journal as a store: what a later worker finds beyond an earlier entry is not passed over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from mirror_maker.formats import Gap
+from mirror_maker.formats.gaps import GapKind
+from mirror_maker.gap_store import GapStore
+from tests.sim.kafka_double import SimClient
+from tests.sim.kafka_double_cluster import SimCluster
+from tests.sim.kafka_double_network import Network
+from tests.sim.mirror_world import VirtualClock
+from tests.sim.virtual_time import run_virtually
+
+from .test_gaps import FLOW, GAP
+
+LOST = replace(GAP, source_from=100, source_to=120)
+COPIED = replace(
+    GAP, source_from=100, source_to=110, kind=GapKind.COPIED, copied_count=4, target_to=94
+)
+
+
+def noted(*gaps: Gap) -> list[Gap]:
+    """The entries that hold after these were noted in turn."""
+
+    async def scenario() -> list[Gap]:
+        cluster = SimCluster("b", Random(1))
+        client = SimClient(cluster, Network(Random(1)))
+        store = GapStore(client, link="a-b", replication_factor=-1, clock=VirtualClock())
+        cluster.create(store.records.name, 1)
+        for number, gap in enumerate(gaps):
+            await store.note(replace(gap, nonce=number))
+        return store.state.partition_entries(FLOW.source_topic, FLOW.partition)
+
+    found: list[Gap] = run_virtually(scenario())
+    return found
+
+
+def test_an_entry_is_noted_once() -> None:
+    assert noted(LOST, LOST, COPIED, COPIED) == [
+        replace(LOST, nonce=0),
+        replace(COPIED, nonce=2),
+    ]
+
+
+def test_what_was_lost_beyond_an_entry_is_noted_beside_it() -> None:
+    """The next worker begins at the same offset, as the map was not written in between."""
+    longer = replace(LOST, source_to=150)
+    assert [(each.source_from, each.source_to) for each in noted(LOST, longer)] == [
+        (100, 120),
+        (120, 150),
+    ]
+
+
+def test_the_end_of_a_log_is_noted_beside_a_gap_at_its_beginning() -> None:
+    ended = replace(LOST, source_to=None)
+    entries = noted(LOST, ended, ended)
+    assert sorted(each.source_to or 0 for each in entries) == [0, 120]
+
+
+def test_more_copies_without_a_source_replace_fewer() -> None:
+    more = replace(COPIED, source_to=130, copied_count=7, target_to=97)
+    assert noted(COPIED, more) == [replace(more, nonce=1)]
+    assert noted(more, COPIED) == [replace(more, nonce=0)], "a stale worker knows less"
