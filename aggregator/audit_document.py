@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mirror_maker.formats.verdicts import FAULTS, AuditorState, Finding
 
 from .link_audit import AuditRow, PartitionAudit, records_by_verdict, rows_since
 
 Document = dict[str, Any]
+AUDITOR_SHOWN_MS: Final = 600_000
+"""A worker that has not told for so long is not there any more."""
 
 
 def link_document(
@@ -27,6 +29,9 @@ def link_document(
     partitions = [_partition(each, now_ms, with_rows, since_ms) for each in audits]
     rows = [row for each in audits for row in rows_since(each.rows, since_ms)]
     ages = [each["age_seconds"] for each in partitions]
+    running = [each for each in auditors.values() if now_ms - each.at_ms < AUDITOR_SHOWN_MS]
+    if problem is None:
+        problem = next((_failure(each) for each in running if each.failure is not None), None)
     return {
         **names,
         "problem": problem,
@@ -41,10 +46,14 @@ def link_document(
                 "cpu_share": state.cpu_share,
                 "failure": state.failure,
             }
-            for state in auditors.values()
+            for state in running
         ],
         "partitions": partitions,
     }
+
+
+def _failure(state: AuditorState) -> str:
+    return f"the audit of worker {state.worker_id} does not go on: {state.failure}"
 
 
 def _partition(

@@ -15,7 +15,8 @@ has not, these show as lost or foreign. Records of one partition are held as (of
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, NamedTuple
 
 from local_cluster.client.model import FetchPosition, TopicPartition
@@ -31,6 +32,17 @@ from .ports import ClusterReader
 FETCH_WAIT_MS_MAX: Final = 100
 FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCHES_WITHOUT_PROGRESS_MAX: Final = 50
+MOVES_MAX: Final = 30
+"""How often one reading looks for the leader of its partition again."""
+MOVE_WAIT_S: Final = 1.0
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+    }
+)
 _READ_COMMITTED: Final = 1
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -101,6 +113,14 @@ async def log_ranges(client: ClusterReader, topic: str) -> dict[int, LogRange]:
     return ranges
 
 
+async def _leader(client: ClusterReader, at: TopicPartition) -> int:
+    """Who leads a partition now. Raises KafkaError."""
+    topic = (await client.metadata([at.topic])).topics.get(at.topic)
+    if topic is None or topic.error or at.partition not in topic.partitions:
+        raise KafkaError(ErrorCode.unknown_topic_or_partition, str(at))
+    return topic.partitions[at.partition].leader
+
+
 async def read_entries(client: ClusterReader, log: LogRange | None) -> list[LogEntry]:
     """(offset, fingerprint) of every committed record of the range, in log order."""
     if log is None:
@@ -156,10 +176,15 @@ async def _read_fingerprints(
 
 
 async def read_log_batches(
-    client: ClusterReader, log: LogRange
+    client: ClusterReader, log: LogRange, on_trimmed: Callable[[int], None] | None = None
 ) -> AsyncIterator[tuple[memoryview, int, BatchHeader]]:
-    """(fetched bytes, position, header) of every committed batch; CRCs are checked."""
+    """(fetched bytes, position, header) of every committed batch; CRCs are checked.
+
+    A leader that moves is followed. `on_trimmed` hears where the log begins by now if it does not
+    have the offset any more; without it that is an error. Raises KafkaError.
+    """
     offset, idle = log.start, 0
+    moves = 0
     while offset < log.end:
         fetched = (
             await client.fetch(
@@ -170,6 +195,17 @@ async def read_log_batches(
                 isolation_level=_READ_COMMITTED,
             )
         )[log.at]
+        if fetched.error == ErrorCode.offset_out_of_range and on_trimmed is not None:
+            start = (await client.list_offsets({log.at: _EARLIEST}))[log.at]
+            if start.error == ErrorCode.none and start.offset > offset:
+                on_trimmed(start.offset)
+                offset = start.offset
+                continue
+        if fetched.error in _MOVED and moves < MOVES_MAX:
+            moves += 1
+            await asyncio.sleep(MOVE_WAIT_S)
+            log = log._replace(leader=await _leader(client, log.at))
+            continue
         if fetched.error:
             raise KafkaError(fetched.error, f"{log.at} at offset {offset}")
         before = offset

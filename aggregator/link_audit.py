@@ -162,6 +162,8 @@ def _unverified(
 def _bucket_rows(verdicts: FlowVerdicts, log_start: int) -> Iterator[AuditRow]:
     for start_ms, bucket in verdicts.buckets().items():
         for verdict, tally in bucket.items():
+            if verdict is Verdict.EXPECTED_GAP:
+                continue  # the journal explains it, and has a row of its own
             if verdict is Verdict.COMPLETE and (tally.target_to or 0) <= log_start:
                 reason = f"it was complete; the target's log begins at {log_start} by now"
                 yield _row(Verdict.CLEANED, start_ms, tally, reason)
@@ -170,8 +172,6 @@ def _bucket_rows(verdicts: FlowVerdicts, log_start: int) -> Iterator[AuditRow]:
 
 
 def _reason(verdict: Verdict, start_ms: int, verdicts: FlowVerdicts) -> str | None:
-    if verdict is Verdict.EXPECTED_GAP:
-        return "it was found, and the journal explains it"
     for finding in verdicts.findings.values():
         if (finding.verdict, finding.start_ms) == (verdict, start_ms):
             return finding.detail

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from local_cluster.records.batch import Record
-from mirror_maker.formats import GapJournal, gaps_topic_name
+from mirror_maker.formats import FlowKey, GapJournal, gaps_topic_name
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import FlowVerdicts, VerdictTopic, verdicts_topic_name
 
@@ -27,6 +27,8 @@ class LinkAudits:
 
     def __init__(self, maps: LinkMaps, links: Iterable[str]) -> None:
         self._maps = maps
+        self._built: dict[str, dict[FlowKey, tuple[object, PartitionAudit]]] = {}
+        """Per link what was put together last, and of what: most partitions stand still."""
         self._verdicts = {
             link: Followed(verdicts_topic_name(link), VerdictTopic, _replay_verdict)
             for link in links
@@ -62,13 +64,12 @@ class LinkAudits:
         link_map = self._maps.topic(link).value
         if link_map is None:
             return []
-        return link_audit(
-            link_map,
-            self._verdicts[link].value,
-            self._journals[link].value,
-            target_ids,
-            source_ends,
-        )
+        built = self._built.setdefault(link, {})
+        verdicts, journal = self._verdicts[link].value, self._journals[link].value
+        audits = link_audit(link_map, verdicts, journal, target_ids, source_ends, built)
+        for flow in built.keys() - {each.flow for each in audits}:
+            del built[flow]
+        return audits
 
 
 def link_audit(
@@ -77,24 +78,34 @@ def link_audit(
     journal: GapJournal | None,
     target_ids: TopicIds,
     source_ends: SourceEnds,
+    built: dict[FlowKey, tuple[object, PartitionAudit]] | None = None,
 ) -> list[PartitionAudit]:
-    """Every mapped partition of a link, ascending. Raises MapFormatError."""
+    """Every mapped partition of a link, ascending. `built` keeps what was put together, of what.
+    Raises MapFormatError."""
     audits = []
     for flow, target_topic, offset_map in link_map.current_flows(target_ids):
         if is_probe_topic(flow.source_topic):
             continue
         at = flow.source_topic, flow.partition
+        told = FlowVerdicts() if verdicts is None else verdicts.flow(flow)
         entries = [] if journal is None else journal.partition_entries(*at)
-        audits.append(
-            audit_partition(
-                flow,
-                target_topic,
-                offset_map,
-                FlowVerdicts() if verdicts is None else verdicts.flow(flow),
-                [each for each in entries if each.flow == flow],
-                source_ends.get(at),
-            )
+        mine = [each for each in entries if each.flow == flow]
+        made_of = (
+            target_topic,
+            (id(verdicts), told.version),
+            (id(journal), len(mine)),
+            (id(offset_map), offset_map.source_next, offset_map.target_next),
+            offset_map.target_start,
+            source_ends.get(at),
         )
+        known = None if built is None else built.get(flow)
+        if known is not None and known[0] == made_of:
+            audits.append(known[1])
+            continue
+        audit = audit_partition(flow, target_topic, offset_map, told, mine, source_ends.get(at))
+        audits.append(audit)
+        if built is not None:
+            built[flow] = made_of, audit
     return sorted(audits, key=lambda each: (each.flow.source_topic, each.flow.partition))
 
 

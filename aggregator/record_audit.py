@@ -77,6 +77,8 @@ class RecordRules:
     """Whether the target may take copies by compaction."""
     leaves_out: str | None = None
     """Why the link may leave out records of which nothing tells; None: it copies every record."""
+    is_rewritten: bool = False
+    """Whether the target gives copies timestamps of its own."""
     is_transformed: bool = False
     """Whether copies rightly have other bytes."""
 
@@ -92,8 +94,10 @@ class RecordAudit:
         lost: OffsetRanges,
         foreign: OffsetRanges,
         target_log_start: int,
+        target_log_end: int,
     ) -> None:
-        """`lost` are the journal's source offsets, `foreign` its target offsets."""
+        """`lost` are the journal's source offsets, `foreign` its target offsets. Offsets [start,
+        end) of the target's log can be read."""
         self.counts: dict[Verdict, int] = {}
         self.faults: list[RecordFault] = []
         self.unverified: dict[str, int] = {}
@@ -103,6 +107,7 @@ class RecordAudit:
         self._lost = lost
         self._foreign = foreign
         self._target_log_start = target_log_start
+        self._target_log_end = target_log_end
         self._originals: deque[Record] = deque()
         self._copies: deque[CopiedRecord] = deque()
         self._is_source_ended = self._is_target_ended = False
@@ -134,6 +139,10 @@ class RecordAudit:
     def add_target(self, records: Iterable[Record], producer_id: int) -> None:
         """The next records of the target, of one batch."""
         self._copies.extend(CopiedRecord(record, producer_id) for record in records)
+
+    def trim_target(self, log_start: int) -> None:
+        """The target's log begins there by now."""
+        self._target_log_start = max(self._target_log_start, log_start)
 
     def end_source(self) -> None:
         """The source has no more."""
@@ -167,8 +176,10 @@ class RecordAudit:
 
     def _compare(self, original: Record, copy: Record) -> None:
         self._see_key(copy)
-        if self._rules.is_transformed:
-            self._leave("the link's transforms change its records")
+        if self._rules.is_transformed or self._rules.is_rewritten:
+            is_ours = self._rules.is_transformed
+            self._leave("the link's transforms change its records" if is_ours else
+                        "the target gives records times of its own")  # fmt: skip
             return
         fingerprint = fingerprint_record(copy)
         self._remember(fingerprint, original.offset)
@@ -231,6 +242,8 @@ class RecordAudit:
     def _judge_missing_copy(self, original: Record, target_offset: int) -> None:
         if target_offset < self._target_log_start:
             self._count(Verdict.CLEANED)
+        elif target_offset >= self._target_log_end:
+            self._leave("it lies behind what can be read: another's transaction is open there")
         elif not self._rules.is_compacted:
             detail = f"the map has it at target offset {target_offset}, the log does not"
             self._fault(Verdict.LOST, detail, original, None, target_offset=target_offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from local_cluster.records.batch import Record, decode_batch
 
@@ -26,8 +26,8 @@ async def audit_records(
     Raises KafkaError where a side does not answer, CorruptRecordError or CompressionError where a
     batch is not readable.
     """
-    originals = _batches(source, source_log)
-    copies = _batches(target, target_log)
+    originals = _batches(source, source_log, lambda _: None)
+    copies = _batches(target, target_log, audit.trim_target)
     while audit.wants_source or audit.wants_target:
         if audit.wants_source:
             batch = await anext(originals, None)
@@ -44,10 +44,12 @@ async def audit_records(
         audit.judge()
 
 
-async def _batches(client: ClusterReader, log: LogRange | None) -> AsyncIterator[Batch]:
+async def _batches(
+    client: ClusterReader, log: LogRange | None, on_trimmed: Callable[[int], None]
+) -> AsyncIterator[Batch]:
     if log is None:
         return
-    async for fetched, place, header in read_log_batches(client, log):
+    async for fetched, place, header in read_log_batches(client, log, on_trimmed):
         records = [
             record
             for record in decode_batch(fetched, place, header)

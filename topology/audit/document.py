@@ -15,8 +15,10 @@ PAYLOAD_CHARACTERS_MAX: Final = 200
 JsonObject = dict[str, Any]
 
 
-def records_document(flow: FlowKey, target_topic: str, audit: RecordAudit) -> JsonObject:
-    """One partition."""
+def records_document(
+    flow: FlowKey, target_topic: str, audit: RecordAudit, problem: str | None
+) -> JsonObject:
+    """One partition. `problem` is why it could not be read to its end, or None."""
     return {
         "topic": flow.source_topic,
         "partition": flow.partition,
@@ -25,7 +27,8 @@ def records_document(flow: FlowKey, target_topic: str, audit: RecordAudit) -> Js
             verdict.value: audit.counts[verdict] for verdict in Verdict if verdict in audit.counts
         },
         "unverified": dict(audit.unverified),
-        "is_well": not audit.has_faults,
+        "problem": problem,
+        "is_well": problem is None and not audit.has_faults,
         "faults": [_fault(each) for each in audit.faults],
     }
 

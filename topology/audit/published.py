@@ -47,9 +47,10 @@ async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) ->
     try:
         cluster = await target.metadata(None)
         for name in (
-            verdicts_topic_name(link.name),
-            gaps_topic_name(link.name),
+            # The map first: what it has left out is in the journal before.
             map_topic_name(link.name),
+            gaps_topic_name(link.name),
+            verdicts_topic_name(link.name),
         ):
             if name not in cluster.topics:
                 continue  # the link has not run yet, or by an older version

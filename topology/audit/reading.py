@@ -14,6 +14,7 @@ from aggregator.audit_document import link_document
 from aggregator.link_audit import PartitionAudit
 from aggregator.link_audits import link_audit
 from local_cluster.client.client import KafkaClient
+from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import (
     MapFormatError,
 )
@@ -27,7 +28,7 @@ from topology.audit.model import (
     is_asked,
 )
 from topology.audit.published import LinkState, read_link
-from topology.audit.records import RecordsReader
+from topology.audit.records import RecordsReader, target_ranges
 from topology.deployment import Deployment
 from topology.problems import unknown_name
 
@@ -77,7 +78,15 @@ async def _read(
             if topic is not None and not document["partitions"]:
                 continue
             if question.with_records:
-                reader = RecordsReader(deployment, state, clients, question.since_ms, progress)
+                source, target = clients[state.view.source], clients[state.view.target]
+                try:
+                    targets = await target_ranges(state, target)
+                except KafkaError as error:
+                    raise AuditUnreadable(f"link {state.view.name}, its copies: {error}") from error
+                now = await read_link(state.view, source, target)
+                reader = RecordsReader(
+                    deployment, now, targets, clients, question.since_ms, progress
+                )
                 document["records_read"] = await reader.read(topic)
             documents.append(document)
     return documents

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from aggregator.audit_reader import LogRange, log_ranges
 from aggregator.record_audit import RecordAudit, RecordRules
 from aggregator.record_reader import audit_records
-from local_cluster.client.client import EARLIEST_TIMESTAMP, KafkaClient
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -24,6 +25,20 @@ from topology.audit.model import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.audit.published import LinkState
 from topology.deployment import Deployment, LinkView
 
+Ranges = Mapping[TopicPartition, LogRange]
+"""By copy: from where to where its log is read."""
+
+
+async def target_ranges(state: LinkState, target: KafkaClient) -> Ranges:
+    """What the copies' logs hold now. Whatever is in them is mapped or journalled soon, so the
+    link's state is to be read again afterwards. Raises KafkaError."""
+    topics = {target_topic for _, target_topic, _ in state.flows()}
+    return {
+        log.at: log
+        for topic in sorted(topics)
+        for log in (await log_ranges(target, topic)).values()
+    }
+
 
 class RecordsReader:
     """Reads both logs of a link's partitions."""
@@ -32,11 +47,13 @@ class RecordsReader:
         self,
         deployment: Deployment,
         state: LinkState,
+        targets: Ranges,
         clients: Mapping[str, KafkaClient],
         since_ms: int | None,
         progress: Progress,
     ) -> None:
         self._state = state
+        self._targets = targets
         self._settings = _link_settings(deployment, state.view)
         self._source = clients[state.view.source]
         self._target = clients[state.view.target]
@@ -52,34 +69,53 @@ class RecordsReader:
                 f"link {self._state.view.name}: reading both logs of"
                 f" {flow.source_topic}-{flow.partition}"
             )
+            audit = await self._prepare(flow, target_topic, offset_map)
+            problem = None
             try:
-                audit = await self._audit(flow, target_topic, offset_map)
+                await self._read(audit, flow, target_topic, offset_map)
             except (KafkaError, CorruptRecordError, CompressionError) as error:
-                raise AuditUnreadable(
-                    f"link {self._state.view.name}, {flow.source_topic}-{flow.partition}: {error}"
-                ) from error
-            documents.append(records_document(flow, target_topic, audit))
+                problem = str(error)  # the other partitions are read all the same
+            documents.append(records_document(flow, target_topic, audit, problem))
         return documents
 
-    async def _audit(self, flow: FlowKey, target_topic: str, offset_map: OffsetMap) -> RecordAudit:
-        at = flow.partition
-        # The target's end first: what it has by then was read at the source before.
-        target_log = (await log_ranges(self._target, target_topic)).get(at)
-        source_log = (await log_ranges(self._source, flow.source_topic)).get(at)
+    async def _read(
+        self, audit: RecordAudit, flow: FlowKey, target_topic: str, offset_map: OffsetMap
+    ) -> None:
+        target_log = self._targets.get(TopicPartition(target_topic, flow.partition))
+        source_log = await self._source_log(flow)
         if self._since_ms is not None and source_log is not None:
             source_log = await self._from_time(source_log)
             start = offset_map.next_mapped(source_log.start)
             if target_log is not None:
                 begin = target_log.end if start is None else max(target_log.start, start[1])
                 target_log = target_log._replace(start=begin)
+        await audit_records(audit, self._source, source_log, self._target, target_log)
+
+    async def _source_log(self, flow: FlowKey) -> LogRange | None:
+        """None for a topic that was re-created since: its records have no copies there."""
+        topic = (await self._source.metadata([flow.source_topic])).topics.get(flow.source_topic)
+        if topic is None or topic.topic_id not in (flow.source_topic_id, None):
+            return None
+        return (await log_ranges(self._source, flow.source_topic)).get(flow.partition)
+
+    async def _prepare(
+        self, flow: FlowKey, target_topic: str, offset_map: OffsetMap
+    ) -> RecordAudit:
         entries = [
             each
-            for each in self._state.journal.partition_entries(flow.source_topic, at)
+            for each in self._state.journal.partition_entries(flow.source_topic, flow.partition)
             if each.flow == flow
         ]
-        audit = RecordAudit(
+        log = self._targets.get(TopicPartition(target_topic, flow.partition))
+        try:
+            rules = await self._rules(flow, target_topic)
+        except KafkaError as error:
+            raise AuditUnreadable(
+                f"link {self._state.view.name}, {target_topic}: {error}"
+            ) from error
+        return RecordAudit(
             offset_map,
-            await self._rules(flow, target_topic),
+            rules,
             lost=GapRanges(
                 (each.source_from, each.source_from if each.source_to is None else each.source_to)
                 for each in entries
@@ -90,10 +126,9 @@ class RecordsReader:
                 for each in entries
                 if each.kind is GapKind.FOREIGN
             ),
-            target_log_start=0 if target_log is None else await self._log_start(target_log),
+            target_log_start=0 if log is None else log.start,
+            target_log_end=0 if log is None else log.end,
         )
-        await audit_records(audit, self._source, source_log, self._target, target_log)
-        return audit
 
     async def _from_time(self, log: LogRange) -> LogRange:
         assert self._since_ms is not None
@@ -101,12 +136,6 @@ class RecordsReader:
         if listed.error:
             raise KafkaError(listed.error, str(log.at))
         return log._replace(start=log.end if listed.offset < 0 else max(log.start, listed.offset))
-
-    async def _log_start(self, log: LogRange) -> int:
-        listed = (await self._target.list_offsets({log.at: EARLIEST_TIMESTAMP}))[log.at]
-        if listed.error:
-            raise KafkaError(listed.error, str(log.at))
-        return listed.offset
 
     async def _rules(self, flow: FlowKey, target_topic: str) -> RecordRules:
         settings = self._settings.for_topic(flow.source_topic)
@@ -125,6 +154,8 @@ class RecordsReader:
             or settings.on_unmapped_target == "append",
             is_compacted="compact" in (configs.get("cleanup.policy", (None, True))[0] or ""),
             leaves_out=leaves_out,
+            is_rewritten=(configs.get("message.timestamp.type", (None, True))[0] or "CreateTime")
+            != "CreateTime",
             is_transformed=bool(settings.transform),
         )
 

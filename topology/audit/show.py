@@ -70,9 +70,8 @@ def _print_counts(console: Console, partitions: Sequence[Document], *, with_plac
 
 
 def _failures(link: Document) -> Iterator[str]:
-    for auditor in link["auditors"]:
-        if auditor["failure"] is not None:
-            yield f"the audit of worker {auditor['worker_id']} does not go on: {auditor['failure']}"
+    if link["problem"] is not None:
+        yield link["problem"]
 
 
 def _finding_lines(link: Document) -> Iterator[str]:
@@ -87,6 +86,8 @@ def _finding_lines(link: Document) -> Iterator[str]:
 
 def _fault_lines(read: Sequence[Document]) -> Iterator[str]:
     for each in read:
+        if each["problem"] is not None:
+            yield f"{each['topic']}-{each['partition']}: not read to its end: {each['problem']}"
         for fault in each["faults"]:
             places = [
                 f"{side} offset {fault[f'{side}_offset']}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.audit_document import faults, link_document
+from aggregator.audit_document import AUDITOR_SHOWN_MS, faults, link_document
 from aggregator.link_audit import (
     AuditRow,
     PartitionAudit,
@@ -197,3 +197,16 @@ def test_a_link_with_a_fault_or_a_problem_is_not_well() -> None:
 
 def test_an_unknown_age_is_null() -> None:
     assert document(audit(mapped(), FlowVerdicts()))["age_seconds"] is None
+
+
+def test_an_audit_that_does_not_go_on_is_a_problem_until_its_worker_is_gone() -> None:
+    state = AuditorState(worker_id="w1", at_ms=0, cpu_share=0.0, failure="nyc is away")
+    document = link_document(
+        NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS - 1, with_rows=False
+    )
+    assert not document["is_well"]
+    assert document["problem"] == "the audit of worker w1 does not go on: nyc is away"
+    gone = link_document(
+        NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS, with_rows=False
+    )
+    assert (gone["is_well"], gone["auditors"]) == (True, [])

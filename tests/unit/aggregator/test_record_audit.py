@@ -30,7 +30,7 @@ class Partition:
         self.map.advance(20)
         self.rules = RULES
         self.lost = self.foreign = NO_GAPS
-        self.target_log_start = 0
+        self.target_log_start, self.target_log_end = 0, 1_000
 
     def audit(self, random: Random | None = None) -> RecordAudit:
         """The result, whatever the order in which both logs are read."""
@@ -41,6 +41,7 @@ class Partition:
             lost=self.lost,
             foreign=self.foreign,
             target_log_start=self.target_log_start,
+            target_log_end=self.target_log_end,
         )
         originals, copies = list(self.originals), list(self.copies)
         while audit.wants_source or audit.wants_target:
@@ -146,6 +147,37 @@ def test_copies_below_the_targets_log_start_are_cleaned(random: Random) -> None:
     del world.copies[:4]
     world.target_log_start = 104
     assert world.audit(random).counts == {Verdict.CLEANED: 4, Verdict.COMPLETE: 6}
+
+
+def test_copies_behind_what_can_be_read_are_unverified(random: Random) -> None:
+    world = Partition()
+    del world.copies[7:]  # another's transaction is open at 107
+    world.target_log_end = 107
+    audit = world.audit(random)
+    assert audit.counts == {Verdict.COMPLETE: 7, Verdict.UNVERIFIED: 3}
+
+
+def test_retention_that_passes_the_reader_cleans_and_loses_nothing() -> None:
+    world = Partition()
+    audit = RecordAudit(
+        world.map, RULES, lost=NO_GAPS, foreign=NO_GAPS, target_log_start=0, target_log_end=110
+    )
+    audit.add_target([world.copies[0][0]], OURS)
+    audit.add_source(world.originals)
+    audit.trim_target(106)
+    for record, producer_id in world.copies[6:]:
+        audit.add_target([record], producer_id)
+    audit.end_source()
+    audit.end_target()
+    audit.judge()
+    assert audit.counts == {Verdict.COMPLETE: 5, Verdict.CLEANED: 5}
+
+
+def test_times_that_the_target_gives_are_no_alteration(random: Random) -> None:
+    world = Partition()
+    world.rules = replace(RULES, is_rewritten=True)
+    world.copies = [(each._replace(timestamp_ms=5), producer) for each, producer in world.copies]
+    assert not world.audit(random).has_faults
 
 
 def test_copies_whose_originals_are_gone_are_unverified(random: Random) -> None:

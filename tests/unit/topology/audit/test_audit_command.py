@@ -50,13 +50,15 @@ def test_payloads_are_shown_as_text_that_is_cut(value: bytes | None, shown: str 
     offset_map = OffsetMap(0, 0)
     offset_map.advance(5)
     rules = RecordRules(producer_id=1)
-    audit = RecordAudit(offset_map, rules, lost=NO_GAPS, foreign=NO_GAPS, target_log_start=0)
+    audit = RecordAudit(
+        offset_map, rules, lost=NO_GAPS, foreign=NO_GAPS, target_log_start=0, target_log_end=9
+    )
     audit.add_source([Record(3, 1, b"k", value, (("h", value),))])
     audit.end_source()
     audit.end_target()
     audit.judge()
     flow = FlowKey("t", 0, NO_TOPIC_ID, NO_TOPIC_ID)
-    document = records_document(flow, "a.t", audit)
+    document = records_document(flow, "a.t", audit, None)
     assert not document["is_well"]
     (fault,) = document["faults"]
     assert (fault["verdict"], fault["source_offset"], fault["target_offset"]) == ("LOST", 3, None)

@@ -18,6 +18,7 @@ def _partition(**fields: Any) -> dict[str, Any]:
         "batches_waiting": 0,
         "records": {"COMPLETE": 120},
         "findings": [],
+        "problem": None,
     } | fields
 
 
@@ -27,7 +28,7 @@ def _link(*partitions: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "source": "jfk",
         "target": "nyc",
         "age_seconds": 1.6,
-        "auditors": [],
+        "problem": None,
         "partitions": list(partitions),
     } | fields
 
@@ -56,8 +57,8 @@ def test_faults_have_columns_and_sentences(capsys: pytest.CaptureFixture[str]) -
     partition = _partition(
         records={"COMPLETE": 117, "LATE": 5, "LOST": 3}, findings=[finding], batches_waiting=2
     )
-    auditor = {"worker_id": "w1", "failure": "nyc is away"}
-    assert _printed(capsys, _link(partition, auditors=[auditor], age_seconds=None)) == [
+    problem = "the audit of worker w1 does not go on: nyc is away"
+    assert _printed(capsys, _link(partition, problem=problem, age_seconds=None)) == [
         "link jfk-nyc: jfk -> nyc, not audited yet",
         "partition copy COMPLETE LATE LOST audited to waiting",
         "flights-0 jfk.flights 117 5 3 120 2",
