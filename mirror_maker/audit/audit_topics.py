@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
+from ..formats import MapFormatError
 from ..formats.receipts import Receipts, encode_receipts, receipts_topic_name
 from ..formats.verdicts import VerdictRecord, VerdictTopic, verdicts_topic_name
 from ..ports import Clock, DataSink
@@ -13,6 +15,13 @@ from .replaceable_topic import ReplaceableTopic
 
 RECEIPTS_KEPT_MS: Final = 24 * 3_600_000
 """Retention of the receipts topic: what the audit does not compare within this stays UNVERIFIED."""
+
+
+RECEIPTS_SEGMENT_MS: Final = 3_600_000
+"""Retention takes whole segments."""
+VERDICTS_SEGMENT_BYTES: Final = 8 * 1024 * 1024
+
+logger = logging.getLogger(__name__)
 
 
 class AuditTopics:
@@ -47,12 +56,24 @@ class AuditTopics:
         await self._verdicts.catch_up()
 
     def _make_receipts(self) -> StateTopic:
-        configs = {"cleanup.policy": "delete", "retention.ms": str(RECEIPTS_KEPT_MS)}
+        configs = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(RECEIPTS_KEPT_MS),
+            "segment.ms": str(RECEIPTS_SEGMENT_MS),
+        }
         return self._topic(self.receipts_name, configs)
 
     def _make_verdicts(self) -> StateTopic:
         self.verdicts = VerdictTopic()
-        return self._topic(verdicts_topic_name(self._link), None)
+        # Only closed segments are cleaned, and every worker reads all of it at its start.
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(VERDICTS_SEGMENT_BYTES)}
+        return self._topic(verdicts_topic_name(self._link), configs)
+
+    def _replay(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            self.verdicts.replay(key, value)
+        except MapFormatError as error:  # what it said is found again, or stays UNVERIFIED
+            logger.warning("%s: %s", verdicts_topic_name(self._link), error)
 
     def _topic(self, name: str, configs: dict[str, str] | None) -> StateTopic:
         return StateTopic(
@@ -60,6 +81,6 @@ class AuditTopics:
             name,
             replication_factor=self._replication_factor,
             clock=self._clock,
-            replay=self.verdicts.replay,
+            replay=self._replay,
             configs=configs,
         )

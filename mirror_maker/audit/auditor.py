@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from local_cluster.client.fetch_session import FetchSession
@@ -31,14 +32,14 @@ from ..formats.receipts import decode_receipts, flow_id_of
 from ..formats.verdicts import AuditorState, Finding, FlowVerdicts, auditor_record
 from ..ports import DataSource
 from .cpu_budget import CpuBudget
-from .flow_audit import CopyConfigs, FlowAudit
+from .flow_audit import UNKNOWN_CONFIGS, CopyConfigs, FlowAudit
 from .receipts_reader import ReceiptsReader
 
 IDLE_MS: Final = 500
 """Pause where nothing came."""
 PUBLISH_MS_MIN: Final = 1_000
 """Between two writes of what was found."""
-PUBLISH_MS_PER_FLOW: Final = 5
+PUBLISH_MS_PER_FLOW: Final = 20
 """For each flow so much longer: with thousands of them every write costs."""
 SURVEY_MS: Final = 2_000
 """Between two looks at which flows there are, and who leads their copies."""
@@ -46,6 +47,8 @@ READ_BACK_MS: Final = 10_000
 """Between two looks at whether what was published still stands."""
 CONFIGS_MS: Final = 60_000
 """Between two looks at the configs of a copy."""
+RECEIPTS_HELD_MAX: Final = 200_000
+"""Receipts that wait, of all flows of a link, about 75 MB; beyond, none are read."""
 FETCH_BYTES_MAX: Final = 1024 * 1024
 PARTITION_BYTES_MAX: Final = 256 * 1024
 """Of one partition at once: a millisecond of work and less."""
@@ -86,6 +89,8 @@ class LinkAuditor:
         self._configs: dict[str, tuple[int, CopyConfigs]] = {}
         """By topic: when it was asked, and the answer."""
         self._survey_ms = self._publish_ms = self._read_back_ms = 0
+        self._node_failure: str | None = None
+        """Which broker did not answer in the last round, or None."""
         self._publishing = asyncio.Lock()
         """What is written later must be what was found later."""
 
@@ -99,8 +104,7 @@ class LinkAuditor:
 
     def audited_at_ms(self, audit: FlowAudit) -> int:
         """Everything acknowledged before was compared; 0 where that is not known yet."""
-        read_ms = self._receipts.at_end_ms
-        return audit.audited_at_ms(read_ms) if read_ms else 0
+        return audit.audited_at_ms(self._receipts.read_to, self._receipts.at_end_ms)
 
     def cpu_share(self, monotonic_ms: int) -> float:
         """Of one core, over the last minute, by the audits of all links of the worker."""
@@ -108,7 +112,7 @@ class LinkAuditor:
 
     @property
     def has_findings(self) -> bool:
-        return next(self.findings(), None) is not None
+        return any(audit.tally.has_findings for audit in self._audits.values())
 
     def audit(self, source: TopicPartition) -> FlowAudit | None:
         """That of one flow."""
@@ -123,17 +127,25 @@ class LinkAuditor:
         while True:
             try:
                 has_news = await self.step()
-            except (KafkaError, MapFormatError) as error:
-                if self.failure is None:
-                    logger.warning("link %s: audit: %s", self._context.settings.name, error)
-                self.failure = str(error)
-                self._forget_places()
+            except Exception as error:  # noqa: BLE001 - copying must not end with the audit
+                await self._on_failure(error)
                 await self._context.clock.sleep(back_off.next_ms())
                 continue
-            self.failure = None
+            self.failure = self._node_failure
             back_off.reset()
             delay_ms = self._budget.delay_ms(self._context.clock.monotonic_ms())
             await self._context.clock.sleep(max(delay_ms, 0 if has_news else IDLE_MS))
+
+    async def _on_failure(self, error: Exception) -> None:
+        """Tell it, and begin again with the places."""
+        if self.failure is None:
+            is_known = isinstance(error, KafkaError | MapFormatError)
+            name = self._context.settings.name
+            logger.warning("link %s: audit: %s", name, error, exc_info=not is_known)
+        self.failure = str(error) or repr(error)
+        self._forget_places()
+        with suppress(KafkaError):
+            await self.publish()
 
     async def step(self) -> bool:
         """One round; whether anything came. Raises KafkaError, MapFormatError."""
@@ -144,6 +156,7 @@ class LinkAuditor:
         has_news = False
         if self._audits:
             has_news = await self._read_receipts()
+            self._node_failure = None
             has_news |= await self._read_copies()
         if now_ms >= self._publish_ms:
             await self.publish()
@@ -166,6 +179,7 @@ class LinkAuditor:
         for at in coming:
             self._leave(at)
             await self._take_up(at)
+            await asyncio.sleep(0)  # thousands of them must not hold up heartbeats
         for at in self._audits.keys() - self._flows.keys():
             self._leave(at)
         for copy, audit in self._by_copy.items():
@@ -235,6 +249,8 @@ class LinkAuditor:
 
     def _forget_places(self) -> None:
         """After trouble: leaders are looked for again, and sessions begin again."""
+        for audit in self._audits.values():
+            audit.lose_sight()
         self._asked.clear()
         self._sessions.clear()
         self._receipts.lose_leader()
@@ -244,22 +260,29 @@ class LinkAuditor:
     async def _refresh_configs(self) -> None:
         """Of one topic at a time: whichever was asked for longest ago."""
         oldest = min(self._configs, key=lambda topic: self._configs[topic][0], default=None)
-        if oldest is None:
-            return
-        audits = [audit for copy, audit in self._by_copy.items() if copy.topic == oldest]
-        if not audits:
-            del self._configs[oldest]
-            return
-        configs = await self._copy_configs(oldest)
-        for audit in audits:
-            audit.reconfigure(configs)
+        topics = {audit.copy.topic for audit in self._audits.values() if audit.doubts_configs}
+        for topic in topics & self._configs.keys():
+            # Before a fault is told: it may be the work of a new config.
+            self._configs[topic] = -CONFIGS_MS, self._configs[topic][1]
+        for topic in topics | ({oldest} if oldest is not None else set()):
+            audits = [audit for copy, audit in self._by_copy.items() if copy.topic == topic]
+            if not audits:
+                self._configs.pop(topic, None)
+                continue
+            configs = await self._copy_configs(topic)
+            for audit in audits:
+                audit.reconfigure(configs)
 
     async def _copy_configs(self, topic: str) -> CopyConfigs:
         now_ms = self._context.clock.monotonic_ms()
         asked_ms, known = self._configs.get(topic, (0, None))
         if known is None or now_ms > asked_ms + CONFIGS_MS:
-            configs = (await self._context.sink.describe_topic_configs([topic])).get(topic, {})
-            known = CopyConfigs.of(configs)
+            answer = (await self._context.sink.ask_topic_configs([topic])).get(topic)
+            if answer is not None and not isinstance(answer, KafkaError):
+                known = CopyConfigs.of(answer)
+            elif known is None:
+                # Nothing is called a fault that a config may explain.
+                known = UNKNOWN_CONFIGS
             self._configs[topic] = now_ms, known
         return known
 
@@ -275,7 +298,8 @@ class LinkAuditor:
     async def _read_receipts(self) -> bool:
         """From the first that some flow has room for; whether any came."""
         waiting = [each for each in self._audits.values() if each.check.wants_receipts]
-        if not waiting:
+        held = sum(each.check.waiting_receipts for each in self._audits.values())
+        if not waiting or held > RECEIPTS_HELD_MAX:
             return False
         if not self._receipts.is_found:
             await self._find_receipts()
@@ -296,10 +320,16 @@ class LinkAuditor:
     def _on_receipts(self, record: Record) -> None:
         if record.value is None:
             return
-        audit = self._by_flow_id.get(flow_id_of(record.value))
-        if audit is not None:
-            audit.expect(decode_receipts(record.value), record.offset, record.timestamp_ms)
-            self._stirred[audit.copy] = None
+        try:
+            audit = self._by_flow_id.get(flow_id_of(record.value))
+            if audit is None:
+                return
+            entry = decode_receipts(record.value)
+        except MapFormatError as error:  # what it is about stays UNVERIFIED
+            logger.warning("%s: offset %d: %s", self._receipts.name, record.offset, error)
+            return
+        audit.expect(entry, record.offset, record.timestamp_ms)
+        self._stirred[audit.copy] = None
 
     # -- reading copies -------------------------------------------------------------------------
 
@@ -307,13 +337,17 @@ class LinkAuditor:
         has_news = False
         for node_id in set(self._asked.values()):
             session = self._session(node_id)
-            answer = await self._reader.fetch_in_session(
-                node_id,
-                session,
-                wait_ms_max=0,
-                bytes_max=FETCH_BYTES_MAX,
-                partition_bytes_max=PARTITION_BYTES_MAX,
-            )
+            try:
+                answer = await self._reader.fetch_in_session(
+                    node_id,
+                    session,
+                    wait_ms_max=0,
+                    bytes_max=FETCH_BYTES_MAX,
+                    partition_bytes_max=PARTITION_BYTES_MAX,
+                )
+            except KafkaError as error:  # the copies of other brokers are read all the same
+                self._lose_node(node_id, error)
+                continue
             for copy, fetched in answer.partitions.items():
                 audit = self._by_copy.get(copy)
                 if audit is None:
@@ -329,6 +363,15 @@ class LinkAuditor:
         self._judge()
         return has_news
 
+    def _lose_node(self, node_id: int, error: KafkaError) -> None:
+        """A broker does not answer: its copies are looked for at the next survey."""
+        self._node_failure = f"broker {node_id}: {error}"
+        del self._sessions[node_id]
+        for copy in [copy for copy, asked in self._asked.items() if asked == node_id]:
+            del self._asked[copy]
+            self._by_copy[copy].lose_sight()
+        self._context.directory.hurry()
+
     def _judge(self) -> None:
         """Tell what can be told; what waits for the other side is looked at again next time."""
         clock, stirred = self._context.clock, self._stirred
@@ -340,7 +383,7 @@ class LinkAuditor:
             end = None if node is None else self._session(node).high_watermark(copy)
             audit.judge(end, now_ms, clock.now_ms())
             self._place(copy, audit)
-            if audit.check.waiting_receipts:
+            if audit.is_unsettled:
                 self._stirred[copy] = None
         self._spend(started_ns, 0)
 
@@ -394,7 +437,9 @@ class LinkAuditor:
             flow = self._flows.get(at)
             source_end = None if flow is None else flow.history.high_watermark
             if audit.is_changed(source_end):
-                made = audit.take_records(self._receipts.at_end_ms, source_end)
+                made = audit.take_records(
+                    self._receipts.read_to, self._receipts.at_end_ms, source_end
+                )
                 taken.append((audit, made))
                 records += made
         self._spend(started_ns, 0)

@@ -17,15 +17,20 @@ from ..formats.verdicts import (
     Bucket,
     FlowVerdicts,
     Progress,
+    Verdict,
     VerdictRecord,
 )
 from .explaining import explainer
 from .log_check import LogCheck, SeenBatch
 from .tally import FlowTally
 
-LOST_AFTER_MS: Final = 30_000
+LOST_AFTER_MS: Final = 60_000
 """How long the target's log may end below what was acknowledged before that counts as lost: a new
-leader learns late what is committed."""
+leader learns late what is committed, at the latest after `replica.lag.time.max.ms` and a half."""
+ANSWERS_MS_MAX: Final = 10_000
+"""Between two looks at the log's end, for the time between them to count."""
+_COMPACTED: Final = frozenset({Verdict.LOST, Verdict.ALTERED})
+"""What compaction looks like to who does not know of it."""
 RECEIPTS_BEHIND_MAX: Final = 20_000
 """Records of the receipts topic: so many at most does a worker read again that takes a flow over at
 which nothing happened."""
@@ -46,6 +51,10 @@ class CopyConfigs(NamedTuple):
         timestamps = configs.get("message.timestamp.type", (None, True))[0] or "CreateTime"
         is_rewritten = codec != "producer" or timestamps != "CreateTime"
         return cls("compact" in policy, is_rewritten)
+
+
+UNKNOWN_CONFIGS: Final = CopyConfigs(is_compacted=True, is_rewritten=True)
+"""Where the target does not tell them: each may be so."""
 
 
 class FlowAudit:
@@ -77,12 +86,17 @@ class FlowAudit:
         self._receipts_id = receipts_id
         self.receipts_next = receipts_start
         """Of the receipts topic: what this flow has not been given yet begins here."""
-        self._audited_from = None if progress is None else progress.audited_from
+        self._audited_from: int | None = None
+        if progress is not None and progress.place.receipt_to >= 0:
+            self._audited_from = progress.audited_from
         if progress is not None and progress.receipts_topic_id == str(receipts_id):
             self.receipts_next = max(receipts_start, progress.receipts_offset)
         self._log_start_offset = 0
         self._short_since_ms: int | None = None
         """Since when the log ends below what was acknowledged, on the monotonic clock."""
+        self._judged_ms = 0
+        self._findings_confirmed = self.tally.findings_count
+        self._audited_at_ms = 0 if progress is None else progress.audited_at_ms
         self._first_waiting_ms: dict[int, int] = {}
         """By offset in the receipts topic: when the record was written."""
         self._published: tuple[object, ...] = ()
@@ -91,9 +105,22 @@ class FlowAudit:
         self._written: Progress | None = None
         """What the verdicts topic said last, by acknowledgement; None where that is not known."""
 
+    @property
+    def doubts_configs(self) -> bool:
+        """Whether faults were found since the configs were learned."""
+        return self.tally.findings_count > self._findings_confirmed
+
     def reconfigure(self, configs: CopyConfigs) -> None:
         """The copy's configs, as they are now."""
+        if configs.is_compacted and not self.check.is_compacted and configs != UNKNOWN_CONFIGS:
+            # What was missed since the last look may have been compacted.
+            self.tally.settle(lambda each: Verdict.CLEANED if each.verdict in _COMPACTED else None)
         self.check.is_compacted, self.check.is_rewritten = configs
+        self._findings_confirmed = self.tally.findings_count
+
+    def lose_sight(self) -> None:
+        """The log is not read for a while: what it ends at then is new."""
+        self._short_since_ms = None
 
     # -- receipts -------------------------------------------------------------------------------
 
@@ -153,33 +180,45 @@ class FlowAudit:
         """Take whatever can be told by now into the tally."""
         for judged in self.check.judge(self._log_start_offset):
             self.tally.add(judged, now_ms)
-        for offset in list(self._first_waiting_ms):
-            first = self.check.first_record_offset
+        first = self.check.first_record_offset
+        while self._first_waiting_ms:
+            offset = next(iter(self._first_waiting_ms))
             if first is not None and offset >= first:
                 break
             del self._first_waiting_ms[offset]
         is_short = (
             high_watermark is not None
-            and self.check.waiting_receipts > 0
-            and self.check.expected_to > high_watermark
+            and self.check.reaches_to > high_watermark
             and self.check.seen_to >= high_watermark
         )
+        if monotonic_ms - self._judged_ms > ANSWERS_MS_MAX:
+            self._short_since_ms = None  # nobody knows what the log has been meanwhile
+        self._judged_ms = monotonic_ms
         if not is_short:
             self._short_since_ms = None
         elif self._short_since_ms is None:
             self._short_since_ms = monotonic_ms
         elif monotonic_ms - self._short_since_ms >= LOST_AFTER_MS:
+            assert high_watermark is not None
+            self.tally.take_back(high_watermark)
             for judged in self.check.end():
                 self.tally.add(judged, now_ms)
 
-    def audited_at_ms(self, receipts_read_ms: int) -> int:
-        """Everything acknowledged before this wall-clock time was compared, given that all
-        receipts written before `receipts_read_ms` were read."""
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the log is to be looked at again though nothing comes."""
+        return self.check.waiting_receipts > 0 or self.check.reaches_to > self.check.seen_to
+
+    def audited_at_ms(self, receipts_read_to: int, receipts_read_ms: int) -> int:
+        """Everything acknowledged before this wall-clock time was compared, given that the receipts
+        topic ended at `receipts_read_to` by `receipts_read_ms`; 0 where that is not known."""
         first = self.check.first_record_offset
-        written_ms = None if first is None else self._first_waiting_ms.get(first)
-        known_ms = receipts_read_ms if written_ms is None else written_ms
+        known_ms = 0 if first is None else self._first_waiting_ms.get(first, 0)
+        if first is None and self.receipts_next >= receipts_read_to:
+            known_ms = receipts_read_ms
         # What was acknowledged before and is not written yet is not known here.
-        return max(0, known_ms - self._context.limits.map_flush_ms)
+        self._audited_at_ms = max(self._audited_at_ms, known_ms - self._context.limits.map_flush_ms)
+        return self._audited_at_ms
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -201,9 +240,11 @@ class FlowAudit:
         is_behind = self.receipts_next > self._published_receipts_next + RECEIPTS_BEHIND_MAX
         return self.tally.is_changed or is_behind or self._state(source_end) != self._published
 
-    def take_records(self, receipts_read_ms: int, source_end: int | None) -> list[VerdictRecord]:
-        """What is to be written now; `put_back` where that failed. All receipts written before
-        `receipts_read_ms` were given."""
+    def take_records(
+        self, receipts_read_to: int, receipts_read_ms: int, source_end: int | None
+    ) -> list[VerdictRecord]:
+        """What is to be written now; `put_back` where that failed. The receipts as for
+        `audited_at_ms`."""
         check, context = self.check, self._context
         self._published = self._state(source_end)
         self._published_receipts_next = self.receipts_next
@@ -215,7 +256,7 @@ class FlowAudit:
                 worker_id=context.worker_id,
                 audited_from=check.begun_at if self._audited_from is None else self._audited_from,
                 place=check.place,
-                audited_at_ms=self.audited_at_ms(receipts_read_ms),
+                audited_at_ms=self.audited_at_ms(receipts_read_to, receipts_read_ms),
                 waiting=check.waiting_receipts,
                 receipts_topic_id=str(self._receipts_id),
                 receipts_offset=self.receipts_next if first is None else first,

@@ -35,10 +35,13 @@ from ..formats.receipts import Receipt, Receipts
 from ..formats.verdicts import AuditPlace, Verdict
 from ..model import SEQUENCE_MASK, advance_sequence
 
-WAITING_MAX: Final = 10_000
+WAITING_MAX: Final = 2_000
 """Batches or receipts of one flow that wait for the other side; beyond, nothing more is read."""
 MISSED_MAX: Final = 1_000
 """Batches of which it is remembered that they do not lie at their place."""
+GIVEN_UP_MAX: Final = 1_000
+"""Batches of which it is remembered that they were told as lost at the log's end."""
+OFFSET_MAX: Final = (1 << 63) - 1
 _BACKWARDS: Final = 1 << 30
 """A distance between sequences beyond this is one backwards, seen modulo 2**31."""
 
@@ -124,6 +127,12 @@ class LogCheck:
         """Where it has begun; with the first receipt ever, there."""
         self._expected: deque[Expected] = deque()
         self._seen: deque[SeenBatch] = deque()
+        self._fell_to = OFFSET_MAX
+        """The lowest offset at which the log was seen to end below what was read of it."""
+        self._compared_to, self._compared_epoch = 0, -1
+        """Up to where, and to which producer epoch, it was compared before that."""
+        self._given_up: dict[int, Expected] = {}
+        """Receipts of what was told as lost at the log's end, by target offset."""
         self._missed: dict[int, int] = {}
         """CRCs of batches that do not lie where they were acknowledged -> where that was."""
 
@@ -154,6 +163,11 @@ class LogCheck:
         return self._is_alone or self.seen_to < self.expected_to
 
     @property
+    def reaches_to(self) -> int:
+        """The target offset up to which the log must reach, or has reached before."""
+        return max(self.expected_to, self._compared_to)
+
+    @property
     def waiting_receipts(self) -> int:
         """Receipts that were not compared yet."""
         return len(self._expected) + len(self._cut_off)
@@ -176,8 +190,12 @@ class LogCheck:
             if entry.receipts and entry.receipts[0].target_offset < self._told_to:
                 self._cut_back(entry.receipts[0].target_offset)
         for receipt in entry.receipts:
+            if self._told_to < 0 and receipt.target_offset < self.audited_to:
+                pass  # of an older generation, of which nothing was published
+            elif self._told_to > receipt.target_offset >= self._fell_to:
+                self._expect_again(receipt, entry.producer_epoch, sequence, record_offset)
             # What a successor found in the tail may have been told by who was killed.
-            if receipt.target_offset >= self._told_to:
+            elif receipt.target_offset >= self._told_to:
                 if self._told_to < 0:
                     self._begin(receipt.target_offset)
                 self._told_to = receipt.target_next
@@ -185,6 +203,17 @@ class LogCheck:
                     Expected(receipt, entry.producer_epoch, sequence, record_offset)
                 )
             sequence = advance_sequence(sequence, receipt.records_count)
+
+    def _expect_again(
+        self, receipt: Receipt, producer_epoch: int, sequence: int, record_offset: int
+    ) -> None:
+        """Its place was told before, and the log was cut back since: it is copied again, unless
+        somebody repeats the receipt."""
+        if any(each.receipt == receipt for each in self._expected):
+            return
+        self._cut_back(receipt.target_offset)
+        self._told_to = receipt.target_next
+        self._expected.append(Expected(receipt, producer_epoch, sequence, record_offset))
 
     def _cut_back(self, target_offset: int) -> None:
         """A new producer epoch begins below what was acknowledged before: the log was cut back."""
@@ -216,11 +245,16 @@ class LogCheck:
     def fall_back(self, end: int) -> None:
         """The log ends there, below what was read: it was cut back, and is read again from there.
 
-        What was compared below stays as it is; what was not is forgotten.
+        Whether it has what was compared there shows when it has grown again, or has not.
         """
         self._seen = deque(each for each in self._seen if each.behind <= end)
         self.seen_to = max(end, self._seen[-1].behind if self._seen else 0)
-        self.audited_to = min(self.audited_to, end)
+        self._fell_to = min(self._fell_to, end)
+        if end < self.audited_to:
+            self._compared_to = max(self._compared_to, self.audited_to)
+            self._compared_epoch = max(self._compared_epoch, self._producer_epoch)
+            self.audited_to = end
+            self._audited_source, self._sequence = -1, None
 
     # -- judging --------------------------------------------------------------------------------
 
@@ -240,7 +274,17 @@ class LogCheck:
     def end(self) -> Iterator[Judged]:
         """The log ends below what was acknowledged, for so long that it will not grow there."""
         while self._expected and self._expected[0].receipt.target_next > self.seen_to:
-            yield self._lose(self._expected[0], "the target's log ends before it")
+            expected = self._expected.popleft()
+            self._miss(expected.receipt)
+            self._note_receipt(expected)
+            self._given_up[expected.receipt.target_offset] = expected
+            if len(self._given_up) > GIVEN_UP_MAX:
+                del self._given_up[next(iter(self._given_up))]
+            yield _judged(expected, Verdict.LOST, "the target's log ends before it")
+        if self._compared_to > self.seen_to:
+            start, end, self._compared_to = self.seen_to, self._compared_to, 0
+            detail = "the log had these offsets when they were compared, and ends before them now"
+            yield Judged(Verdict.LOST, end - start, start, end, None, None, None, detail)
 
     def _next(self, log_start_offset: int) -> Judged | None:
         expected = self._expected[0] if self._expected else None
@@ -250,7 +294,13 @@ class LogCheck:
             )
         if self._seen and self._seen[0].offset < log_start_offset:
             return self._pass(self._seen[0])
+        if self.audited_to >= self._compared_to:
+            self._compared_to = 0
         if expected is not None and expected.receipt.target_offset < self.audited_to:
+            if expected.receipt.target_next <= self._compared_to:
+                self._expected.popleft()
+                self._note_receipt(expected)
+                return _MOVED  # it was compared before the log was read again
             # The log was read up to there before the receipt came, and had nothing of ours.
             return self._miss_receipt(expected, "somebody else's batch lies there")
         if self._seen and (
@@ -320,6 +370,14 @@ class LogCheck:
             return self._judge_batch(
                 batch, Verdict.FOREIGN, f"a {kind} of producer {header.producer_id}"
             )
+        given_up = self._given_up.pop(header.base_offset, None)
+        if given_up is not None and given_up.receipt.crc == header.crc and batch.is_sound:
+            self._note_sequence(header)
+            self._pass(batch)
+            return _judged(given_up, Verdict.COMPLETE, "it came late")
+        if batch.behind <= self._compared_to and header.producer_epoch <= self._compared_epoch:
+            self._note_sequence(header)
+            return self._pass(batch)  # it was compared before the log was read again
         if self._is_repeated(header):
             return self._judge_batch(
                 batch,
@@ -379,10 +437,7 @@ class LogCheck:
     def _judge_receipt(self, expected: Expected, verdict: Verdict, detail: str = "") -> Judged:
         self._expected.popleft()
         receipt = expected.receipt
-        if self._receipt_epoch != expected.producer_epoch:
-            self._receipt_epoch, self._audited_source = expected.producer_epoch, -1
-        self._audited_source = max(self._audited_source, receipt.source_to)
-        self._receipt_to = receipt.target_next
+        self._note_receipt(expected)
         # Another batch may begin within: it is looked at next.
         behind = receipt.target_next
         if self._seen and self._seen[0].offset < behind:
@@ -390,6 +445,13 @@ class LogCheck:
         self.audited_to = max(self.audited_to, behind)
         self.seen_to = max(self.seen_to, self.audited_to)
         return _judged(expected, verdict, detail)
+
+    def _note_receipt(self, expected: Expected) -> None:
+        receipt = expected.receipt
+        if self._receipt_epoch != expected.producer_epoch:
+            self._receipt_epoch, self._audited_source = expected.producer_epoch, -1
+        self._audited_source = max(self._audited_source, receipt.source_to)
+        self._receipt_to = receipt.target_next
 
     def _judge_batch(self, batch: SeenBatch, verdict: Verdict, detail: str) -> Judged:
         self._pass(batch)

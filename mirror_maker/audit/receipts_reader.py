@@ -37,12 +37,17 @@ class ReceiptsReader:
         self.start_offset = 0
         self.end_offset = 0
         """As of the last fetch whose position was gone."""
-        self.at_end_ms = 0
-        """When the topic was last read to its end, wall clock; 0 before."""
+        self.at_end_ms = self.read_to = 0
+        """When the topic was last read to its end, wall clock, and where that was; 0 before."""
         self._context = context
         self._reader = reader
         self._at = TopicPartition(context.audit_topics.receipts_name, 0)
         self._leader: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+        return self._at.topic
 
     @property
     def is_found(self) -> bool:
@@ -57,9 +62,10 @@ class ReceiptsReader:
         """Find the leader and the start; whether it is another topic than before. KafkaError."""
         name = self._at.topic
         topic = (await self._context.sink.metadata([name])).topics.get(name)
-        if topic is None or topic.error or topic.partitions[0].leader < 0:
+        partition = None if topic is None or topic.error else topic.partitions.get(0)
+        if topic is None or partition is None or partition.leader < 0:
             raise KafkaError(ErrorCode.leader_not_available, str(self._at))
-        self._leader = topic.partitions[0].leader
+        self._leader = partition.leader
         self.start_offset = await self._bound(EARLIEST)
         is_another = topic.topic_id != self.topic_id
         self.topic_id = topic.topic_id
@@ -102,7 +108,7 @@ class ReceiptsReader:
                         take_record(record)
             behind = header.next_offset
         if behind >= fetched.high_watermark:
-            self.at_end_ms = self._context.clock.now_ms()
+            self.at_end_ms, self.read_to = self._context.clock.now_ms(), behind
         return behind
 
     async def _bound(self, which: int) -> int:

@@ -22,11 +22,14 @@ from ..formats.verdicts import (
 )
 from .log_check import Judged
 
-BUCKETS_GROWING_MAX: Final = 4
+BUCKETS_GROWING_MAX: Final = 6
 """Buckets in a progress record, about 120 bytes each; beyond, the one used least recently becomes a
 record of its own."""
-BUCKETS_KEPT_MAX: Final = 1_000
-"""Buckets of one partition, a week; beyond, those of the oldest record times are deleted."""
+BUCKETS_KEPT_MAX: Final = 144
+"""Buckets of one partition, a day; beyond, those of the oldest record times are added up in the one
+that starts at 0."""
+OLDER_START_MS: Final = 0
+"""Start of the bucket of whatever is older, or has no time."""
 FINDINGS_KEPT_MAX: Final = 200
 """Findings of one partition; beyond, the oldest are deleted. Buckets count them all."""
 
@@ -42,9 +45,16 @@ class FlowTally:
         if known.progress is not None:
             self._growing = dict(known.progress.buckets)
         self._findings = dict(known.findings)
-        self._records: list[VerdictRecord] = []
-        """Of buckets and findings, to be written before the next progress."""
+        self._records: dict[bytes, bytes | None] = {}
+        """Of buckets and findings by key, to be written before the next progress."""
         self.is_changed = False
+        self.findings_count = 0
+        """Faults found since this began."""
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether something is wrong."""
+        return bool(self._findings)
 
     @property
     def findings(self) -> list[Finding]:
@@ -70,63 +80,101 @@ class FlowTally:
         self._growing[start_ms] = bucket
         if judged.verdict in FAULTS:
             self._find(judged, start_ms, now_ms)
+        elif judged.verdict is Verdict.COMPLETE and self._findings:
+            late = self._findings.get((Verdict.LOST, judged.target_from))
+            if late is not None and late.target_to == judged.target_to:
+                self._withdraw(late, None)
 
     def settle(self, explain: Callable[[Finding], Verdict | None]) -> None:
-        """Forget findings that are explained by now; `explain` gives the verdict instead.
-
-        A bucket takes over the other verdict with the last finding of the fault.
-        """
-        for place, finding in list(self._findings.items()):
+        """Forget findings that are explained by now; `explain` gives the verdict instead."""
+        for finding in list(self._findings.values()):
             verdict = explain(finding)
-            if verdict is None:
+            if verdict is not None:
+                self._withdraw(finding, verdict)
+
+    def take_back(self, target_offset: int) -> None:
+        """What was complete from this target offset on is not there any more."""
+        for start_ms, bucket in (*self._closed.items(), *self._growing.items()):
+            tally = bucket.get(Verdict.COMPLETE)
+            if tally is None or (tally.target_to or 0) <= target_offset:
                 continue
-            is_at_limit = len(self._findings) >= FINDINGS_KEPT_MAX
-            del self._findings[place]
-            self._records.append(finding_record(self.flow, finding, is_deleted=True))
-            self.is_changed = True
-            if finding.start_ms is not None and not is_at_limit:
-                self._replace_verdict(finding.start_ms, finding.verdict, verdict)
+            first, end = tally.target_from or 0, tally.target_to or 0
+            gone = min(tally.records_count, end - max(first, target_offset))
+            left = dict(bucket)
+            if gone < tally.records_count:
+                left[Verdict.COMPLETE] = tally._replace(
+                    records_count=tally.records_count - gone, target_to=target_offset
+                )
+            else:
+                del left[Verdict.COMPLETE]
+            self._put(start_ms, left)
 
     def take_records(
         self, make_progress: Callable[[dict[int, Bucket]], Progress]
     ) -> list[VerdictRecord]:
         """What is to be written now, in this order. A caller whose write failed calls
         `put_back`."""
-        taken = [*self._records, progress_record(self.flow, make_progress(self._growing))]
-        self._records, self.is_changed = [], False
+        progress = progress_record(self.flow, make_progress(self._growing))
+        taken = [*self._records.items(), progress]
+        self._records, self.is_changed = {}, False
         return taken
 
     def put_back(self, taken: list[VerdictRecord]) -> None:
         """The write of `take_records` is not known to have happened."""
-        self._records[:0] = taken[:-1]
+        self._records = dict(taken[:-1]) | self._records
         self.is_changed = True
 
     def publish_again(self, known: FlowVerdicts) -> None:
         """The topic has this instead of what was published."""
         gone = [known.findings[place] for place in known.findings.keys() - self._findings.keys()]
-        self._records[:0] = [
+        again = [
             *(bucket_record(self.flow, each, None) for each in known.closed.keys() - self._closed),
             *(finding_record(self.flow, each, is_deleted=True) for each in gone),
             *(bucket_record(self.flow, *entry) for entry in self._closed.items()),
             *(finding_record(self.flow, each) for each in self.findings),
         ]
+        self._records = dict(again) | self._records
         self.is_changed = True
 
-    def _replace_verdict(self, start_ms: int, old: Verdict, new: Verdict) -> None:
-        if any((each.start_ms, each.verdict) == (start_ms, old) for each in self.findings):
-            return
-        is_closed = start_ms in self._closed
-        known = (self._closed if is_closed else self._growing).get(start_ms)
-        if known is None or old not in known:
+    def _withdraw(self, finding: Finding, verdict: Verdict | None) -> None:
+        """It is no fault any more: its records have the other verdict, or were counted already."""
+        del self._findings[finding.verdict, finding.target_from]
+        self._note(finding_record(self.flow, finding, is_deleted=True))
+        self.is_changed = True
+        start_ms = finding.start_ms
+        known = self._growing.get(start_ms) if start_ms is not None else None
+        if known is None and start_ms is not None:
+            known = self._closed.get(start_ms)
+        if start_ms is not None and known is None:  # it is counted with what is older
+            start_ms, known = OLDER_START_MS, self._closed.get(OLDER_START_MS)
+        if start_ms is None or known is None or finding.verdict not in known:
             return
         bucket = dict(known)
-        tally = bucket.pop(old)
-        bucket[new] = tally if new not in bucket else bucket[new].plus(tally)
-        if is_closed:
+        tally = bucket.pop(finding.verdict)
+        left = tally._replace(
+            records_count=tally.records_count - finding.records_count,
+            batches_count=tally.batches_count - 1,
+        )
+        if left.batches_count > 0:
+            bucket[finding.verdict] = left
+        if verdict is not None:
+            other = Tally(finding.records_count, 1, *_offsets(finding))
+            bucket[verdict] = bucket[verdict].plus(other) if verdict in bucket else other
+        self._put(start_ms, bucket)
+
+    def _put(self, start_ms: int, bucket: Bucket) -> None:
+        """In the place of what is known of it."""
+        self.is_changed = True
+        if start_ms in self._closed:
             self._closed[start_ms] = bucket
-            self._records.append(bucket_record(self.flow, start_ms, bucket))
+            self._note(bucket_record(self.flow, start_ms, bucket))
         else:
             self._growing[start_ms] = bucket
+
+    def _note(self, record: VerdictRecord) -> None:
+        """To be written; of a key only what came last."""
+        self._records.pop(record[0], None)
+        self._records[record[0]] = record[1]
 
     def _bucket(self, start_ms: int) -> Bucket:
         """The bucket, which becomes the one used last."""
@@ -137,15 +185,25 @@ class FlowTally:
             oldest = next(iter(self._growing))
             closed = self._growing.pop(oldest)
             self._closed[oldest] = closed
-            self._records.append(bucket_record(self.flow, oldest, closed))
+            self._note(bucket_record(self.flow, oldest, closed))
             self._expire()
         return self._closed.pop(start_ms, {})
 
     def _expire(self) -> None:
-        if len(self._closed) > BUCKETS_KEPT_MAX:
-            oldest = min(self._closed)
-            del self._closed[oldest]
-            self._records.append(bucket_record(self.flow, oldest, None))
+        """Have the oldest bucket counted in the one for everything older."""
+        dated = self._closed.keys() - {OLDER_START_MS}
+        if len(dated) <= BUCKETS_KEPT_MAX:
+            return
+        oldest = min(dated)
+        expired = self._closed.pop(oldest)
+        self._note(bucket_record(self.flow, oldest, None))
+        place = self._growing if OLDER_START_MS in self._growing else self._closed
+        older = dict(place.get(OLDER_START_MS, {}))
+        for verdict, tally in expired.items():
+            older[verdict] = older[verdict].plus(tally) if verdict in older else tally
+        place[OLDER_START_MS] = older
+        if place is self._closed:
+            self._note(bucket_record(self.flow, OLDER_START_MS, older))
 
     def _find(self, judged: Judged, start_ms: int, now_ms: int) -> None:
         finding = Finding(
@@ -160,8 +218,13 @@ class FlowTally:
             noticed_at_ms=now_ms,
         )
         self._findings[judged.verdict, judged.target_from] = finding
-        self._records.append(finding_record(self.flow, finding))
+        self.findings_count += 1
+        self._note(finding_record(self.flow, finding))
         if len(self._findings) > FINDINGS_KEPT_MAX:
             place = next(iter(self._findings))
             expired = self._findings.pop(place)
-            self._records.append(finding_record(self.flow, expired, is_deleted=True))
+            self._note(finding_record(self.flow, expired, is_deleted=True))
+
+
+def _offsets(finding: Finding) -> tuple[int | None, int | None, int, int]:
+    return finding.source_from, finding.source_to, finding.target_from, finding.target_to

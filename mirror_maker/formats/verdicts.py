@@ -28,8 +28,9 @@ nothing. A bucket stands in the progress record while it grows; that one holds. 
 that is LOST, DUPLICATED, ALTERED or FOREIGN. *Auditor*: that the worker's audit runs, and what
 hinders it.
 
-One worker writes a flow's records, the one that copies it. Buckets are deleted when
-`BUCKETS_KEPT_MAX` newer ones are there, findings when `FINDINGS_KEPT_MAX` are.
+One worker writes a flow's records, the one that copies it. Where
+`BUCKETS_KEPT_MAX` newer ones are there, a bucket is added to the one that starts at 0, which has
+whatever is older or has no time. Findings are deleted when `FINDINGS_KEPT_MAX` newer ones are.
 """
 
 from __future__ import annotations
@@ -219,6 +220,8 @@ class FlowVerdicts:
         self.closed: dict[int, Bucket] = {}
         self.findings: dict[tuple[Verdict, int], Finding] = {}
         """By verdict and target offset."""
+        self.version = 0
+        """Grows with every record about it."""
 
     def buckets(self) -> dict[int, Bucket]:
         """By their starts, ascending."""
@@ -231,6 +234,7 @@ class VerdictTopic:
 
     def __init__(self) -> None:
         self._flows: dict[FlowKey, FlowVerdicts] = {}
+        self._by_partition: dict[tuple[str, int], list[FlowKey]] = {}
         self.auditors: dict[str, AuditorState] = {}
         """By worker."""
 
@@ -256,7 +260,11 @@ class VerdictTopic:
                 self.auditors[state.worker_id] = state
             return
         flow = _flow(k)
-        verdicts = self._flows.setdefault(flow, FlowVerdicts())
+        verdicts = self._flows.get(flow)
+        if verdicts is None:
+            verdicts = self._flows[flow] = FlowVerdicts()
+            self._by_partition.setdefault((flow.source_topic, flow.partition), []).append(flow)
+        verdicts.version += 1
         match k["kind"]:
             case "progress":
                 verdicts.progress = None if v is None else _decode_progress(v)
@@ -279,12 +287,8 @@ class VerdictTopic:
 
     def older(self, flow: FlowKey) -> list[FlowKey]:
         """The same partition's flows of other topic ids."""
-        place = flow.source_topic, flow.partition
-        return [
-            each
-            for each in self._flows
-            if (each.source_topic, each.partition) == place and each != flow
-        ]
+        known = self._by_partition.get((flow.source_topic, flow.partition), ())
+        return [each for each in known if each != flow]
 
     def forgetting(self, flow: FlowKey) -> list[VerdictRecord]:
         """Records that delete everything about a flow."""

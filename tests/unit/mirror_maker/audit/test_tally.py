@@ -121,14 +121,37 @@ def test_a_successor_takes_over_what_was_published() -> None:
     assert (topic.count(Verdict.COMPLETE), topic.count(Verdict.LOST)) == (42, 2)
 
 
-def test_the_oldest_buckets_go_where_there_are_too_many() -> None:
+def test_the_oldest_buckets_are_added_up_where_there_are_too_many() -> None:
     tally, topic = new_tally(), Topic()
     count = BUCKETS_KEPT_MAX + BUCKETS_GROWING_MAX + 3
-    for at in range(count):
+    for at in range(1, count + 1):
         tally.add(judged(Verdict.COMPLETE, 2 * at, at * BUCKET_MS), NOW_MS)
         topic.write(tally.take_records(progress))
     kept = topic.known.buckets()
-    assert list(kept) == [at * BUCKET_MS for at in range(3, count)]
+    assert list(kept) == [0, *(at * BUCKET_MS for at in range(4, count + 1))]
+    assert kept[0] == {Verdict.COMPLETE: Tally(6, 3, 52, 58, 2, 8)}
+    assert topic.count(Verdict.COMPLETE) == 2 * count
+
+
+def test_what_was_complete_is_taken_back_where_the_log_was_cut() -> None:
+    tally, topic = new_tally(), Topic()
+    for at in range(0, 40, 2):
+        tally.add(judged(Verdict.COMPLETE, at, at // 8 * BUCKET_MS), NOW_MS)
+    tally.take_back(11)
+    topic.write(tally.take_records(progress))
+    assert topic.count(Verdict.COMPLETE) == 11
+    left = [bucket[Verdict.COMPLETE] for bucket in topic.known.buckets().values() if bucket]
+    assert max(each.target_to or 0 for each in left) == 11
+
+
+def test_a_batch_that_comes_late_is_not_lost_any_more() -> None:
+    tally, topic = new_tally(), Topic()
+    tally.add(judged(Verdict.LOST, 4, 0), NOW_MS)
+    topic.write(tally.take_records(progress))
+    tally.add(judged(Verdict.COMPLETE, 4, 0), NOW_MS)
+    topic.write(tally.take_records(progress))
+    assert not topic.known.findings
+    assert topic.known.buckets() == {0: {Verdict.COMPLETE: Tally(2, 1, 54, 56, 4, 6)}}
 
 
 def test_the_oldest_findings_go_where_there_are_too_many_and_stay_counted() -> None:
@@ -156,7 +179,7 @@ def test_what_the_journal_explains_is_no_fault_any_more(is_closed: bool) -> None
     tally.settle(explain_first)
     topic.write(tally.take_records(progress))
     assert [each.target_from for each in topic.known.findings.values()] == [2]
-    assert topic.count(Verdict.LOST) == 4, "the bucket has both until all of it is explained"
+    assert (topic.count(Verdict.LOST), topic.count(Verdict.EXPECTED_GAP)) == (2, 2)
     tally.settle(lambda _: Verdict.EXPECTED_GAP)
     topic.write(tally.take_records(progress))
     assert not topic.known.findings
