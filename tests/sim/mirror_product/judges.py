@@ -1,0 +1,32 @@
+"""Everything that must be true in the end."""
+
+from __future__ import annotations
+
+from local_cluster.client.model import TopicPartition
+
+from ..cluster_names import Anomaly
+from .evidence import Copies, Evidence, LinkEvidence
+from .judge_audit import judge_audit
+from .judge_records import judge_records
+from .judge_translation import judge_translation
+
+
+def judge(evidence: Evidence) -> int:
+    """How many copies there are. Raises Anomaly for the first promise that is broken."""
+    found = judge_records(evidence)
+    for link in evidence.links:
+        unread = link.link.copies.keys() - {at.topic for at in link.sources}
+        if unread:
+            raise Anomaly(f"{link.link.name}: {unread} are nowhere at the source")
+        for at in link.sources:
+            incarnations = found[link.link.name, at]
+            _judge_flow(link, at, incarnations)
+    return sum(len(each.places) for copies in found.values() for each in copies)
+
+
+def _judge_flow(link: LinkEvidence, at: TopicPartition, incarnations: list[Copies]) -> None:
+    if not incarnations:
+        raise Anomaly(f"{link.link.name} {at}: nothing is known of it")
+    for copies in incarnations:
+        judge_translation(link, copies)
+    judge_audit(link, incarnations[-1])

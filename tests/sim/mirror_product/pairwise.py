@@ -1,0 +1,44 @@
+"""Rows of a product in which every allowed pair of values of two dimensions occurs. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+Row = Mapping[str, str]
+Allowed = Callable[[Row], bool]
+_Pair = tuple[str, str, str, str]
+CANDIDATES = 60
+"""Rows tried for each place; the one with the most new pairs is taken."""
+
+
+def product_rows(dimensions: Mapping[str, Sequence[str]], allowed: Allowed) -> list[Row]:
+    """Every allowed row of the product, in the order of the dimensions."""
+    rows = (
+        dict(zip(dimensions, values, strict=True))
+        for values in itertools.product(*dimensions.values())
+    )
+    return [row for row in rows if allowed(row)]
+
+
+def pairs_of(row: Row) -> set[_Pair]:
+    """The pairs of values that a row holds: (dimension, value, other dimension, other value)."""
+    return {(*left, *right) for left, right in itertools.combinations(row.items(), 2)}
+
+
+def covering_rows(
+    dimensions: Mapping[str, Sequence[str]], allowed: Allowed, random: Random
+) -> list[Row]:
+    """Few rows that hold every pair that any allowed row holds."""
+    rows = product_rows(dimensions, allowed)
+    missing = set().union(*map(pairs_of, rows))
+    chosen: list[Row] = []
+    while missing:
+        wanted = min(missing)
+        holding = [row for row in rows if wanted in pairs_of(row)]
+        tried = random.sample(holding, min(CANDIDATES, len(holding)))
+        best = max(tried, key=lambda row: len(pairs_of(row) & missing))
+        chosen.append(best)
+        missing -= pairs_of(best)
+    return chosen

@@ -1,0 +1,59 @@
+"""One seed from its beginning to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from ..virtual_time import run_virtually
+from .cells import Cell, cell_of
+from .disturbances import Disturbances
+from .evidence import Evidence, gather
+from .judges import judge
+from .world import ProductWorld
+
+LATE_SECONDS: Final = 5.0
+"""Whatever was on its way has arrived by then: more than `Network.late_ms_max`."""
+BATCHES: Final = {"few": 12, "many": 60, "crowd": 150}
+"""In the beginning; about as many follow."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a seed came to."""
+
+    cell: Cell
+    copies: int
+    disturbances: list[str]
+
+
+def play(seed: int, cell: Cell | None = None) -> Played:
+    """Play one seed. Raises Anomaly, or whatever else was noticed."""
+    cell = cell or cell_of(seed)
+    evidence, happened = run_virtually(run_world(ProductWorld(cell, seed), Random(seed)))
+    return Played(cell, judge(evidence), happened)
+
+
+async def run_world(world: ProductWorld, random: Random) -> tuple[Evidence, list[str]]:
+    """What there is to judge in the end, and what happened."""
+    disturbances = Disturbances(world, random)
+    batches = BATCHES[world.cell.flows]
+    world.write(batches)
+    await disturbances.begin()
+    world.start()
+    for _ in range(random.randint(3, 6)):
+        await asyncio.sleep(random.uniform(0.0, 0.4))
+        world.write(random.randint(0, batches // 3))
+        await disturbances.turn()
+    await disturbances.end()
+    world.write_ends()
+    world.assign_all()
+    await world.settle()
+    await asyncio.sleep(LATE_SECONDS)
+    await world.settle()
+    evidence = gather(world)
+    for process in world.processes:
+        await process.stop()
+    return evidence, disturbances.happened

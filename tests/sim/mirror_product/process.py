@@ -1,0 +1,199 @@
+"""One worker process: clients, one `Senders`, and the mirror's own parts for several links."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from local_cluster.client.model import TopicPartition
+from mirror_maker.audit.audit_topics import AuditTopics
+from mirror_maker.audit.auditor import LinkAuditor
+from mirror_maker.audit.cpu_budget import CpuBudget
+from mirror_maker.context import LinkContext
+from mirror_maker.directory import Directory
+from mirror_maker.flow import Flow
+from mirror_maker.gap_store import GapStore
+from mirror_maker.link import LinkWorker
+from mirror_maker.map_store import MapStore
+from mirror_maker.model import FlowState
+from mirror_maker.origins import Origins
+from mirror_maker.sender import Senders
+from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.trouble import Trouble
+
+from ..kafka_double import SimClient
+from ..kafka_double_cluster import SimCluster
+from ..kafka_double_network import Killed, Network
+from ..mirror_world import SimLease, VirtualClock
+
+
+class PausableClient(SimClient):
+    """A client whose process may stand still, as under SIGSTOP, and go on later."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        network: Network,
+        step: Callable[[], None],
+        runs: asyncio.Event,
+    ) -> None:
+        super().__init__(cluster, network, step)
+        self._runs = runs
+
+    async def _exchange(self, node_id: int, apply: Callable[[], None], *, detached: bool) -> None:
+        await self._runs.wait()
+        await super()._exchange(node_id, apply, detached=detached)
+        await self._runs.wait()
+
+
+class MirrorProcess:
+    """What runs on one machine for one target; `assign`, `start`, then `kill` or `stop`."""
+
+    def __init__(
+        self,
+        name: str,
+        target: SimCluster,
+        sources: Iterable[tuple[LinkSettings, SimCluster]],
+        network: Network,
+        limits: Limits,
+        random: Random,
+        step: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`step` is called before and after everything on the network; it may raise Killed."""
+        self.name = name
+        self.lease = SimLease()
+        self.is_dead = False
+        self.outer_step = step
+        self._network = network
+        self._runs = asyncio.Event()
+        self._runs.set()
+        self._tasks: list[asyncio.Task[None]] = []
+        # As in the product: one client each for questions, data and the audit of all links.
+        self._sink = self._client(target)
+        self._audit_reader = self._client(target)
+        self.senders = Senders(self._client(target), limits)
+        self.links = {
+            settings.name: self._link(settings, source, target.name, limits, random)
+            for settings, source in sources
+        }
+
+    def _client(self, cluster: SimCluster) -> SimClient:
+        return PausableClient(cluster, self._network, self._step, self._runs)
+
+    def _link(
+        self,
+        settings: LinkSettings,
+        cluster: SimCluster,
+        target: str,
+        limits: Limits,
+        random: Random,
+    ) -> LinkWorker:
+        clock, sink, source = VirtualClock(), self._sink, self._client(cluster)
+        link: dict[str, Any] = {"link": settings.name, "replication_factor": -1, "clock": clock}
+        context = LinkContext(
+            settings=settings,
+            limits=limits,
+            worker_id=self.name,
+            source=source,
+            origins=Origins(source) if settings.origin == "local" else None,
+            sink=sink,
+            directory=Directory(),
+            map_store=MapStore(
+                sink, terms=settings.terms, worker_id=self.name, random=random, **link
+            ),
+            audit_topics=AuditTopics(sink, **link),
+            gap_store=GapStore(sink, **link),
+            lease=self.lease,
+            clock=clock,
+            random=random,
+        )
+        return LinkWorker(
+            context,
+            self._client(cluster),
+            target,
+            self.senders.offer,
+            lambda: None,
+            lambda flows: LinkAuditor(
+                context, self._audit_reader, flows, CpuBudget(1.0), cpu_ns=lambda: 0
+            ),
+        )
+
+    def _step(self) -> None:
+        if self.is_dead:
+            raise Killed
+        try:
+            self.outer_step()
+        except Killed:
+            self.is_dead = True
+            raise
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def assign(self, link: str, partitions: Iterable[TopicPartition]) -> None:
+        """Have it copy these source partitions of a link, and no others of that link."""
+        self.links[link].assign(partitions)
+
+    def start(self) -> None:
+        self._tasks = [
+            asyncio.create_task(run()) for run in (self.senders.run, *self._runs_of_links())
+        ]
+
+    def _runs_of_links(self) -> Iterable[Callable[[], Any]]:
+        return (link.run for link in self.links.values())
+
+    def pause(self) -> None:
+        """As SIGSTOP: what it has sent is on its way, and it learns of no answer."""
+        self._runs.clear()
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._runs.is_set() and not self.is_dead
+
+    def wake(self) -> None:
+        """As SIGCONT."""
+        self._runs.set()
+
+    async def kill(self) -> None:
+        """As kill -9: no step of it happens any more; what it has sent is on its way."""
+        self.is_dead = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """The clean stop of the service."""
+        await asyncio.gather(*(link.finish() for link in self.links.values()))
+        await self.kill()
+
+    # -- how it is ------------------------------------------------------------------------------
+
+    def flows(self) -> Iterable[tuple[str, TopicPartition, Flow]]:
+        """Every flow with its link and source partition."""
+        for name, link in self.links.items():
+            for at, flow in link.flows.items():
+                yield name, at, flow
+
+    def failures(self) -> list[str]:
+        """Reasons of failed flows and links, and crashes."""
+        reasons = [
+            f"{name} {at}: {flow.reason}"
+            for name, at, flow in self.flows()
+            if flow.state is FlowState.FAILED
+        ]
+        reasons += [f"{name}: {link.failure}" for name, link in self.links.items() if link.failure]
+        return reasons + self.defects()
+
+    def defects(self) -> list[str]:
+        """Crashes, and what stands still for a defect of the mirror."""
+        crashes = [
+            f"{self.name} crashed: {task.exception()!r}"
+            for task in self._tasks
+            if task.done() and not task.cancelled() and not self.is_dead
+        ]
+        return crashes + [
+            f"{name} {at}: {flow.reason}"
+            for name, at, flow in self.flows()
+            if flow.trouble is Trouble.INTERNAL
+        ]

@@ -1,0 +1,111 @@
+"""The source's own memory: what was written where, and what was taken away since.
+
+Every record has a header that names it, so that a judge finds it in any log without asking the
+mirror.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from local_cluster.records.batch import NewRecord, Record
+from local_cluster.records.header import read_header
+from tests.compacted_batches import without_records
+
+from ..kafka_double_log import SimPartition
+from ..mirror_world import SourceWriter
+
+NAME_HEADER: Final = "name"
+KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "plain": ("plain", "plain", "append_time"),
+    "compacted": ("plain", "horizon", "holes", "empty"),
+    "transactions": ("plain", "commit", "abort"),
+    "any": ("plain", "plain", "commit", "abort", "holes", "horizon", "append_time", "empty"),
+}
+"""What a log is written from, by the state of the source; "any" where it has none of its own."""
+
+
+def name_of(record: Record) -> bytes | None:
+    """The name that a record's writer gave to it; None for one that no writer here wrote."""
+    return next((value for key, value in record.headers if key == NAME_HEADER), None)
+
+
+@dataclass
+class NamingWriter(SourceWriter):
+    """Writes records with names, of the kinds that its log is to have."""
+
+    name: str = ""
+    kinds: Sequence[str] = KINDS["any"]
+    records_max: int = 6
+
+    def write(self) -> None:
+        """One random batch, transaction or hole."""
+        getattr(self, f"_write_{self.random.choice(self.kinds)}")()
+        self.partition.commit(self.partition.log_end_offset)
+
+    def _records(self, count: int | None = None) -> list[NewRecord]:
+        count = count or self.random.randint(1, self.records_max)
+        first = self.serial
+        return [
+            record._replace(headers=(*record.headers, (NAME_HEADER, self._name(first + index))))
+            for index, record in enumerate(super()._records(count))
+        ]
+
+    def _name(self, serial: int) -> bytes:
+        return f"{self.name}#{serial}".encode()
+
+
+@dataclass
+class History:
+    """One partition of one incarnation of a topic, as its writer knows it."""
+
+    cluster: str
+    topic: str
+    partition: int
+    topic_id: UUID
+    writer: NamingWriter
+    retained_from: int = 0
+    """Retention, DeleteRecords or the deletion of the topic took everything below."""
+    compacted: set[int] = field(default_factory=set)
+    """Offsets of records that compaction took."""
+    is_deleted: bool = False
+
+    @property
+    def log(self) -> SimPartition:
+        return self.writer.partition
+
+    @property
+    def records(self) -> list[Record]:
+        """Everything copyable that was ever acknowledged to the writer, by offset."""
+        return self.writer.expected
+
+    def is_gone(self, offset: int) -> bool:
+        """Whether the source does not have the record any more."""
+        return self.is_deleted or offset < self.retained_from or offset in self.compacted
+
+    def retain_from(self, offset: int) -> None:
+        """The log begins here from now on."""
+        self.log.log_start_offset = self.retained_from = max(self.retained_from, offset)
+
+    def compact(self, random: Random) -> None:
+        """Take some of the records that are there out of their batches."""
+        # The last batch of a log is never compacted.
+        offsets = [record.offset for record in self.records if not self.is_gone(record.offset)]
+        last = self.log.batches[-1][0].base_offset if self.log.batches else 0
+        offsets = [offset for offset in offsets if offset < last]
+        gone = set(random.sample(offsets, random.randint(0, len(offsets))))
+        cleaned = []
+        for header, batch in self.log.batches:
+            kept: bytes | None = batch
+            if not header.is_control and any(
+                header.base_offset <= offset < header.next_offset for offset in gone
+            ):
+                kept = without_records(batch, gone)
+            if kept is not None:
+                cleaned.append((read_header(kept), kept))
+        self.log.batches = cleaned
+        self.compacted |= gone

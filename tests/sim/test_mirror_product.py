@@ -1,0 +1,90 @@
+"""The mirror over the product of its modes: no anomaly; broken mirrors are found.
+
+`SIM_SEED=n` plays one seed; see mirror_product/__main__.py for the command that plays many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .mirror_product.broken import VARIANTS
+from .mirror_product.cells import DIMENSIONS, Cell, cell_of, covering, is_allowed
+from .mirror_product.pairwise import pairs_of, product_rows
+
+ONE = os.environ.get("SIM_SEED")
+SEEDS = len(covering())
+SEEDS_PER_TEST = 12
+"""So that several workers share them."""
+SEEDS_FOR_VARIANTS = 3
+"""A broken variant that none of so many seeds from its own on notices is not noticed."""
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(900)
+
+
+def played(*arguments: str) -> dict[str, Any]:
+    """What the command says; in a process of its own, for a fixed order of sets."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim.mirror_product", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.mark.skipif(ONE is not None, reason="SIM_SEED names one seed")
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
+def test_no_anomaly(first: int) -> None:
+    """Every pair of values of two dimensions, together with the next test."""
+    seeds = range(first, min(first + SEEDS_PER_TEST, SEEDS))
+    result = played("--seeds", f"{seeds.start}:{seeds.stop}")
+    assert result["anomalies"] == {}
+    assert result["played"] == len(seeds)
+    assert result["copies"] > 30 * len(seeds)
+
+
+@pytest.mark.skipif(ONE is None, reason="SIM_SEED names no seed")
+def test_no_anomaly_in_one_seed() -> None:
+    assert ONE is not None
+    assert played("--seeds", f"{ONE}:{int(ONE) + 1}")["anomalies"] == {}
+
+
+def test_the_first_seeds_have_every_pair_of_values() -> None:
+    """Of any two dimensions, as far as any allowed cell has it."""
+    rows = product_rows(DIMENSIONS, is_allowed)
+    wanted = set().union(*map(pairs_of, rows))
+    found = set().union(*map(pairs_of, covering()))
+    assert found == wanted
+    assert len(wanted) > 300
+    assert len(covering()) < 90
+
+
+def test_the_seeds_walk_the_whole_product() -> None:
+    rows = product_rows(DIMENSIONS, is_allowed)
+    walked = {cell_of(SEEDS + index) for index in range(len(rows))}
+    assert walked == {Cell(**row) for row in rows}
+
+
+def test_a_seed_is_the_same_every_time() -> None:
+    first, second = played("--seeds", "10:12"), played("--seeds", "10:12")
+    for result in (first, second):
+        del result["cpu_seconds_per_seed"]
+    assert first == second
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_a_broken_variant_is_noticed(name: str) -> None:
+    first = VARIANTS[name].noticed_at
+    result = played("--broken", name, "--seeds", f"{first}:{first + SEEDS_FOR_VARIANTS}")
+    assert result["anomalies"], f"{name} went unnoticed in {SEEDS_FOR_VARIANTS} seeds"
