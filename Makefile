@@ -9,7 +9,7 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror mirror-proofs bench-controller bench-offsets-load nemesis nemesis-table exactly-once simulate lock clean
+.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror mirror-proofs bench-controller bench-offsets-load nemesis nemesis-table referee exactly-once simulate simulate-mirror lock clean
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -49,11 +49,17 @@ exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)
 
+simulate-mirror: $(STAMP)  ## seeds of the mirror over the product of its modes, as JSON
+	$(BIN)/python -m tests.sim.mirror_product $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)
+
 nemesis: $(STAMP)  ## faults at random on real processes, ten minutes or as SECONDS says
 	$(BIN)/python -m tests.nemesis --mix --seconds $(or $(SECONDS),600) $(NEMESIS_OPTIONS)
 
 nemesis-table: $(STAMP)  ## every fault with every workload on real processes, about a minute a row
 	$(BIN)/python -m tests.nemesis $(NEMESIS_OPTIONS)
+
+referee: $(STAMP)  ## judge the mirrors from outside, under faults, ten minutes or as SECONDS says
+	$(BIN)/python -m tests.referee --seconds $(or $(SECONDS),600) $(REFEREE_OPTIONS)
 
 bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours and Apache Kafka's
 	$(BIN)/python -m tests.bench.bench_controller $(BENCH_OPTIONS)
