@@ -1,6 +1,9 @@
 """Long proofs of the mirror between any two clusters: brokers and workers killed, a source topic
 made anew, a source log cut back, retention that overtakes. Run by `make mirror-proofs`.
 
+In the end the referee's checks judge both logs, the map and the journal (`mirror_judging.py`),
+but for a log that was cut back, which they do not know.
+
 The two clusters of a pair serve all proofs, each on a topic and a link of its own.
 """
 
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +27,13 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import Gap, GapJournal, gaps_topic_name
 from mirror_maker.settings import Limits
 from mirror_maker.trouble import Policies
+from tests.mirror_judging import JudgedTopic, judge_links
 from tests.mirror_peers import Peers, pair, running_peers
 from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
 from tests.producing import produce_to
+from tests.referee.admin import Admin
+from tests.referee.content import identity_of
+from tests.referee.history import Content, Fate, Partition, Written
 
 pytestmark = [
     pytest.mark.real,
@@ -74,7 +81,10 @@ Clients = tuple[KafkaClient, KafkaClient]
 
 async def write(client: KafkaClient, at: TopicPartition, first: int, end: int) -> None:
     """One batch of the records [first, end)."""
-    records = [NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"v%d" % n) for n in range(first, end)]
+    records = [
+        NewRecord(1_790_000_000_000 + n, b"k%d" % n, b"a.%s.%d|" % (at.topic.encode(), n))
+        for n in range(first, end)
+    ]
     await produce_to(client, at, encode_batch(records))
 
 
@@ -86,6 +96,39 @@ async def feed(client: KafkaClient, at: TopicPartition, stopped: asyncio.Event) 
         with contextlib.suppress(KafkaError):
             await write(client, at, first, first + 20)
         await asyncio.sleep(0.01)
+
+
+def told(at: TopicPartition, records: Iterable[Record], generation: int = 0) -> dict[str, Written]:
+    """Records of the source as the referee's checks take them."""
+    source = Partition("a", at.topic, at.partition)
+    found = {}
+    for record in records:
+        content = Content(record.key, record.value, (), record.timestamp_ms)
+        identity = identity_of(content)
+        assert identity is not None
+        found[identity] = Written(
+            identity, source, generation, content, Fate.READABLE, record.offset
+        )
+    return found
+
+
+async def check_judged(
+    peers: Peers, at: TopicPartition, written: dict[str, Written], generation: int = 0
+) -> None:
+    """The referee's checks find nothing; the link is called as the topic."""
+    admins = {name: Admin(peer.bootstrap) for name, peer in zip("ab", peers, strict=True)}
+    topic = JudgedTopic(at.topic, "a", at.topic, "b", copy_of(at).topic)
+    judgement = await judge_links(
+        [topic],
+        admins,
+        written,
+        WAIT_SECONDS_MAX,
+        {("a", at.topic): generation},
+        # What is refused may be written all the same, and is written again.
+        is_repeated=lambda identity: True,
+    )
+    assert not judgement.findings, "\n".join(map(str, judgement.findings[:20]))
+    assert judgement.figures["records compared"] > 0
 
 
 def copy_of(at: TopicPartition) -> TopicPartition:
@@ -154,6 +197,7 @@ async def test_everything_killed_at_once(peers: Peers, clients: Clients, tmp_pat
         copies = await until_copied(target, at, worker, originals)
         assert await worker.stop() == 0
     check_map(await read_map(target, at, "all"), originals, copies)
+    await check_judged(peers, at, told(at, originals))
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -188,6 +232,7 @@ async def test_a_broker_killed_in_mid_stream(
         copies = await until_copied(target, at, worker, originals)
         assert await worker.stop() == 0
     check_map(await read_map(target, at, side), originals, copies)
+    await check_judged(peers, at, told(at, originals))
 
 
 async def test_a_topic_made_anew_goes_on_as_a_new_generation(
@@ -220,6 +265,7 @@ async def test_a_topic_made_anew_goes_on_as_a_new_generation(
     assert offset_map.source_of(copies[0].offset) is None, "it is of the topic that is gone"
     gap = await read_gap(target, "anew")
     assert (gap.reason, gap.source_to) == ("recreated", None)
+    await check_judged(peers, at, told(at, before) | told(at, anew, 1), generation=1)
 
 
 async def test_a_source_that_lost_its_tail_is_copied_anew_from_there(
@@ -295,6 +341,7 @@ async def test_retention_overtakes_and_the_gap_is_written_down(
         assert await worker.stop() == 0
         await write(source, at, 30, 60)
         await write(source, at, 60, 90)
+        originals = await read_records(source, at)
         await delete_records(source, at, before_offset=45)
         await worker.start()
         kept = await read_records(source, at)
@@ -308,6 +355,7 @@ async def test_retention_overtakes_and_the_gap_is_written_down(
         assert offset_map.source_of(copy.offset) == original.offset
         assert offset_map.translate(original.offset).target_offset == copy.offset
     assert offset_map.translate(37).target_offset == copies[len(before)].offset
+    await check_judged(peers, at, told(at, originals))
 
 
 async def delete_records(client: KafkaClient, at: TopicPartition, before_offset: int) -> None:

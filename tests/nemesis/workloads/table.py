@@ -9,6 +9,13 @@ from tests.nemesis.workloads.admin_churn import AdminChurn
 from tests.nemesis.workloads.compaction import Compaction
 from tests.nemesis.workloads.etl import Etl
 from tests.nemesis.workloads.java_producer import JavaProducer
+from tests.nemesis.workloads.judged_mirrors import (
+    MirrorCompacted,
+    MirrorDisturbed,
+    MirrorFlows,
+    MirrorMerged,
+    MirrorWorkers,
+)
 from tests.nemesis.workloads.librdkafka import Librdkafka
 from tests.nemesis.workloads.list_append import ListAppend
 from tests.nemesis.workloads.list_offsets import ListOffsets
@@ -34,5 +41,10 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
         ListOffsets,
         AdminChurn,
         Mirror,
+        MirrorMerged,
+        MirrorWorkers,
+        MirrorFlows,
+        MirrorCompacted,
+        MirrorDisturbed,
     )
 }

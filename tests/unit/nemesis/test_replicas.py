@@ -11,7 +11,7 @@ from tests.nemesis.cluster import Cluster
 from tests.nemesis.replicas import is_compared
 from tests.nemesis.workloads.table import WORKLOADS
 
-NOT_COMPARED = {"compaction", "retention-timed", "retention-sized"}
+NOT_COMPARED = {"compaction", "retention-timed", "retention-sized", "mirror-compacted-kept"}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -1,0 +1,44 @@
+"""Records that somebody else wrote into a copy are passed over in silence, by the copying and by an
+audit that only compares what the mirror wrote itself."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from tests.planted.fault import PlantedFault
+
+
+def _copy_on(module: ModuleType) -> None:
+    def on_others(self: Any, target_from: int, target_to: int) -> None:
+        """Nothing is said."""
+
+    module.Copying._on_others = on_others
+
+
+def _resume_on(module: ModuleType) -> None:
+    async def settle_foreign(*arguments: Any) -> None:
+        """Nothing is said."""
+
+    vars(module)["settle_foreign"] = settle_foreign
+
+
+def _count_ours(module: ModuleType) -> None:
+    judge: Any = module.LogCheck._judge_unexpected
+
+    def judge_unexpected(self: Any, batch: Any, expected: Any) -> Any:
+        if batch.header.producer_id != self._producer_id:
+            return self._pass(batch)
+        return judge(self, batch, expected)
+
+    module.LogCheck._judge_unexpected = judge_unexpected
+
+
+FAULT = PlantedFault(
+    "foreign records in a copy are passed over by the mirror and by its audit",
+    {
+        "mirror_maker.copying": _copy_on,
+        "mirror_maker.foreign": _resume_on,
+        "mirror_maker.audit.log_check": _count_ours,
+    },
+)
