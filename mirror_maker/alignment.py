@@ -1,5 +1,8 @@
 """Aligns the target's tail with a source that lost records after they were copied. Pure.
 
+The target may have lost copies too: the first of the tail to retention, any to compaction. Their
+content is unknown, and so they may be copies of any record; sequences say how many there are.
+
 The tail holds the copies of the first copyable records behind the map: all of them, in order. The
 source may have lost any of these records meanwhile: its retention took the first, or compaction
 took some. What it still has are the *survivors*.
@@ -26,9 +29,10 @@ are known, and which source offset each of them had is not.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from typing import Final, NamedTuple
 
 from .formats import Run
@@ -46,14 +50,17 @@ Content = tuple[object, ...]
 
 
 class Copy(NamedTuple):
-    """One record of the tail."""
+    """One record of the tail whose target offset is known."""
 
     target_offset: int
-    content: Content
+    content: Content | None
+    """None where the target no longer has it."""
+    ordinal: int
+    """Copies of the tail before it."""
 
 
 class Hole(NamedTuple):
-    """Copies whose source is gone.
+    """Copies whose source is gone, or that the target lost from among others' records.
 
     `records_count` records of the source offsets [source_from, source_to) lie at target offsets
     [target_from, target_to). Other records may lie there too where others write into the target.
@@ -67,8 +74,47 @@ class Hole(NamedTuple):
     runs: tuple[Run, ...] = ()
     """Where each of them is, if there are as many as source offsets; else nobody knows."""
 
+    is_open: bool = False
+    """Whether the last copy may lie anywhere before `target_to`, among others' records."""
+
+    def joined(self, other: Hole) -> Hole:
+        """This hole and the next one as one."""
+        return Hole(
+            self.source_from,
+            other.source_to,
+            self.target_from,
+            other.target_to,
+            self.records_count + other.records_count,
+            is_open=other.is_open,
+        )
+
 
 Piece = Run | Hole
+
+
+def add_piece(pieces: list[Piece], piece: Piece) -> None:
+    """Add what follows. An open hole takes in the next copy: what comes after that one lies behind
+    a known place, so that readers who stand there miss nothing of the others'."""
+    last = pieces[-1] if pieces else None
+    if isinstance(last, Hole) and last.is_open and isinstance(piece, Run):
+        source, target, count = piece
+        pieces[-1] = last.joined(Hole(source, source + 1, target, target + 1, 1))
+        if count > 1:
+            pieces.append(Run(source + 1, target + 1, count - 1))
+    elif (
+        isinstance(last, Hole)
+        and isinstance(piece, Hole)
+        and (last.is_open or not (last.runs or piece.runs))
+    ):
+        pieces[-1] = last.joined(piece)
+    elif (
+        isinstance(last, Run)
+        and isinstance(piece, Run)
+        and (last.source_next, last.target_next) == piece[:2]
+    ):
+        pieces[-1] = last._replace(records_count=last.records_count + piece.records_count)
+    else:
+        pieces.append(piece)
 
 
 class Place(NamedTuple):
@@ -156,26 +202,42 @@ class Alignment:
         target_from: int,
         copies: Sequence[Copy],
         *,
-        missing_count: int = 0,
+        length: int | None = None,
+        trimmed_count: int = 0,
         last_timestamp_ms: int | None = None,
     ) -> None:
-        """`source_from` and `target_from` are where the map ends. `missing_count` copies before
-        the first of `copies` are gone from the target. `last_timestamp_ms` is the largest timestamp
-        of the tail's last batch where no copy is left and the target still tells it."""
+        """`source_from` and `target_from` are where the map ends.
+
+        `copies` ascend. `length` counts the whole tail, also copies without a known target offset;
+        by default there are none. The first `trimmed_count` copies lie before the target's log
+        start. `last_timestamp_ms` is the largest timestamp of the tail's last batch where no copy
+        is left and the target still tells it.
+        """
         self.is_settled = False
         """Whether no further survivor can have been copied."""
         self._target_from = target_from
         self._copies = copies
-        self._missing = missing_count
-        self._length = missing_count + len(copies)
+        self._indexes = [copy.ordinal for copy in copies]
+        self._trimmed = trimmed_count
+        self._length = len(copies) if length is None else length
         self._last_timestamp_ms = last_timestamp_ms
         self._spans_of: defaultdict[Content, list[Range]] = defaultdict(list)
-        for index, copy in enumerate(copies, missing_count):
+        self._unknown: list[Range] = []
+        """Where the tail has copies of which the target no longer has the content."""
+        behind = 0
+        for copy in copies:
+            if copy.content is None:
+                continue
+            if copy.ordinal > behind:
+                self._unknown.append((behind, copy.ordinal - 1))
+            behind = copy.ordinal + 1
             spans = self._spans_of[copy.content]
-            if spans and spans[-1][1] == index - 1:
-                spans[-1] = (spans[-1][0], index)
+            if spans and spans[-1][1] == copy.ordinal - 1:
+                spans[-1] = (spans[-1][0], copy.ordinal)
             else:
-                spans.append((index, index))
+                spans.append((copy.ordinal, copy.ordinal))
+        if behind < self._length:
+            self._unknown.append((behind, self._length - 1))
         self._source_from = self._position = source_from
         self._absent: list[Range] = []
         """Since the survivor that was fed last."""
@@ -220,9 +282,11 @@ class Alignment:
         if first < end:
             # Copies lie behind the last survivor, or may: those of the first absent offsets there.
             source_next = behind[-1][1]
-        pieces = tuple(self._pieces(self._survivors[:count], places, behind, source_next))
+        pieces: list[Piece] = []
+        for piece in self._pieces(self._survivors[:count], places, behind, source_next):
+            add_piece(pieces, piece)
         lost = _lost(behind, end - last, log_start_offset) if first < end else None
-        return Aligned(pieces, source_next, lost)
+        return Aligned(tuple(pieces), source_next, lost)
 
     # -- which alignments fit -------------------------------------------------------------------
 
@@ -237,20 +301,20 @@ class Alignment:
         """Where a survivor's copy may be, if that of the one before is within `front`."""
         absent_count = _count(survivor.absent)
         reached = _merged((first + 1, last + 1 + absent_count) for first, last in front)
-        allowed = self._spans_of.get(survivor.content, [])
-        if self._missing and not is_anchor:
-            allowed = [(0, self._missing - 1), *allowed]
-        self._steps += len(reached) + len(allowed)
+        spans = list(_intersected(reached, self._spans_of.get(survivor.content, [])))
+        if not is_anchor:
+            spans = _merged(merge(spans, _intersected(reached, self._unknown)))
+        self._steps += len(reached) + len(spans)
         if self._steps > STEPS_MAX:
             raise PairingError(
                 "too many records of the source are equal to tell which of them were copied"
             )
-        return list(_intersected(reached, allowed))
+        return spans
 
     def _anchors(self) -> list[bool]:
         """Of every survivor whether its content is once in the tail and once among survivors."""
         counts = Counter(survivor.content for survivor in self._survivors)
-        copies = Counter(copy.content for copy in self._copies)
+        copies = Counter(copy.content for copy in self._copies if copy.content is not None)
         return [
             counts[survivor.content] == copies[survivor.content] == 1
             for survivor in self._survivors
@@ -280,10 +344,10 @@ class Alignment:
                 "the source lost records that were copied and not mapped, and nothing tells "
                 f"whether offset {self._survivors[ends[0]].offset} was copied as well"
             )
-        place = max(0, fronts[-1][-1][1] + 1 - self._missing)
-        copies = self._copies[: place + 1] or (Copy(self._target_from, ()),)
+        place = bisect_right(self._indexes, fronts[-1][-1][1] + 1)
+        at = self._copies[max(0, place - 1)].target_offset if self._copies else self._target_from
         raise PairingError(
-            f"target offset {copies[-1].target_offset} is not a copy of source offset "
+            f"target offset {at} is not a copy of source offset "
             f"{self._offset_behind(len(fronts))}, nor of a record that the source lost before it"
         )
 
@@ -340,7 +404,10 @@ class Alignment:
                 yield from self._orphans(index, place - index, absent)
             else:
                 yield from self._hole(source_from, survivor.offset, index, place - index)
-            yield from self._runs([(survivor.offset, survivor.offset + 1)], place)
+            if self._are_placed(place, 1):
+                yield from self._runs([(survivor.offset, survivor.offset + 1)], place)
+            else:
+                yield from self._hole(survivor.offset, survivor.offset + 1, place, 1)
             source_from, index, absent, is_certain = survivor.offset + 1, place + 1, [], True
         if is_certain:
             yield from self._orphans(index, self._length - index, behind)
@@ -352,27 +419,43 @@ class Alignment:
         if not count:
             return
         runs: tuple[Run, ...] = ()
-        if count == _count(absent):
+        if count == _count(absent) and self._are_placed(index, count):
             runs = tuple(self._runs(absent, index))
         yield from self._hole(absent[0][0], absent[-1][1], index, count, runs)
 
     def _hole(
         self, source_from: int, source_to: int, index: int, count: int, runs: tuple[Run, ...] = ()
     ) -> Iterator[Hole]:
-        last = index + count - 1 - self._missing
-        if last < 0:
-            return  # the target has none of these copies any more
-        first = index - self._missing
-        target_from = self._target_from if first < 0 else self._copies[first].target_offset
-        target_to = self._copies[last].target_offset + 1
-        yield Hole(source_from, source_to, target_from, target_to, count, runs)
+        last = index + count - 1
+        if last < self._trimmed:
+            return  # nobody asks for the places of these copies any more
+        target_from = self._target_from
+        if index >= self._trimmed:
+            before = bisect_right(self._indexes, index)
+            if before:
+                copy = self._copies[before - 1]
+                target_from = copy.target_offset + (copy.ordinal < index)
+        behind = bisect_left(self._indexes, last)
+        assert behind < len(self._copies), "the tail ends with a batch that the target has"
+        following = self._copies[behind]
+        is_open = following.ordinal > last
+        target_to = following.target_offset + (not is_open)
+        yield Hole(source_from, source_to, target_from, target_to, count, runs, is_open)
+
+    def _are_placed(self, index: int, count: int) -> bool:
+        """Whether each of these copies has a known target offset, or nobody asks for it."""
+        first = max(index, self._trimmed)
+        known = bisect_left(self._indexes, index + count) - bisect_left(self._indexes, first)
+        return known == max(0, index + count - first)
 
     def _runs(self, sources: Sequence[Range], index: int) -> Iterator[Run]:
-        """Offsets and copies, one by one; of copies that are gone there is nothing to tell."""
+        """Offsets and copies, one by one; nothing is told of copies before the log start."""
+        at = bisect_left(self._indexes, index)
         for start, end in sources:
             for offset in range(start, end):
-                if index >= self._missing:
-                    yield Run(offset, self._copies[index - self._missing].target_offset, 1)
+                if index >= self._trimmed:
+                    yield Run(offset, self._copies[at].target_offset, 1)
+                    at += 1
                 index += 1
 
 
@@ -395,7 +478,7 @@ def _count(ranges: Sequence[Range]) -> int:
     return sum(end - start for start, end in ranges)
 
 
-def _merged(spans: Iterator[Range]) -> list[Range]:
+def _merged(spans: Iterable[Range]) -> list[Range]:
     """Ascending inclusive spans, with those that touch or overlap made one."""
     merged: list[Range] = []
     for first, last in spans:

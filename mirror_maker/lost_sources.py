@@ -12,15 +12,16 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .alignment import Aligned, Alignment, Copy, Hole
+from .alignment import Aligned, Alignment, Hole
 from .context import READ_COMMITTED, LinkContext
 from .formats import Gap, Opening
 from .formats.gaps import SOURCE_LOST_REASON, GapKind
 from .gap_ranges import GapRanges, Range
 from .model import FlowFailedError, PairingError, SourceGap
 from .passthrough import Selection, select_batches
-from .resume import ResumeBase, TailReader, open_copies
+from .resume import ResumeBase, TailReader, tail_copies
 from .skipping import note_gap
+from .tail_reading import is_compacted
 from .trouble import Trouble
 
 SOURCE_END_ATTEMPTS_MAX: Final = 40
@@ -34,12 +35,7 @@ COPIES_MAX: Final = 1_000_000
 async def may_have_lost(context: LinkContext, source: TopicPartition, source_from: int) -> bool:
     """Whether the source may have lost records from this offset on since they were copied."""
     first = await context.source_logs.first(source)
-    return first > source_from or await _is_compacted(context, source.topic)
-
-
-async def _is_compacted(context: LinkContext, topic: str) -> bool:
-    configs = (await context.source.describe_topic_configs([topic])).get(topic, {})
-    return "compact" in (configs.get("cleanup.policy", (None, True))[0] or "")
+    return first > source_from or await is_compacted(context.source, source.topic)
 
 
 async def align(
@@ -76,8 +72,9 @@ async def _align(
     alignment = Alignment(
         begins_at,
         base.target_next,
-        _copies(tail),
-        missing_count=tail.missing_count,
+        tail_copies(tail, COPIES_MAX),
+        length=tail.length,
+        trimmed_count=tail.trimmed_count,
         last_timestamp_ms=tail.last_timestamp_ms,
     )
     log_start_offset = await context.source_logs.first(source)
@@ -117,18 +114,6 @@ async def _align(
                 await context.clock.sleep(SOURCE_END_WAIT_MS)
         position = selection.source_next
     return alignment.result(log_start_offset)
-
-
-def _copies(tail: TailReader) -> list[Copy]:
-    copies: list[Copy] = []
-    for batch in tail.batches:
-        copies += (Copy(record.offset, record[1:]) for record in open_copies(batch))
-        if len(copies) > COPIES_MAX:
-            raise PairingError(
-                f"more than {COPIES_MAX} copies are not mapped, and the source lost some of their "
-                "records: too many to compare"
-            )
-    return copies
 
 
 def _feed(alignment: Alignment, fetched: memoryview, selection: Selection) -> None:
@@ -171,7 +156,7 @@ async def note_source_losses(
     lost: Range | None,
     target_next: int,
 ) -> None:
-    """Write into the journal which copies have no source any more, and what was not copied.
+    """Write into the journal which copies lost their source or place, and what was not copied.
 
     `target_next` is the target offset behind the tail. Where the source lost records that nobody
     had copied, the link's policy decides about those: FlowFailedError where it does not skip them.
@@ -224,7 +209,9 @@ async def note_copied(
     *,
     is_topic_gone: bool = False,
 ) -> None:
-    """Write into the journal that these copies have no source any more. Raises KafkaError.
+    """Write into the journal that these records were copied, to places that the logs do not tell.
+
+    Raises KafkaError.
 
     `is_topic_gone`: where the source topic ended is not known, so the entry has no end either.
     """
@@ -244,8 +231,9 @@ async def note_copied(
             records_count=None,
             reason=SOURCE_LOST_REASON,
             detail=(
-                f"the source lost {hole.records_count} records of offsets {hole.source_from}"
-                f"{behind or ' and above'} after they were copied"
+                f"{hole.records_count} records of source offsets {hole.source_from}"
+                f"{behind or ' and above'} were copied, and lost by the source or compacted by "
+                "the target before the map was written"
             ),
             target_offset=hole.target_from,
             noticed_at_ms=context.clock.now_ms(),

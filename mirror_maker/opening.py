@@ -146,10 +146,10 @@ def _unmapped_copies(source_next: int, target_next: int, tail: TailReader) -> Ho
 
     The source offsets of the hole end behind the first that can be missing: copying goes in order.
     """
-    count = tail.missing_count + sum(each.header.records_count for each in tail.batches)
+    count = tail.length
     if not tail.batches:
         return None
     first, behind = tail.batches[0].header.base_offset, tail.batches[-1].header.next_offset
-    if tail.missing_count:
+    if tail.batches[0].ordinal:
         first = target_next
     return Hole(source_next, source_next + count, first, behind, count)

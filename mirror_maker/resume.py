@@ -5,6 +5,11 @@ wrote after that lies on the target with the link's producer id, in sequence: th
 collects it and checks that the log continues the map. `Pairing` walks the tail and the source's
 copyable batches side by side until every record of the tail has its source record. What results
 (runs, source position, next sequence) is exactly what a worker that never died would know.
+
+Compaction of the target may take copies from the tail before they are mapped. The sequences count
+them: between two batches, and within one, as the cleaner keeps a batch's sequences and offsets. If
+as many target offsets are missing as sequences, each missing copy has its place. If more are,
+others wrote there, and the copies are in a hole.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
+from .alignment import Copy, Hole, Piece, add_piece
 from .formats import Block, Opening, Run
 from .model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
 from .passthrough import CopyPath, SourceBatch
@@ -65,6 +71,45 @@ class TargetBatch(NamedTuple):
 
     header: h.BatchHeader
     view: memoryview
+    ordinal: int
+    """Copies of the tail before it, also those that the target no longer has."""
+
+    @property
+    def records_count(self) -> int:
+        """Copies that it had when it was written, also those that compaction took since."""
+        return self.header.last_offset_delta + 1
+
+    @property
+    def target_from(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def target_to(self) -> int:
+        return self.header.next_offset
+
+    @property
+    def is_placed(self) -> bool:
+        """Always: a batch keeps its offsets when it is compacted."""
+        return True
+
+
+class Missing(NamedTuple):
+    """Copies of the tail that the target no longer has, with no batch left of them.
+
+    They lay at target offsets [target_from, target_to), in order. Others' records may have lain
+    there too.
+    """
+
+    records_count: int
+    target_from: int
+    target_to: int
+    is_trimmed: bool
+    """Whether the target's log begins behind them, so that nobody asks for their places."""
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the target offset of each of them is known."""
+        return not self.is_trimmed and self.target_to - self.target_from == self.records_count
 
 
 class TailReader:
@@ -78,15 +123,36 @@ class TailReader:
             log_start_offset, base.target_next - 1 if base.has_records else base.target_next
         )
         self.batches: list[TargetBatch] = []
+        self.spans: list[TargetBatch | Missing] = []
+        """The tail in order: the batches, and what is missing before and between them."""
+        self.length = 0
+        """Copies of the tail, with those that are missing."""
         self.others: list[tuple[int, int]] = []
         """Target offsets [from, to) behind the base with batches that are not ours, ascending."""
-        self.missing_count = 0
-        """Copied records that the target's retention took before they were mapped."""
+        self.unexplained: str | None = None
+        """What is missing that only compaction of the target can have taken; the first of it."""
         self.next_sequence = base.next_sequence
         """After the last batch of ours that is known of."""
         self.last_timestamp_ms: int | None = None
         """Largest timestamp of our last batch, where only the target's word is left of it."""
+        self._own_end = base.target_next
+        """The target offset behind our last batch, or behind the map."""
         self._is_told = False
+
+    @property
+    def missing_count(self) -> int:
+        """Copies that the target lost before they were mapped, in whole batches."""
+        return sum(span.records_count for span in self.spans if isinstance(span, Missing))
+
+    @property
+    def trimmed_count(self) -> int:
+        """Copies at the front of the tail that lie before the target's log start."""
+        return sum(s.records_count for s in self.spans if isinstance(s, Missing) and s.is_trimmed)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the target still has every record of the tail."""
+        return self.length == sum(batch.header.records_count for batch in self.batches)
 
     @property
     def is_sequence_unknown(self) -> bool:
@@ -137,7 +203,7 @@ class TailReader:
         self._is_told = True
         if producer.last_timestamp_ms >= 0:
             self.last_timestamp_ms = producer.last_timestamp_ms
-        self.missing_count = missing
+        self._miss(missing, self._log_start_offset)
         self.next_sequence = advance_sequence(base.next_sequence, missing)
 
     def check_end(self, high_watermark: int) -> None:
@@ -174,15 +240,43 @@ class TailReader:
             )
         missing = (header.base_sequence - self.next_sequence) & SEQUENCE_MASK
         if missing:
-            may_miss = not self.batches and self._log_start_offset > base.target_next
-            if not may_miss or missing > MISSING_RECORDS_MAX:
-                raise PairingError(
-                    f"target offset {header.base_offset} has sequence {header.base_sequence}, "
-                    f"{self.next_sequence} was expected"
-                )
-            self.missing_count = missing
-        self.batches.append(TargetBatch(header, view))
+            found = (
+                f"target offset {header.base_offset} has sequence {header.base_sequence}, "
+                f"{self.next_sequence} was expected"
+            )
+            # Every copy had an offset of its own.
+            if missing > min(header.base_offset - self._own_end, MISSING_RECORDS_MAX):
+                raise PairingError(found)
+            if self.batches or self._log_start_offset <= base.target_next:
+                self.unexplained = self.unexplained or found
+            self._miss(missing, header.base_offset)
+        if header.records_count < header.last_offset_delta + 1:
+            self.unexplained = self.unexplained or (
+                f"target offset {header.base_offset}: the target no longer has every record of the "
+                "batch"
+            )
+        batch = TargetBatch(header, view, self.length)
+        self.batches.append(batch)
+        self.spans.append(batch)
+        self.length += batch.records_count
         self.next_sequence = advance_sequence(header.last_sequence, 1)
+        self._own_end = header.next_offset
+
+    def _miss(self, count: int, target_to: int) -> None:
+        """Note copies that are missing before `target_to`, and behind all that was fed."""
+        start = self._own_end
+        self.length += count
+        trimmed = 0
+        if not self.batches and self._log_start_offset > start:
+            # Where others' records have gone as well, nobody knows which were ours.
+            is_dense = target_to - start == count
+            trimmed = min(count, self._log_start_offset - start) if is_dense else count
+        if trimmed:
+            cut = target_to - (count - trimmed)
+            self.spans.append(Missing(trimmed, start, cut, is_trimmed=True))
+            start = cut
+        if count > trimmed:
+            self.spans.append(Missing(count - trimmed, start, target_to, is_trimmed=False))
 
     def _check_last_mapped(self, header: h.BatchHeader) -> None:
         base = self._base
@@ -202,15 +296,15 @@ class Pairing:
     `is_done`. Where the source may have lost records see `alignment`."""
 
     def __init__(self, base: ResumeBase, tail: TailReader) -> None:
-        self._tail = deque(tail.batches)
-        self._missing = tail.missing_count
-        self._records: deque[Record] = deque()
-        self.runs: list[Run] = []
+        self._spans = deque(tail.spans)
+        self._copies: deque[Copy] = deque()
+        """Of the batch that is compared record by record, those that have no place yet."""
+        self.pieces: list[Piece] = []
         self.source_next = base.source_next
 
     @property
     def is_done(self) -> bool:
-        return not self._missing and not self._tail and not self._records
+        return not self._spans and not self._copies
 
     def advance(self, source_next: int) -> None:
         """Nothing copyable lies before `source_next` in what was fed."""
@@ -220,15 +314,18 @@ class Pairing:
     def feed(self, batch: SourceBatch) -> None:
         """Pair the next source batch. Raises PairingError, UncopyableBatchError."""
         assert not self.is_done
-        if batch.path is CopyPath.PASSTHROUGH and not self._records:
-            count = batch.header.records_count
-            if self._missing >= count:
-                self._missing -= count
-                self.source_next = batch.source_next
-                return
-            if not self._missing and _is_same_batch(batch, self._tail[0]):
-                target = self._tail.popleft()
-                self._add(batch.header.base_offset, target.header.base_offset, count)
+        header = batch.header
+        is_dense = header.records_count == header.last_offset_delta + 1
+        if batch.path is CopyPath.PASSTHROUGH and is_dense and not self._copies:
+            span, count = self._spans[0], header.records_count
+            if isinstance(span, Missing):
+                if span.records_count >= count:
+                    self._pass_missing(header.base_offset, count)
+                    self.source_next = batch.source_next
+                    return
+            elif _is_same_batch(batch, span):
+                self._spans.popleft()
+                add_piece(self.pieces, Run(header.base_offset, span.header.base_offset, count))
                 self.source_next = batch.source_next
                 return
         self._feed_records(batch)
@@ -236,48 +333,86 @@ class Pairing:
     def _feed_records(self, batch: SourceBatch) -> None:
         """Record by record, for batches that were cut, rebuilt or split otherwise."""
         for record in batch.records():
-            if self._missing:
-                self._missing -= 1
-            elif self.is_done:
+            if self.is_done:
                 # The tail ends inside this batch: the rest of it is still to be copied.
                 self.source_next = record.offset
                 return
+            if not self._copies and isinstance(self._spans[0], Missing):
+                self._pass_missing(record.offset, 1)
             else:
                 self._pair(record)
             self.source_next = record.offset + 1
         self.source_next = batch.source_next
 
     def _pair(self, record: Record) -> None:
-        if not self._records:
-            self._records.extend(open_copies(self._tail.popleft()))
-        copy = self._records.popleft()
-        if copy[1:] != record[1:]:
+        if not self._copies:
+            batch = self._spans.popleft()
+            assert isinstance(batch, TargetBatch)
+            self._copies.extend(open_copies(batch))
+        copy = self._copies.popleft()
+        if copy.content is not None and copy.content != record[1:]:
             raise PairingError(
-                f"target offset {copy.offset} is not a copy of source offset {record.offset}"
+                f"target offset {copy.target_offset} is not a copy of source offset {record.offset}"
             )
-        self._add(record.offset, copy.offset, 1)
+        add_piece(self.pieces, Run(record.offset, copy.target_offset, 1))
 
-    def _add(self, source_offset: int, target_offset: int, count: int) -> None:
-        last = self.runs[-1] if self.runs else None
-        if last and (last.source_next, last.target_next) == (source_offset, target_offset):
-            self.runs[-1] = last._replace(records_count=last.records_count + count)
-        else:
-            self.runs.append(Run(source_offset, target_offset, count))
+    def _pass_missing(self, source_offset: int, count: int) -> None:
+        """The copies of these records are the next ones that the target no longer has."""
+        span = self._spans.popleft()
+        assert isinstance(span, Missing)
+        target_from = span.target_from
+        if span.is_placed:
+            add_piece(self.pieces, Run(source_offset, span.target_from, count))
+            target_from += count
+        elif not span.is_trimmed:
+            source_to, target_to = source_offset + count, span.target_to
+            add_piece(
+                self.pieces,
+                Hole(source_offset, source_to, target_from, target_to, count, is_open=True),
+            )
+        if span.records_count > count:
+            rest = span._replace(records_count=span.records_count - count, target_from=target_from)
+            self._spans.appendleft(rest)
 
 
-def open_copies(batch: TargetBatch) -> list[Record]:
-    """The records of a batch of the tail. Raises PairingError."""
-    header, view = batch
+def tail_copies(tail: TailReader, copies_max: int) -> list[Copy]:
+    """Every copy of the tail whose target offset is known. Raises PairingError."""
+    copies: list[Copy] = []
+    index = 0
+    for span in tail.spans:
+        if span.is_placed and len(copies) + span.records_count > copies_max:
+            raise PairingError(
+                f"more than {copies_max} copies are not mapped, and source or target lost some of "
+                "them: too many to compare"
+            )
+        if isinstance(span, TargetBatch):
+            copies += open_copies(span)
+        elif span.is_placed:
+            copies += (
+                Copy(span.target_from + n, None, index + n) for n in range(span.records_count)
+            )
+        index += span.records_count
+    return copies
+
+
+def open_copies(batch: TargetBatch) -> list[Copy]:
+    """The copies of a batch of the tail; those that compaction took have no content.
+
+    Raises PairingError.
+    """
+    header, view, index = batch
     try:
-        records = decode_batch(view, 0, header)
+        records = decode_batch(view, 0, header) if header.records_count else []
     except (CompressionError, CorruptRecordError) as error:
         raise PairingError(f"target offset {header.base_offset}: {error}") from error
-    if len(records) != header.last_offset_delta + 1:
+    contents = {record.offset: record[1:] for record in records}
+    offsets = range(header.base_offset, header.next_offset)
+    if len(contents) != len(records) or not all(offset in offsets for offset in contents):
         raise PairingError(
-            f"target offset {header.base_offset}: the target no longer has every record of the "
-            "batch"
+            f"target offset {header.base_offset}: the records of the batch have offsets that are "
+            "not the batch's own"
         )
-    return records
+    return [Copy(offset, contents.get(offset), index + n) for n, offset in enumerate(offsets)]
 
 
 def is_same_content(written: memoryview, found: memoryview) -> bool:

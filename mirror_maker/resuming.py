@@ -132,7 +132,7 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
         # The last block is where the next proof begins: it stays, whatever the target trims.
         older=[each for each in context.map_store.state.blocks(flow) if each != last],
     )
-    if tail.batches or tail.missing_count:
+    if tail.length:
         _add_places(block, places.pieces, tail.next_sequence)
     source_next = gaps.behind(places.source_next)
     block.advance(source_next)
@@ -140,9 +140,9 @@ async def prove(context: LinkContext, source: TopicPartition, target: TopicParti
     receipts = FlowReceipts(
         flow_id(flow, base.producer_id),
         base.producer_epoch,
-        advance_sequence(base.next_sequence, tail.missing_count),
+        tail.next_sequence,
     )
-    receipts.paired((each.view for each in tail.batches), places.places())
+    receipts.paired(tail.spans, base.next_sequence, places.places())
     return Proved(
         flow=flow,
         opening=opening,
@@ -192,7 +192,7 @@ async def read_logs(
     places = await _find_places(context, base, tail, source, gaps)
     if last is not None and last.runs and not tail.batches:
         epoch_there = await _look_back(context, opening.flow, target, last, gaps)
-        if not tail.missing_count:
+        if not tail.length:
             places = places._replace(last_epoch=epoch_there)
     return ReadLogs(tail, high_watermark, gaps, places)
 
@@ -360,8 +360,8 @@ async def _find_places(
     gaps: GapRanges,
 ) -> Aligned:
     """The tail's places in the source, also where it lost records since they were copied."""
-    # Where no copy is left, nothing would show that the source lost some of what is missing.
-    is_blind = bool(tail.missing_count) and not tail.batches
+    # What the target no longer has would pair with any record, also with another one's.
+    is_blind = not tail.is_whole
     try:
         position = gaps.behind(base.source_next)
         if not is_blind or not await may_have_lost(context, source, position):
@@ -421,4 +421,4 @@ async def _pair(
                 )
             await context.clock.sleep(SOURCE_END_WAIT_MS)
         position = selection.source_next
-    return Aligned(tuple(pairing.runs), pairing.source_next, last_epoch=leader_epoch)
+    return Aligned(tuple(pairing.pieces), pairing.source_next, last_epoch=leader_epoch)

@@ -1,5 +1,7 @@
 """The second step of a proof: what the target has behind the map, and how much is missing. Shell.
 
+Compaction may take copies from the middle of the tail; their number is in the sequences.
+
 The target's retention may take copies before they are mapped. While one of ours is left behind
 them its sequence says how many; where none is left the target is asked for our last sequence. What
 that counts may also be a write that has come since the log was read, which a log that others write
@@ -18,6 +20,7 @@ from .context import LinkContext
 from .gap_ranges import GapRanges
 from .generations import check_rest
 from .model import DescribedProducer, PairingError
+from .ports import LogReader
 from .resume import ResumeBase, TailReader
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -53,6 +56,8 @@ async def read_tail(
         tail.feed(fetched.records)
         if tail.position == before:
             raise KafkaError(ErrorCode.offset_not_available, f"{target}: nothing at {before}")
+    if tail.unexplained is not None and not await is_compacted(context.sink, target.topic):
+        raise PairingError(f"{tail.unexplained}, and {target.topic} is not compacted")
     if tail.is_sequence_unknown:
         # Asked after the log, so that nothing that has gone is left out. What has come in between
         # is counted as well.
@@ -64,6 +69,12 @@ async def read_tail(
         if tail.missing_count and not (is_alone and tail.missing_count == tail.gone_count):
             high_watermark = await _wait_for_rest(context, base, target, told, high_watermark)
     return tail, high_watermark
+
+
+async def is_compacted(reader: LogReader, topic: str) -> bool:
+    """Whether the topic's cleanup.policy includes compact. Raises KafkaError."""
+    configs = (await reader.describe_topic_configs([topic])).get(topic, {})
+    return "compact" in (configs.get("cleanup.policy", (None, True))[0] or "")
 
 
 async def _wait_for_rest(

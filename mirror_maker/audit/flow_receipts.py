@@ -8,8 +8,9 @@ from typing import Final
 from local_cluster.records import header as h
 
 from ..alignment import Place
-from ..formats.receipts import Receipt, Receipts, split_receipts
+from ..formats.receipts import NO_CRC, Receipt, Receipts, split_receipts
 from ..model import advance_sequence
+from ..resume import Missing, TargetBatch
 
 RECEIPTS_KEPT_MAX: Final = 50_000
 """Receipts of one flow that wait to be written, about 10 MB. Beyond, the oldest are dropped: the
@@ -21,12 +22,12 @@ class FlowReceipts:
     """Grows with every acknowledgement; `take` gives what is to be written now."""
 
     def __init__(self, flow_id: int, producer_epoch: int, next_sequence: int) -> None:
-        """`next_sequence` is that of the first batch to come."""
+        """`next_sequence` is that of the first batch to be acknowledged."""
         self._flow_id = flow_id
         self._producer_epoch = producer_epoch
         self._sequence = next_sequence
-        self._receipts: list[Receipt] = []
-        self._records_count = 0
+        self._receipts: list[tuple[int, Receipt]] = []
+        """(sequence of the first record, receipt); of some batches there is none."""
 
     @property
     def has_news(self) -> bool:
@@ -36,54 +37,77 @@ class FlowReceipts:
         self, source_from: int, source_to: int, target_offset: int, data: h.Buffer
     ) -> None:
         """The target has this batch at this offset; its records are of these source offsets."""
-        fields = h.unpack_fields(data, 0)
-        crc, timestamp_ms, records_count = fields[4], fields[8], fields[12]
-        timestamp_ms = max(-1, min(timestamp_ms, TIMESTAMP_MS_MAX))
-        self._receipts.append(
-            Receipt(source_from, source_to, target_offset, records_count, crc, timestamp_ms)
-        )
-        self._records_count += records_count
-        if len(self._receipts) > RECEIPTS_KEPT_MAX:
-            self._drop(len(self._receipts) // 2)
+        receipt = _receipt(source_from, source_to, target_offset, data)
+        self._add(self._sequence, receipt)
+        self._sequence = advance_sequence(self._sequence, receipt.records_count)
 
-    def paired(self, batches: Iterable[h.Buffer], pieces: Sequence[Place]) -> None:
-        """Batches that lie on the target already, with their places in the source, ascending."""
+    def paired(
+        self, spans: Iterable[TargetBatch | Missing], sequence: int, pieces: Sequence[Place]
+    ) -> None:
+        """Copies found on the target, or missing there, with their places in the source, ascending.
+
+        `sequence` is that of the first of them. They come before the one with `next_sequence`. What
+        compaction took has no CRC any more: the audit finds nothing there, and tells it as CLEANED.
+        """
         at = 0
-        for data in batches:
-            header = h.read_header(data)
-            while at < len(pieces) and pieces[at].target_to <= header.base_offset:
+        for span in spans:
+            begin, behind, count = span.target_from, span.target_to, span.records_count
+            while at < len(pieces) and pieces[at].target_to <= begin:
                 at += 1
             first = last = at
-            while last + 1 < len(pieces) and pieces[last + 1].target_from < header.next_offset:
+            while last + 1 < len(pieces) and pieces[last + 1].target_from < behind:
                 last += 1
-            if first < len(pieces):
-                source_from, _ = pieces[first].sources(header.base_offset)
-                _, source_to = pieces[last].sources(header.next_offset - 1)
-                self.acknowledged(source_from, source_to, header.base_offset, data)
+            if first < len(pieces) and span.is_placed:
+                source_from, _ = pieces[first].sources(begin)
+                _, source_to = pieces[last].sources(behind - 1)
+                if isinstance(span, Missing):
+                    receipt = Receipt(source_from, source_to, begin, count, NO_CRC, -1)
+                else:
+                    receipt = _receipt(source_from, source_to, begin, span.view)
+                self._add(sequence, receipt)
+            sequence = advance_sequence(sequence, count)
 
     def take(self) -> list[Receipts]:
         """What is to be written, in order; a caller whose write failed gives it back."""
-        if not self._receipts:
-            return []
-        taken = split_receipts(self._flow_id, self._producer_epoch, self._sequence, self._receipts)
-        self._sequence = advance_sequence(self._sequence, self._records_count)
-        self._receipts, self._records_count = [], 0
+        taken: list[Receipts] = []
+        first = 0
+        while first < len(self._receipts):
+            last, sequence = first, self._receipts[first][0]
+            while last < len(self._receipts) and self._receipts[last][0] == sequence:
+                sequence = advance_sequence(sequence, self._receipts[last][1].records_count)
+                last += 1
+            taken += split_receipts(
+                self._flow_id,
+                self._producer_epoch,
+                self._receipts[first][0],
+                [receipt for _, receipt in self._receipts[first:last]],
+            )
+            first = last
+        self._receipts = []
         return taken
 
     def put_back(self, taken: Sequence[Receipts]) -> None:
         """The write of `take` is not known to have happened. To write a receipt twice does no
         harm."""
-        if not taken:
-            return
-        before = [receipt for entry in taken for receipt in entry.receipts]
-        self._sequence = taken[0].sequence
+        before: list[tuple[int, Receipt]] = []
+        for entry in taken:
+            sequence = entry.sequence
+            for receipt in entry.receipts:
+                before.append((sequence, receipt))
+                sequence = advance_sequence(sequence, receipt.records_count)
         self._receipts[:0] = before
-        self._records_count += sum(receipt.records_count for receipt in before)
         if len(self._receipts) > RECEIPTS_KEPT_MAX:
-            self._drop(len(self._receipts) - RECEIPTS_KEPT_MAX)
+            del self._receipts[: len(self._receipts) - RECEIPTS_KEPT_MAX]
 
-    def _drop(self, count: int) -> None:
-        dropped = sum(receipt.records_count for receipt in self._receipts[:count])
-        del self._receipts[:count]
-        self._records_count -= dropped
-        self._sequence = advance_sequence(self._sequence, dropped)
+    def _add(self, sequence: int, receipt: Receipt) -> None:
+        self._receipts.append((sequence, receipt))
+        if len(self._receipts) > RECEIPTS_KEPT_MAX:
+            del self._receipts[: len(self._receipts) // 2]
+
+
+def _receipt(source_from: int, source_to: int, target_offset: int, data: h.Buffer) -> Receipt:
+    header = h.read_header(data)
+    timestamp_ms = max(-1, min(header.max_timestamp, TIMESTAMP_MS_MAX))
+    # A batch keeps its offsets when compaction takes records from it.
+    records_count = header.last_offset_delta + 1
+    return Receipt(source_from, source_to, target_offset, records_count, header.crc, timestamp_ms)

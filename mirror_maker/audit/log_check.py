@@ -10,7 +10,7 @@ Both come in target order, each from its own place; what is only on one side wai
     the same batch                            COMPLETE
     the same batch, of records copied before  DUPLICATED
     our batch with other bytes                ALTERED
-    our batch with fewer records, compacted   CLEANED
+    our batch with fewer records, compacted   CLEANED, also where the receipt has its CRC
     nothing, compacted                        CLEANED
     nothing, or somebody else's batch         LOST
     an offset below the log's start           CLEANED
@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 from local_cluster.records.header import BatchHeader
 
-from ..formats.receipts import Receipt, Receipts
+from ..formats.receipts import NO_CRC, Receipt, Receipts
 from ..formats.verdicts import AuditPlace, Verdict
 from ..model import SEQUENCE_MASK, advance_sequence
 
@@ -189,7 +189,12 @@ class LogCheck:
             self._told_epoch = entry.producer_epoch
             if entry.receipts and entry.receipts[0].target_offset < self._told_to:
                 self._cut_back(entry.receipts[0].target_offset)
-        for receipt in entry.receipts:
+        for told in entry.receipts:
+            receipt = told
+            if told.crc == NO_CRC and told.target_offset < self._told_to < told.target_next:
+                # Compaction took several batches; who was killed had told the first of them.
+                count = told.target_next - self._told_to
+                receipt = told._replace(target_offset=self._told_to, records_count=count)
             if self._told_to < 0 and receipt.target_offset < self.audited_to:
                 pass  # of an older generation, of which nothing was published
             elif self._told_to > receipt.target_offset >= self._fell_to:
@@ -202,7 +207,7 @@ class LogCheck:
                 self._expected.append(
                     Expected(receipt, entry.producer_epoch, sequence, record_offset)
                 )
-            sequence = advance_sequence(sequence, receipt.records_count)
+            sequence = advance_sequence(sequence, told.records_count)
 
     def _expect_again(
         self, receipt: Receipt, producer_epoch: int, sequence: int, record_offset: int
@@ -333,6 +338,9 @@ class LogCheck:
                 f"the batch there has offsets for {header.last_offset_delta + 1} records",
             )
         if header.crc == receipt.crc and batch.is_sound:
+            if header.records_count < receipt.records_count:
+                # Whoever wrote the receipt had found the batch so.
+                return self._judge_receipt(expected, Verdict.CLEANED, "compaction took some of it")
             if self._is_copied_again(expected):
                 return self._judge_receipt(
                     expected, Verdict.DUPLICATED, "these source offsets were copied before"

@@ -18,6 +18,9 @@ Meaning: of the source offsets [source_from, source_to) `records_count` records 
 target offsets from `target_offset` on, as one batch with this CRC-32C and this largest timestamp.
 Where several batches name one source range the single offsets are not known (journal: `copied`).
 
+A CRC of 0 may also say that compaction took one batch or several before anybody noted their CRCs;
+the timestamp is -1 then.
+
 Receipts are written before the block of the map that reaches as far. A flow's receipts ascend on
 the target; after a worker was killed, its successor writes receipts for what it found unmapped,
 which may repeat earlier ones.
@@ -40,6 +43,8 @@ from .records import FlowKey
 RECEIPTS_VERSION: Final = 1
 RECEIPTS_PER_RECORD_MAX: Final = 10_000
 """A reader refuses a record with more."""
+NO_CRC: Final = 0
+"""In the receipt of batches that compaction took before anybody wrote down their CRC."""
 _HEAD: Final = struct.Struct(">BQhiqqq")
 _CRC: Final = struct.Struct(">I")
 

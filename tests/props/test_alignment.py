@@ -33,6 +33,11 @@ class Story:
     copied: dict[int, int]
     """Source offset -> target offset, of the whole tail."""
     missing_count: int
+    """Copies that the target's retention took."""
+    compacted: set[int]
+    """Target offsets of copies whose content compaction took."""
+    unplaced: set[int]
+    """Of these, those whose batch has gone from among others' records."""
     survivors: list[Entry]
     log_start_offset: int
     source_end: int
@@ -40,12 +45,20 @@ class Story:
     def align(self) -> Aligned:
         contents = {entry.offset: entry.content for entry in self.entries}
         timestamps = {entry.offset: entry.timestamp_ms for entry in self.entries}
-        tail = [Copy(target, (contents[at],)) for at, target in self.copied.items()]
+        tail = [
+            Copy(target, None if target in self.compacted else (contents[at],), index)
+            for index, (at, target) in enumerate(self.copied.items())
+        ]
         alignment = Alignment(
             0,
             TARGET_FROM,
-            tail[self.missing_count :],
-            missing_count=self.missing_count,
+            [
+                copy
+                for copy in tail[self.missing_count :]
+                if copy.target_offset not in self.unplaced
+            ],
+            length=len(tail),
+            trimmed_count=self.missing_count,
             last_timestamp_ms=timestamps[max(self.copied)] if self.copied else None,
         )
         for entry in self.survivors:
@@ -75,7 +88,14 @@ class Story:
         ]
 
 
-def told(random: Random, *, contents: str | None, is_compacted: bool, is_shared: bool) -> Story:
+def told(
+    random: Random,
+    *,
+    contents: str | None,
+    is_compacted: bool,
+    is_shared: bool,
+    is_copy_compacted: bool = False,
+) -> Story:
     """`contents`: the letters that records are made of; None makes each its own."""
     entries = []
     for offset in range(random.randint(1, 24)):
@@ -96,7 +116,22 @@ def told(random: Random, *, contents: str | None, is_compacted: bool, is_shared:
         for entry in entries
         if entry.offset >= log_start_offset and not (is_compacted and random.random() < 0.3)
     ]
-    return Story(entries, copied, missing_count, survivors, log_start_offset, len(entries))
+    compacted, unplaced = set(), set()
+    if is_copy_compacted:
+        # The newest record of a log is never compacted.
+        compacted = {at for at in [*copied.values()][:-1] if random.random() < 0.4}
+        if is_shared:
+            unplaced = {at for at in compacted if random.random() < 0.5}
+    return Story(
+        entries,
+        copied,
+        missing_count,
+        compacted,
+        unplaced,
+        survivors,
+        log_start_offset,
+        len(entries),
+    )
 
 
 def check(story: Story, aligned: Aligned) -> None:
@@ -149,6 +184,7 @@ stories = st.builds(
     contents=st.sampled_from([None, None, "ab", "a"]),
     is_compacted=st.booleans(),
     is_shared=st.booleans(),
+    is_copy_compacted=st.booleans(),
 )
 
 
@@ -174,9 +210,32 @@ def test_records_that_differ_can_always_be_told_apart(
         check(story, story.align())
 
 
+@settings(deadline=None, max_examples=1_000)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_what_only_the_target_compacted_can_always_be_told(random: Random, is_shared: bool) -> None:
+    """The source still has everything: each copy has its place, or its bounds among others'."""
+    story = told(
+        random, contents=None, is_compacted=False, is_shared=is_shared, is_copy_compacted=True
+    )
+    if story.missing_count or story.log_start_offset:
+        return
+    aligned = story.align()
+    check(story, aligned)
+    assert aligned.lost is None
+    known = {at for run in aligned.runs for at in range(run.target_offset, run.target_next)}
+    assert not known & story.unplaced
+    assert len(known) + sum(hole.records_count for hole in aligned.holes) == len(story.copied)
+    assert len(story.copied) - len(known) <= 2 * len(story.unplaced), "each with one copy behind it"
+
+
 def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> Aligned:
-    tail = [Copy(TARGET_FROM + at, (content,)) for at, content in enumerate(copies)]
-    alignment = Alignment(0, TARGET_FROM, tail)
+    """`?` is a copy without content, `-` one whose target offset is not known either."""
+    tail = [
+        Copy(TARGET_FROM + at, None if content == "?" else (content,), at)
+        for at, content in enumerate(copies)
+        if content != "-"
+    ]
+    alignment = Alignment(0, TARGET_FROM, tail, length=len(copies))
     for offset, content in survivors.items():
         alignment.feed(offset, (content,), 0)
     alignment.end(end)
@@ -215,3 +274,30 @@ def test_equal_records_whose_places_alone_differ_are_in_a_hole() -> None:
 def test_records_that_are_no_copies_are_named() -> None:
     with pytest.raises(PairingError, match="target offset 1001 is not a copy of source offset 1"):
         aligned_with("ab", {0: "a", 1: "x"}, 2)
+
+
+def test_missing_copies_are_those_of_as_many_survivors() -> None:
+    aligned = aligned_with("a??d", {0: "a", 1: "b", 4: "c", 5: "d"}, 6)
+    assert aligned.pieces == (Run(0, 1_000, 2), Run(4, 1_002, 2))
+
+
+def test_missing_copies_and_as_many_absent_offsets_are_exact() -> None:
+    aligned = aligned_with("a??d", {0: "a", 2: "c", 3: "d"}, 4)
+    assert aligned.holes == [Hole(1, 2, 1_001, 1_002, 1, (Run(1, 1_001, 1),))]
+    assert aligned.pieces[2] == Run(2, 1_002, 2)
+
+
+def test_a_missing_copy_that_may_be_of_several_offsets_is_a_hole() -> None:
+    aligned = aligned_with("a??d", {0: "a", 2: "c", 4: "d"}, 5)
+    assert aligned.pieces == (Run(0, 1_000, 1), Hole(1, 4, 1_001, 1_003, 2), Run(4, 1_003, 1))
+
+
+def test_missing_copies_among_others_records_are_one_hole() -> None:
+    aligned = aligned_with("a--de", {0: "a", 1: "b", 2: "c", 3: "d", 4: "e"}, 5)
+    # It takes in the copy behind it: only from there on the places are known.
+    assert aligned.pieces == (Run(0, 1_000, 1), Hole(1, 4, 1_001, 1_004, 3), Run(4, 1_004, 1))
+
+
+def test_a_missing_end_that_nothing_tells_is_not_guessed_at() -> None:
+    with pytest.raises(PairingError, match="whether offset 2 was copied as well"):
+        aligned_with("a?", {0: "a", 2: "c"}, 3)

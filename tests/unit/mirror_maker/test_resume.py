@@ -7,7 +7,7 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.alignment import Aligned, Alignment, Copy, Hole
+from mirror_maker.alignment import Aligned, Alignment, Hole
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.passthrough import select_batches
@@ -16,8 +16,9 @@ from mirror_maker.resume import (
     ResumeBase,
     TailReader,
     is_same_content,
-    open_copies,
+    tail_copies,
 )
+from tests.compacted_batches import without_records
 
 PID, EPOCH = 4000, 3
 
@@ -63,7 +64,7 @@ def test_an_empty_tail_goes_on_where_the_map_ends() -> None:
     tail = read_tail(start)
     pairing = pair(start, tail, source((5, 3)))
     assert pairing.is_done
-    assert (pairing.source_next, tail.next_sequence, pairing.runs) == (5, 5, [])
+    assert (pairing.source_next, tail.next_sequence, pairing.pieces) == (5, 5, [])
 
 
 def test_whole_batches_pair_with_foreign_ones_between() -> None:
@@ -75,14 +76,14 @@ def test_whole_batches_pair_with_foreign_ones_between() -> None:
     )
     pairing = pair(base(), tail, source((0, 3), (3, 2), (5, 4)))
     assert pairing.is_done
-    assert pairing.runs == [Run(0, 0, 3), Run(3, 5, 2)]
+    assert pairing.pieces == [Run(0, 0, 3), Run(3, 5, 2)]
     assert (pairing.source_next, tail.next_sequence) == (5, 5)
 
 
 def test_gaps_in_the_source_are_found_again() -> None:
     tail = read_tail(base(), own(0, records(0, 3), 0), own(3, records(9, 2), 3))
     pairing = pair(base(), tail, source((0, 3), (9, 2), (11, 1)))
-    assert pairing.runs == [Run(0, 0, 3), Run(9, 3, 2)]
+    assert pairing.pieces == [Run(0, 0, 3), Run(9, 3, 2)]
     assert pairing.source_next == 11
 
 
@@ -90,14 +91,14 @@ def test_other_boundaries_are_compared_record_by_record() -> None:
     tail = read_tail(base(), own(0, records(0, 4), 0), own(4, records(4, 3), 4))
     pairing = pair(base(), tail, source((0, 3), (3, 3), (6, 3)))
     assert pairing.is_done
-    assert pairing.runs == [Run(0, 0, 7)]
+    assert pairing.pieces == [Run(0, 0, 7)]
     assert (pairing.source_next, tail.next_sequence) == (7, 7)
 
 
 def test_another_codec_is_compared_record_by_record() -> None:
     tail = read_tail(base(), own(0, records(0, 3), 0, codec=3))
     pairing = pair(base(), tail, source((0, 3), codec=1))
-    assert (pairing.is_done, pairing.runs) == (True, [Run(0, 0, 3)])
+    assert (pairing.is_done, pairing.pieces) == (True, [Run(0, 0, 3)])
 
 
 def test_records_that_differ_are_no_copy() -> None:
@@ -164,13 +165,66 @@ def test_what_retention_took_is_counted_by_the_sequence() -> None:
     assert tail.missing_count == 7
     pairing = pair(start, tail, source((0, 3), (3, 3), (6, 2), (8, 1)))
     assert pairing.is_done
-    assert pairing.runs == [Run(7, 7, 2)]
+    assert pairing.pieces == [Run(7, 7, 2)]
     assert (pairing.source_next, tail.next_sequence) == (9, 9)
 
 
-def test_without_retention_nothing_may_be_missing() -> None:
-    with pytest.raises(PairingError, match="0 was expected"):
-        read_tail(base(), own(7, records(7, 2), 7), log_start_offset=0)
+def test_without_retention_only_compaction_explains_what_is_missing() -> None:
+    tail = read_tail(base(), own(7, records(7, 2), 7), log_start_offset=0)
+    assert "0 was expected" in (tail.unexplained or "")
+    assert read_tail(base(), own(0, records(0, 2), 0)).unexplained is None
+
+
+def cleaned(batch: bytes, *gone: int) -> bytes:
+    """The batch without these offsets; with none left as Kafka keeps it for its producer."""
+    left = without_records(batch, set(gone))
+    if left is not None:
+        return left
+    header = h.read_header(batch)
+    empty = bytearray(
+        h.pack_header(header._replace(batch_length=h.HEADER_BYTES - 12, records_count=0))
+    )
+    h.patch_crc(empty, 0)
+    return bytes(empty)
+
+
+def test_compacted_copies_are_counted_by_sequences_and_keep_their_places() -> None:
+    start = base()
+    tail = read_tail(
+        start,
+        cleaned(own(0, records(0, 4), 0), 1, 3),
+        own(7, records(7, 2), 7),
+        cleaned(own(9, records(9, 2), 9), 9, 10),
+    )
+    assert (tail.missing_count, tail.length, tail.next_sequence) == (3, 11, 11)
+    assert tail.unexplained is not None
+    assert not tail.is_whole
+    whole = source((0, 3), (3, 3), (6, 2), (8, 5))
+    pairing = pair(start, tail, whole)
+    assert (pairing.is_done, pairing.pieces, pairing.source_next) == (True, [Run(0, 0, 11)], 11)
+    found = aligned(start, tail, whole)
+    assert (places(found), found.holes) == ([(n, n) for n in range(11)], [])
+
+
+def test_copies_compacted_from_among_others_records_are_a_hole() -> None:
+    start = base()
+    tail = read_tail(start, own(0, records(0, 2), 0), own(9, records(5, 2), 5))
+    whole = source((0, 3), (3, 3), (6, 2))
+    hole = Hole(2, 6, 2, 10, 4)  # with the copy behind: the places are known from there on
+    pairing = pair(start, tail, whole)
+    assert (pairing.pieces, pairing.source_next) == ([Run(0, 0, 2), hole, Run(6, 10, 1)], 7)
+    assert aligned(start, tail, whole).holes == [hole]
+
+
+def test_more_missing_sequences_than_offsets_are_no_compaction() -> None:
+    with pytest.raises(PairingError, match="2 was expected"):
+        read_tail(base(), own(0, records(0, 2), 0), own(4, records(5, 2), 5))
+
+
+def test_what_is_left_of_a_compacted_batch_must_be_the_sources() -> None:
+    tail = read_tail(base(), cleaned(own(0, records(1, 4), 0), 1))
+    with pytest.raises(PairingError, match="target offset 0 is not a copy of source offset 0"):
+        pair(base(), tail, source((0, 5)))
 
 
 def test_same_content_looks_through_headers_and_codecs() -> None:
@@ -186,12 +240,12 @@ def test_same_content_looks_through_headers_and_codecs() -> None:
 
 def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99) -> Aligned:
     """What becomes of a tail whose source has no more than this log."""
-    copies = [Copy(r.offset, r[1:]) for batch in tail.batches for r in open_copies(batch)]
     alignment = Alignment(
         start.source_next,
         start.target_next,
-        copies,
-        missing_count=tail.missing_count,
+        tail_copies(tail, 1_000),
+        length=tail.length,
+        trimmed_count=tail.trimmed_count,
         last_timestamp_ms=tail.last_timestamp_ms,
     )
     for batch in select_batches(log, start.source_next, ()).batches:
@@ -260,7 +314,7 @@ def test_a_tail_that_went_whole_is_counted_by_what_the_target_knows_of_us() -> N
     assert not tail.is_sequence_unknown
     pairing = pair(start, tail, source((6, 3), (9, 3), (12, 4)))
     assert pairing.is_done
-    assert (pairing.source_next, pairing.runs) == (11, [])
+    assert (pairing.source_next, pairing.pieces) == (11, [])
     assert not pair(start, told(start, 11, 10), source((6, 3))).is_done
 
 

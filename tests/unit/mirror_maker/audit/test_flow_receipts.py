@@ -7,6 +7,8 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.alignment import Place
 from mirror_maker.audit.flow_receipts import RECEIPTS_KEPT_MAX, FlowReceipts
 from mirror_maker.formats.receipts import Receipt
+from mirror_maker.resume import Missing, TargetBatch
+from tests.compacted_batches import without_records
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -15,6 +17,10 @@ def batch(offset: int, count: int) -> bytearray:
     made = encode_batch([NewRecord(1_000 + index, b"k", b"v") for index in range(count)])
     h.patch_base_offset(made, 0, offset)
     return made
+
+
+def on_target(data: bytes | bytearray) -> TargetBatch:
+    return TargetBatch(h.read_header(data), memoryview(data), 0)
 
 
 def test_acknowledged_batches_are_taken_in_order_with_sequences_that_go_round() -> None:
@@ -54,19 +60,48 @@ def test_the_oldest_are_dropped_where_nothing_can_be_written() -> None:
 
 
 def test_batches_found_on_the_target_have_the_source_offsets_of_their_places() -> None:
-    receipts = FlowReceipts(9, 1, 50)
-    found = [batch(100, 2), batch(102, 3), batch(110, 1)]
+    receipts = FlowReceipts(9, 1, 56)
+    found = [on_target(batch(100, 2)), on_target(batch(102, 3)), on_target(batch(110, 1))]
     places = [
         Place(100, 102, 10, 12, True),
         Place(102, 105, 20, 30, False),  # single offsets are not known
         Place(110, 111, 40, 41, True),
     ]
-    receipts.paired(found, places)
+    receipts.paired(found, 50, places)
     (entry,) = receipts.take()
+    assert entry.sequence == 50
     assert [each[:4] for each in entry.receipts] == [
         (10, 12, 100, 2),
         (20, 30, 102, 3),
         (40, 41, 110, 1),
     ]
-    receipts.paired([batch(120, 2)], [])
+    receipts.paired([on_target(batch(120, 2))], 56, [])
     assert not receipts.has_news, "of what nobody can place there is no receipt"
+
+
+def test_what_compaction_took_has_receipts_where_its_place_is_known() -> None:
+    receipts = FlowReceipts(9, 1, 16)
+    part = without_records(bytes(batch(106, 4)), {106, 108})
+    assert part is not None
+    found: list[TargetBatch | Missing] = [
+        on_target(batch(100, 2)),
+        Missing(4, 102, 106, is_trimmed=False),
+        on_target(part),
+        Missing(4, 110, 130, is_trimmed=False),
+        on_target(batch(130, 2)),
+    ]
+    places = [
+        Place(100, 110, 20, 30, True),
+        Place(110, 131, 30, 35, False),
+        Place(131, 132, 35, 36, True),
+    ]
+    receipts.paired(found, 0, places)
+    receipts.acknowledged(36, 37, 132, batch(0, 1))
+    taken = receipts.take()
+    told = [(entry.sequence, [each[:4] for each in entry.receipts]) for entry in taken]
+    assert told == [
+        (0, [(20, 22, 100, 2), (22, 26, 102, 4), (26, 30, 106, 4)]),
+        (14, [(30, 36, 130, 2), (36, 37, 132, 1)]),
+    ], "a batch of which some records are left has the offsets of all of them"
+    receipts.put_back(taken)
+    assert receipts.take() == taken

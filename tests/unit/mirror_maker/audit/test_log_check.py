@@ -10,7 +10,7 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.audit.log_check import WAITING_MAX, Judged, LogCheck, SeenBatch
-from mirror_maker.formats.receipts import Receipt, Receipts
+from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts
 from mirror_maker.formats.verdicts import AuditPlace, Verdict
 from tests.compacted_batches import encode_cleaned
 
@@ -323,6 +323,33 @@ def test_a_batch_without_a_receipt_is_not_verified(seed: int) -> None:
         check.see(batch)
         told += check.judge(0)
     assert places(told) == expected
+
+
+def test_a_batch_that_a_successor_found_compacted_is_cleaned() -> None:
+    """Its receipt has the CRC of what was left of it."""
+    world = World(COUNTS)
+    compact(world)
+    header = h.read_header(world.log[6])
+    of_part = next(each for each in world.receipts if each.target_offset == 6)
+    world.receipts[world.receipts.index(of_part)] = of_part._replace(crc=header.crc)
+    assert (CLEANED, 6, 11, 106, 111) in places(world.verdicts(1))
+
+
+def test_what_compaction_took_is_told_once_where_two_workers_told_it() -> None:
+    """The first one told a batch; its successor found that one gone, and the next two as well."""
+    world = World([3, 2, 4, 2, 1])
+    world.compacted = True
+    for offset in (3, 5, 9):
+        del world.log[offset]
+    first, last = world.receipts[:2], world.receipts[4]
+    gone = Receipt(103, 111, 3, 8, NO_CRC, -1)
+    check = world.check()
+    check.expect(Receipts(1, 0, 0, tuple(first)), 0)
+    check.expect(Receipts(1, 0, 3, (gone, last)), 1)
+    for batch in world.seen():
+        check.see(batch)
+    told = [(each.verdict, each.target_from, each.target_to) for each in check.judge(0)]
+    assert told == [(COMPLETE, 0, 3), (CLEANED, 3, 5), (CLEANED, 5, 11), (COMPLETE, 11, 12)]
 
 
 def test_nothing_is_said_of_what_was_not_read() -> None:
