@@ -19,8 +19,8 @@ from .formats.gaps import SOURCE_LOST_REASON, GapKind
 from .gap_ranges import GapRanges, Range
 from .model import FlowFailedError, PairingError, SourceGap
 from .passthrough import Selection, select_batches
-from .resume import ResumeBase, TailReader, tail_copies
 from .skipping import note_gap
+from .tail import ResumeBase, TailReader, tail_copies
 from .tail_reading import is_compacted
 from .trouble import Trouble
 

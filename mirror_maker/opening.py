@@ -16,9 +16,9 @@ from .gap_ranges import GapRanges
 from .generations import open_generation, replaced_log
 from .lost_sources import note_copied
 from .model import FlowFailedError
-from .resume import TailReader, resume_base
 from .start import StartKind, parse_start
 from .starting import find_start
+from .tail import TailReader, resume_base
 from .tail_reading import read_tail
 from .trouble import Trouble
 

@@ -49,8 +49,9 @@ from .opening import find_opening
 from .passthrough import select_batches
 from .ports import DataSink
 from .replicator import Outgoing, PartitionReplicator
-from .resume import Pairing, ResumeBase, TailReader, is_same_content, resume_base
+from .resume import Pairing, is_same_content
 from .skipping import is_same_topic
+from .tail import ResumeBase, TailReader, resume_base
 from .tail_reading import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
 
 PAIR_FETCH_BYTES_MIN: Final = 256 * 1024

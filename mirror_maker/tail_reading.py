@@ -21,7 +21,7 @@ from .gap_ranges import GapRanges
 from .generations import check_rest
 from .model import DescribedProducer, PairingError
 from .ports import LogReader
-from .resume import ResumeBase, TailReader
+from .tail import ResumeBase, TailReader
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 

@@ -10,7 +10,7 @@ from local_cluster.records import header as h
 from ..alignment import Place
 from ..formats.receipts import NO_CRC, Receipt, Receipts, split_receipts
 from ..model import advance_sequence
-from ..resume import Missing, TargetBatch
+from ..tail import Missing, TargetBatch
 
 RECEIPTS_KEPT_MAX: Final = 50_000
 """Receipts of one flow that wait to be written, about 10 MB. Beyond, the oldest are dropped: the

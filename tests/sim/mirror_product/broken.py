@@ -35,9 +35,9 @@ from mirror_maker.model import FlowFailedError, SourceGap
 from mirror_maker.offset_map import OpenBlock
 from mirror_maker.passthrough import CopyPath, PreparedBatch, SourceBatch
 from mirror_maker.replicator import Outgoing
-from mirror_maker.resume import TailReader
 from mirror_maker.sender import Sender
 from mirror_maker.skipping import note_gap
+from mirror_maker.tail import TailReader
 from mirror_maker.trouble import Trouble
 
 Broken = AbstractContextManager[object]

@@ -11,13 +11,8 @@ from mirror_maker.alignment import Aligned, Alignment, Hole
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.passthrough import select_batches
-from mirror_maker.resume import (
-    Pairing,
-    ResumeBase,
-    TailReader,
-    is_same_content,
-    tail_copies,
-)
+from mirror_maker.resume import Pairing, is_same_content
+from mirror_maker.tail import ResumeBase, TailReader, tail_copies
 from tests.compacted_batches import without_records
 
 PID, EPOCH = 4000, 3

@@ -14,7 +14,7 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.context import LinkContext
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.model import DescribedProducer
-from mirror_maker.resume import TailReader
+from mirror_maker.tail import TailReader
 from mirror_maker.tail_reading import read_tail
 
 from .test_resume import EPOCH, MAPPED, PID, own, records

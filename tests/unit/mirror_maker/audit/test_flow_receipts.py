@@ -7,7 +7,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.alignment import Place
 from mirror_maker.audit.flow_receipts import RECEIPTS_KEPT_MAX, FlowReceipts
 from mirror_maker.formats.receipts import Receipt
-from mirror_maker.resume import Missing, TargetBatch
+from mirror_maker.tail import Missing, TargetBatch
 from tests.compacted_batches import without_records
 
 LAST_SEQUENCE = 2**31 - 1
