@@ -87,15 +87,13 @@ class TransactionalWriter(Client):
             self._ledger.end_transaction(number, Fate.NEVER)
             return False
         ending = self._random.random()
-        if ending < 0.05:
-            self._ledger.end_transaction(number, Fate.NEVER)
-            return False
         if ending < 0.3:
             self._ledger.end_transaction(number, Fate.NEVER)
-            # librdkafka 2.16 may end the process where it aborts before a partition was added:
-            # "Assertion `rk->rk_eos.txn_req_cnt > 0' failed".
+            # librdkafka 2.16 may end the process where it aborts, or is let go of, before all
+            # partitions were added: "Assertion `rk->rk_eos.txn_req_cnt > 0' failed".
             is_settled = producer.flush(ANSWER_SECONDS_MAX) == 0
-            return is_settled and self._ask(producer.abort_transaction) is None
+            is_abandoned = ending < 0.05
+            return is_settled and not is_abandoned and self._ask(producer.abort_transaction) is None
         error = self._ask(producer.commit_transaction)
         if error is None:
             self._ledger.end_transaction(number, Fate.READABLE)
