@@ -44,7 +44,7 @@ mirror-proofs: $(STAMP)  ## kills, replaced sources, MirrorMaker 2 taken over; K
 		tests/compat/test_mirror_maker_2_taken_over.py $(PYTEST_OPTIONS)
 
 exactly-once: $(STAMP)  ## kill -9 in a loop under transactional producers, for some minutes
-	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/test_exactly_once.py
+	EXACTLY_ONCE_KILLS=$(or $(KILLS),60) $(BIN)/python -m pytest -s tests/real/broker/test_exactly_once.py
 
 simulate: $(STAMP)  ## seeds of the simulated cluster, as JSON
 	$(BIN)/python -m tests.sim.cluster $(if $(SIM_SEED),,--seeds 0:$(or $(SEEDS),20000)) --jobs $(or $(JOBS),1)
@@ -65,7 +65,7 @@ bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours an
 	$(BIN)/python -m tests.bench.bench_controller $(BENCH_OPTIONS)
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
-	$(BIN)/python -m pytest -q -s tests/real/test_offsets_load.py
+	$(BIN)/python -m pytest -q -s tests/real/broker/test_offsets_load.py
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \

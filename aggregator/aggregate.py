@@ -12,20 +12,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from aggregator.audit.audit_document import Document, link_document
+from aggregator.audit.link_audit import PartitionAudit
+from aggregator.audit.link_audits import LinkAudits
+from aggregator.following.followed import Followed, TopicState
+from aggregator.following.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
+from aggregator.maps.catalog import Catalog, build_catalog
+from aggregator.maps.group_translation import GroupTranslation, translate_group
+from aggregator.maps.translation import LinkMaps
+from aggregator.ports import ClusterReader
+from aggregator.probe.link_probe import LinkProbe
+from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from mirror_maker.formats import MapFormatError
-
-from .audit_document import Document, link_document
-from .catalog import Catalog, build_catalog
-from .followed import Followed, TopicState
-from .groups import GroupTranslation, translate_group
-from .link_audit import PartitionAudit
-from .link_audits import LinkAudits
-from .link_lag import LinkLag, WorkerStatus, link_lag, source_ends
-from .ports import ClusterReader
-from .probe.link_probe import LinkProbe
-from .settings import AggregatorSettings, LinkSettings
-from .translation import LinkMaps
 
 GROUP_SECONDS_MAX: Final = 10.0
 """How long a source may take to tell a group's offsets before the request is given up."""

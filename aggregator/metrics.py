@@ -38,14 +38,13 @@ from opentelemetry.sdk.resources import Resource
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from aggregator.aggregate import Aggregate
+from aggregator.audit.audit_document import Document
+from aggregator.following.followed import Followed, TopicState
+from aggregator.following.link_lag import LinkLag
+from aggregator.maps.link_map import LinkMap
+from aggregator.probe.instruments import ProbeInstruments
 from mirror_maker.formats.verdicts import FAULTS
-
-from .aggregate import Aggregate
-from .audit_document import Document
-from .followed import Followed, TopicState
-from .link_lag import LinkLag
-from .link_map import LinkMap
-from .probe.instruments import ProbeInstruments
 
 DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 

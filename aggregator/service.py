@@ -19,21 +19,20 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
+from aggregator.following.mirror_watcher import MirrorWatcher
+from aggregator.following.topic_follower import TopicFollower
+from aggregator.following.topic_watcher import TopicWatcher
+from aggregator.metrics import AggregatorMetrics
+from aggregator.ports import ClusterReader
+from aggregator.probe.link_probe import link_probes
+from aggregator.settings import AggregatorSettings, LinkSettings
+from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import Coordinated
 
-from .aggregate import GROUP_SECONDS_MAX, Aggregate
-from .metrics import AggregatorMetrics
-from .mirror_watcher import MirrorWatcher
-from .ports import ClusterReader
-from .probe.link_probe import link_probes
-from .settings import AggregatorSettings, LinkSettings
-from .topic_follower import TopicFollower
-from .topic_watcher import TopicWatcher
-from .web.app import make_app
-
 if TYPE_CHECKING:  # loads aiokafka, which is needed only where links are probed
-    from .probe.prober import Prober
+    from aggregator.probe.prober import Prober
 
 READY_POLL_SECONDS: Final = 0.05
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -145,7 +144,7 @@ class AggregatorService:
         logger.info("ready")
 
     def _prober(self) -> Prober:
-        from .probe.prober import Prober
+        from aggregator.probe.prober import Prober
 
         return Prober(
             self.settings,

@@ -14,10 +14,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
+from aggregator.probe.settings import ProbeSettings
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
-
-from .probe.settings import ProbeSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

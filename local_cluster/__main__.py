@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from local_cluster.controller.coordination import CoordinationUnavailable
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.server.broker import Broker
 from local_cluster.settings import BrokerSettings, load_settings
 from local_cluster.wire.errors import KafkaError

@@ -26,9 +26,14 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from local_cluster.log.compaction_job import CleanedGroup, Compacted, CompactionJob, run_job
-from local_cluster.log.files import OsFiles
-from local_cluster.log.swap import remove_cleaned
+from local_cluster.log.compaction.compaction_job import (
+    CleanedGroup,
+    Compacted,
+    CompactionJob,
+    run_job,
+)
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.segment.swap import remove_cleaned
 
 NICENESS: Final = 10
 """Serving goes first."""

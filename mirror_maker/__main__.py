@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from local_cluster.client.group import GroupFencedError
-
-from .service import MirrorService
-from .settings import MirrorSettings, load_settings
+from mirror_maker.settings import MirrorSettings, load_settings
+from mirror_maker.worker.service import MirrorService
 
 FENCED_EXIT_CODE = 3
 """Another process runs with this worker's id; to start again would throw it out in turn."""

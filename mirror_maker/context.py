@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .audit.audit_topics import AuditTopics
-from .directory import Directory
-from .gap_store import GapStore
-from .log_offsets import LogOffsets
-from .map_store import MapStore
-from .map_writes import MapWrites
-from .origins import Origins
-from .ports import Clock, DataSink, DataSource, Lease
-from .record_rules import RecordRules, record_rules
-from .settings import Limits, LinkSettings
-from .throttle import Rates
+from mirror_maker.clusters.log_offsets import LogOffsets
+from mirror_maker.clusters.origins import Origins
+from mirror_maker.clusters.throttle import Rates
+from mirror_maker.clusters.topic_directory import Directory
+from mirror_maker.ports import Clock, DataSink, DataSource, Lease
+from mirror_maker.rules.record_rules import RecordRules, record_rules
+from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.stores.audit_topics import AuditTopics
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.map_write_health import MapWrites
 
 if TYPE_CHECKING:  # what nobody asked for is not loaded
-    from .batch_spans import BatchSpans
+    from mirror_maker.metrics.batch_spans import BatchSpans
 
 READ_COMMITTED: Final = 1
 

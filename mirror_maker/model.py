@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
-
-from .trouble import Trouble
+from mirror_maker.rules.trouble import Trouble
 
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
 UNACKED_BATCHES_MAX: Final = 5

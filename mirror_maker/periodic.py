@@ -9,9 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from local_cluster.wire.errors import KafkaError
-
-from .back_off import BackOff
-from .context import LinkContext
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext
 
 logger = logging.getLogger(__name__)
 

@@ -25,8 +25,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.wire.errors import KafkaError
-
-from .model import DescribedProducer
+from mirror_maker.model import DescribedProducer
 
 
 class LogReader(Protocol):

@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
-
-from .formats.naming import TopicNames
-from .formats.probe import probe_topic_name
-from .record_rules import RecordFilter, Transforms, fingerprint
-from .start import check_start
-from .trouble import Policies
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.formats.probe import probe_topic_name
+from mirror_maker.rules.record_rules import RecordFilter, Transforms, fingerprint
+from mirror_maker.rules.start_position import check_start
+from mirror_maker.rules.trouble import Policies
 
 TOPICS_EXCLUDE_DEFAULT = (r".*[\-\.]internal", r".*\.replica", r"__.*")
 """MirrorMaker 2's own default."""
@@ -74,7 +73,7 @@ class LinkSettings:
     """What to do where the target partition has records that no map explains. Where the copy
     shares its name with others (`names`), such records are no surprise."""
     start: Annotated[str, AfterValidator(check_start)] = "earliest"
-    """Where a partition begins that was never copied; see `start.py`. Decided once for each."""
+    """Where a partition begins that was never copied (`start_position.py`). Decided once."""
     on: Policies = field(default_factory=Policies)
     """What to do about each trouble of a partition."""
     names: TopicNames = field(default_factory=TopicNames)
@@ -106,7 +105,7 @@ class LinkSettings:
     """Whether ACLs on copies follow those on their sources."""
     leads: tuple[Pattern, ...] = ()
     """Full-match patterns of topics whose copies follow this link in configs and ACLs though it
-    did not make them; see `leading.py`. No link in the opposite direction may say the same."""
+    did not make them (`config_ownership.py`). No opposite link may say the same."""
     deletions: Literal["report", "mirror"] = "report"
     """Whether what is gone at the source is taken away on the target: configs, ACLs, topics."""
     deletion_grace_ms: Positive = 600_000

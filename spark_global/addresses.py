@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
 
 CLIENT_ID: Final = "heliograph-spark"
 

@@ -33,8 +33,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from .tables import FINGERPRINTS_TABLE
-from .views import Aggregate, load_table
+from spark_global.source.tables import FINGERPRINTS_TABLE
+from spark_global.views import Aggregate, load_table
 
 FINDINGS_MAX: Final = 1_000
 """Offending records that are named; all of them are counted."""

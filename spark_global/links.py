@@ -9,9 +9,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
-
-from .addresses import decode_security, security_fields
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from spark_global.addresses import decode_security, security_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from .source import HeliographDataSource
+from spark_global.source.data_source import HeliographDataSource
 
 LOCAL_MASTER: Final = "local[*]"
 SHUFFLE_PARTITIONS_LOCAL: Final = 4

@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from local_cluster.wire.errors import KafkaError
-
-from .session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
-from .views import Aggregate, create_views
+from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_session
+from spark_global.views import Aggregate, create_views
 
 LIMIT_DEFAULT: Final = 10_000
 """Rows that are fetched and printed where nobody says how many; all of them are held in memory."""

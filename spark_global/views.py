@@ -16,15 +16,14 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
-
-from .addresses import ClusterAddress, encode_security
-from .links import MirrorLink, encode_links
-from .maps import load_maps
-from .options import ReadOptions
-from .planning import choose_topics
-from .source import FORMAT
-from .tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from spark_global.addresses import ClusterAddress, encode_security
+from spark_global.links import MirrorLink, encode_links
+from spark_global.source.data_source import FORMAT
+from spark_global.source.maps import load_maps
+from spark_global.source.options import ReadOptions
+from spark_global.source.planning import choose_topics
+from spark_global.source.tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
 
 VIEW_PREFIX: Final = "global_"
 BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import hypothesis  # before kio, which gives it strategies only if it is loaded
 import pytest
 
-from tests.quiet_ports import quiet_port
-from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
+from tests.support.quiet_ports import quiet_port
+from topology.deployment.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable
 
 ZOOKEEPER_START_SECONDS_MAX = 30.0
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aggregator.audit.link_audit import AuditRow, PartitionAudit, records_by_verdict, rows_since
 from mirror_maker.formats.verdicts import FAULTS, AuditorState, Finding
-
-from .link_audit import AuditRow, PartitionAudit, records_by_verdict, rows_since
 
 Document = dict[str, Any]
 AUDITOR_SHOWN_MS: Final = 600_000

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from aggregator.audit.link_audit import PartitionAudit, audit_partition
+from aggregator.following.followed import Followed
+from aggregator.maps.link_map import LinkMap, TopicIds
+from aggregator.maps.translation import LinkMaps
 from local_cluster.records.batch import Record
 from mirror_maker.formats import FlowKey, GapJournal, gaps_topic_name
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import FlowVerdicts, VerdictTopic, verdicts_topic_name
-
-from .followed import Followed
-from .link_audit import PartitionAudit, audit_partition
-from .link_map import LinkMap, TopicIds
-from .translation import LinkMaps
 
 SourceEnds = Mapping[tuple[str, int], int]
 """(topic, partition) -> where the source ends now, as far as workers tell."""

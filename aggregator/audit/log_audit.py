@@ -19,15 +19,20 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, NamedTuple
 
+from aggregator.audit.fingerprint import fingerprint_batch, fingerprint_record
+from aggregator.audit.partition_audit import (
+    AuditReport,
+    LogEntry,
+    PartitionAudit,
+    PartitionKey,
+    reconcile,
+)
+from aggregator.ports import ClusterReader
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.committed import committed_batches
 from local_cluster.records.header import BatchHeader, crc_is_valid
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .audit import AuditReport, LogEntry, PartitionAudit, PartitionKey, reconcile
-from .fingerprint import fingerprint_batch, fingerprint_record
-from .ports import ClusterReader
 
 FETCH_WAIT_MS_MAX: Final = 100
 FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024

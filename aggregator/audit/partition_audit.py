@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from .alignment import align
+from aggregator.audit.alignment import align
 
 OFFSETS_NAMED_MAX: Final = 10
 """How many offsets of one kind of fault a sentence spells out; the tuples hold all of them."""

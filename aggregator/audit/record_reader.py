@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
+from aggregator.audit.log_audit import LogRange, read_log_batches
+from aggregator.audit.record_audit import RecordAudit
+from aggregator.ports import ClusterReader
 from local_cluster.records.batch import Record, decode_batch
-
-from .audit_reader import LogRange, read_log_batches
-from .ports import ClusterReader
-from .record_audit import RecordAudit
 
 Batch = tuple[list[Record], int]
 """The committed records of a batch, and its producer id."""

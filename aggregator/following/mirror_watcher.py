@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from aggregator.aggregate import Aggregate
+from local_cluster.client.admin.group_members import DescribedMember, describe_members
 from local_cluster.client.group import Coordinated
-from local_cluster.client.group_members import DescribedMember, describe_members
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.workers import worker_address, workers_group_id
-
-from .aggregate import Aggregate
 
 FIND_SECONDS: Final = 5.0
 """Between looks at who the workers are: how late a new one is known."""

@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from aggregator.following.followed import Followed, TopicState
+from aggregator.ports import ClusterReader
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import CorruptRecordError, iter_records
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
-
-from .followed import Followed, TopicState
-from .ports import ClusterReader
 
 DISCOVERY_SECONDS: Final = 1.0
 """How often missing topics and moved leaders are looked for."""

@@ -6,10 +6,9 @@ import asyncio
 import logging
 from typing import Final
 
+from aggregator.aggregate import Aggregate
+from aggregator.ports import ClusterReader
 from local_cluster.wire.errors import KafkaError
-
-from .aggregate import Aggregate
-from .ports import ClusterReader
 
 REFRESH_SECONDS: Final = 2.0
 """A new topic shows in the catalog after this long at the latest."""

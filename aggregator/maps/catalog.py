@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .settings import LinkSettings
+from aggregator.settings import LinkSettings
 
 _INTERNAL: Final = re.compile(r"__.*|.*[-.]internal|.*\.replica")
 """MirrorMaker 2's default `topics.exclude`."""

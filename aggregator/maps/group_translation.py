@@ -19,13 +19,12 @@ from typing import Any, Final, Protocol
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from aggregator.maps.link_map import NO_TOPIC_IDS, TopicIds, TranslationState
+from aggregator.maps.translation import TranslatedOffset
+from aggregator.ports import ClusterReader
+from aggregator.settings import LinkSettings
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .link_map import NO_TOPIC_IDS, TopicIds, TranslationState
-from .ports import ClusterReader
-from .settings import LinkSettings
-from .translation import TranslatedOffset
 
 COORDINATOR_RETRY_SECONDS_MAX: Final = 10.0
 """How long a moving or loading coordinator is followed."""

@@ -16,9 +16,8 @@ from aiokafka.errors import (
     for_code,
 )
 
-from local_cluster.client.security import ClientSecurity
-
-from .settings import ProbeSettings
+from aggregator.probe.settings import ProbeSettings
+from local_cluster.client.auth.security import ClientSecurity
 
 CLIENT_ID: Final = "heliograph-probe"
 REQUEST_TIMEOUT_MS: Final = 10_000

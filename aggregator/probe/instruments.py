@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from .latencies import BOUNDS_MS
-from .ledger import Fault
-from .link_probe import LinkProbe, ProbeState
+from aggregator.probe.latencies import BOUNDS_MS
+from aggregator.probe.ledger import Fault
+from aggregator.probe.link_probe import LinkProbe, ProbeState
 
 ValueOf = Callable[[LinkProbe], float | None]
 

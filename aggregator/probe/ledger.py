@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from .settings import ProbeSettings
+from aggregator.probe.settings import ProbeSettings
 
 SEQUENCES_LISTED_MAX: Final = 20
 """The latest faults of a kind that are named by their sequence numbers."""

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from aggregator.probe.latencies import Latencies
+from aggregator.probe.ledger import Fault, Faults, Ledger
+from aggregator.probe.record import ProbeRecord, decode_probe_record
+from aggregator.probe.settings import ProbeSettings
+from aggregator.settings import AggregatorSettings, LinkSettings
 from mirror_maker.formats.probe import probe_topic_name
-
-from ..settings import AggregatorSettings, LinkSettings
-from .latencies import Latencies
-from .ledger import Fault, Faults, Ledger
-from .record import ProbeRecord, decode_probe_record
-from .settings import ProbeSettings
 
 SEQUENCES_TOLD_MAX: Final = 5
 """In a sentence; `/api/v1/probe` lists more."""

@@ -10,12 +10,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from aggregator.probe.link_probe import LinkProbe
+from aggregator.probe.reading import ProbeReader
+from aggregator.probe.sending import ProbeSender
+from aggregator.settings import AggregatorSettings
 from local_cluster.client.model import TopicPartition
-
-from ..settings import AggregatorSettings
-from .link_probe import LinkProbe
-from .reading import ProbeReader
-from .sending import ProbeSender
 
 TICK_SECONDS: Final = 1.0
 

@@ -15,14 +15,13 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.errors import KafkaError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random
 
+from aggregator.probe.clients import client_options, close_consumer, in_own_task, open_consumer
+from aggregator.probe.link_probe import LinkProbe, take_in
+from aggregator.probe.sending import RETRY_SECONDS
+from aggregator.probe.settings import ProbeSettings
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.model import TopicPartition
-from local_cluster.client.security import ClientSecurity
 from mirror_maker.formats.probe import PROBE_PARTITION
-
-from .clients import client_options, close_consumer, in_own_task, open_consumer
-from .link_probe import LinkProbe, take_in
-from .sending import RETRY_SECONDS
-from .settings import ProbeSettings
 
 POLL_MS: Final = 1_000
 """How long one wait for records takes; a new copy is noticed after so long."""

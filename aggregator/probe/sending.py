@@ -16,9 +16,7 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random
 
-from mirror_maker.formats.probe import PROBE_PARTITION
-
-from .clients import (
+from aggregator.probe.clients import (
     abandon_producer,
     check_leader,
     client_options,
@@ -26,9 +24,10 @@ from .clients import (
     in_own_task,
     open_producer,
 )
-from .link_probe import LinkProbe
-from .record import encode_probe_record
-from .settings import ProbeSettings
+from aggregator.probe.link_probe import LinkProbe
+from aggregator.probe.record import encode_probe_record
+from aggregator.probe.settings import ProbeSettings
+from mirror_maker.formats.probe import PROBE_PARTITION
 
 RETRY_SECONDS: Final = (1.0, 3.0)
 """Least and greatest pause before a source that failed is tried again."""

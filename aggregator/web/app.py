@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from aggregator.aggregate import Aggregate
+from aggregator.maps.catalog import nearest
+from aggregator.metrics import AggregatorMetrics
+from aggregator.web import health, routes
+from aggregator.web.problems import Problem, not_loaded
+from aggregator.web.routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
 from mirror_maker.formats import MapFormatError
-
-from ..aggregate import Aggregate
-from ..catalog import nearest
-from ..metrics import AggregatorMetrics
-from . import health, routes
-from .problems import Problem, not_loaded
-from .routes import AGGREGATE, METRICS, RETRY_AFTER_SECONDS
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

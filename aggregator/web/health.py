@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from ..aggregate import Aggregate
-from . import parameters, views
-from .page import render_page
-from .routes import AGGREGATE, METRICS
+from aggregator.aggregate import Aggregate
+from aggregator.web import parameters, views
+from aggregator.web.page import render_page
+from aggregator.web.routes import AGGREGATE, METRICS
 
 routes = web.RouteTableDef()
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from multidict import MultiMapping
 
-from ..catalog import nearest
-from .problems import bad_parameter
+from aggregator.maps.catalog import nearest
+from aggregator.web.problems import bad_parameter
 
 OFFSET_MAX: Final = 2**63 - 1
 PARTITION_MAX: Final = 2**31 - 1

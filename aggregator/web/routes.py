@@ -12,19 +12,18 @@ from typing import Final
 
 from aiohttp import web
 
+from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
+from aggregator.following.followed import TopicState
+from aggregator.following.topic_follower import REREAD_SECONDS
+from aggregator.maps.catalog import MirroredTopic, nearest
+from aggregator.maps.link_map import TranslationState
+from aggregator.metrics import AggregatorMetrics
+from aggregator.settings import LinkSettings
+from aggregator.web import parameters, views
+from aggregator.web.problems import Problem, not_found, not_loaded
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.verdicts import BUCKET_MS
-
-from ..aggregate import GROUP_SECONDS_MAX, Aggregate
-from ..catalog import MirroredTopic, nearest
-from ..followed import TopicState
-from ..link_map import TranslationState
-from ..metrics import AggregatorMetrics
-from ..settings import LinkSettings
-from ..topic_follower import REREAD_SECONDS
-from . import parameters, views
-from .problems import Problem, not_found, not_loaded
 
 RETRY_AFTER_SECONDS: Final = 1
 AGGREGATE: Final = web.AppKey("aggregate", Aggregate)

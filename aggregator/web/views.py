@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..aggregate import Aggregate
-from ..catalog import Catalog
-from ..groups import GroupTranslation
-from ..link_lag import LinkLag
-from ..probe.latencies import BOUNDS_MS
-from ..probe.ledger import Fault
-from ..probe.link_probe import LinkProbe
-from ..settings import LinkSettings
-from ..translation import TranslatedOffset
+from aggregator.aggregate import Aggregate
+from aggregator.following.link_lag import LinkLag
+from aggregator.maps.catalog import Catalog
+from aggregator.maps.group_translation import GroupTranslation
+from aggregator.maps.translation import TranslatedOffset
+from aggregator.probe.latencies import BOUNDS_MS
+from aggregator.probe.ledger import Fault
+from aggregator.probe.link_probe import LinkProbe
+from aggregator.settings import LinkSettings
 
 Document = dict[str, Any]
 PROBE_OFF = "off"

@@ -24,15 +24,14 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from local_cluster.client.connection import Connection, connect
+from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.model import BrokerAddress, ClusterMetadata
 from local_cluster.wire import metadata as metadata_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields, get
-
-from .connection import Connection, connect
-from .last_answer import LastAnswer
-from .model import BrokerAddress, ClusterMetadata
-from .security import PLAINTEXT, ClientSecurity
 
 RETRY_SECONDS_MAX: Final = 20.0
 """How long an admin call follows a moving controller or coordinator."""

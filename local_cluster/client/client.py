@@ -10,15 +10,9 @@ from typing import Any, Final
 
 from tenacity import AsyncRetrying, retry_if_result, stop_after_delay, wait_random_exponential
 
-from local_cluster.wire import fetch as fetch_codec
-from local_cluster.wire import produce as produce_codec
-from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.messages import Fields, get
-
-from .calls import ClusterCalls, retrying
-from .fetch_session import FetchSession, SessionRequest, fetch_in_session
-from .model import (
+from local_cluster.client.calls import ClusterCalls, retrying
+from local_cluster.client.fetch_session import FetchSession, SessionRequest, fetch_in_session
+from local_cluster.client.model import (
     FetchedPartition,
     FetchPosition,
     ListedOffset,
@@ -28,8 +22,13 @@ from .model import (
     TopicConfigs,
     TopicPartition,
 )
-from .produce_batches import ProduceBatches
-from .throttled import until_answered
+from local_cluster.client.produce_batches import ProduceBatches
+from local_cluster.client.throttled import until_answered
+from local_cluster.wire import fetch as fetch_codec
+from local_cluster.wire import produce as produce_codec
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.messages import Fields, get
 
 COMMITS_KNOWN_SECONDS_MAX: Final = 10.0
 """How long a new leader may take to know what is committed before callers are told so."""

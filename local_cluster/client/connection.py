@@ -14,16 +14,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from local_cluster.client.auth.sasl import authenticate
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, SecurityError
+from local_cluster.client.frame_buffers import buffers_of_this_loop
+from local_cluster.client.last_answer import LastAnswer
 from local_cluster.wire import header as headers
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
-
-from .frame_buffers import buffers_of_this_loop
-from .last_answer import LastAnswer
-from .sasl import authenticate
-from .security import PLAINTEXT, ClientSecurity, SecurityError
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 IN_FLIGHT_MAX: Final = 1000

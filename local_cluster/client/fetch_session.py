@@ -24,15 +24,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from local_cluster.client.model import FetchPosition, SessionAnswer, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.fetch import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION,
-    next_session_epoch,
-)
-
-from .model import FetchPosition, SessionAnswer, TopicPartition
+from local_cluster.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_session_epoch
 
 SESSION_LOST: Final = frozenset(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView
 
-from .model import TopicPartition
+from local_cluster.client.model import TopicPartition
 
 Batch = bytes | bytearray | memoryview
 

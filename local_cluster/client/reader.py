@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, Protocol
 
-from local_cluster.records.batch import Record, decode_batch
-from local_cluster.records.header import BatchHeader, iter_headers
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from .model import (
+from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from local_cluster.client.model import (
     ClusterMetadata,
     FetchedPartition,
     FetchPosition,
     ListedOffset,
     TopicPartition,
 )
+from local_cluster.records.batch import Record, decode_batch
+from local_cluster.records.header import BatchHeader, iter_headers
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 

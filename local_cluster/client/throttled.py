@@ -11,9 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Set
 from typing import Final
 
+from local_cluster.client.model import FetchedPartition, SessionAnswer, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .model import FetchedPartition, SessionAnswer, TopicPartition
 
 THROTTLED_ATTEMPTS_MAX: Final = 20
 THROTTLE_WAIT_MS_MAX: Final = 5_000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from local_cluster.coordinator_runtime.outcome import Outcome, StoredRecord
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
-
-from .outcome import Outcome, StoredRecord
 
 BATCH_BYTES_TARGET: Final = 512 * 1024
 """Many records are cut into batches of about this size; a batch is one key's at least."""

@@ -17,12 +17,16 @@ from functools import partial
 from typing import Final
 
 from local_cluster.clock import Clock
+from local_cluster.coordinator_runtime.batches import (
+    BATCH_BYTES_TARGET,
+    appended_together,
+    encode_records,
+    size_bytes,
+)
+from local_cluster.coordinator_runtime.outcome import Outcome
+from local_cluster.coordinator_runtime.ports import LeadingReplica
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .batches import BATCH_BYTES_TARGET, appended_together, encode_records, size_bytes
-from .outcome import Outcome
-from .ports import LeadingReplica
 
 # How a failed write is told to clients (Kafka's CoordinatorOperationExceptionHelper); whatever
 # is not here means that the coordinator has to be looked for again.

@@ -12,13 +12,16 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic
 
-from local_cluster.controller.model import NO_LEADER, PartitionState
+from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.coordinator_runtime.loading import S
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.coordinator_runtime.partition_runtime import (
+    FollowUp,
+    PartitionRuntime,
+    RuntimeState,
+)
+from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .loading import S
-from .outcome import Now, Outcome
-from .partition_runtime import FollowUp, PartitionRuntime, RuntimeState
-from .partitioning import partition_of
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices

@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from local_cluster.coordinator_runtime.ports import LeadingReplica, ReplayedShard
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.control import read_marker
 from local_cluster.records.header import BatchHeader, crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-from .ports import LeadingReplica, ReplayedShard
-
 if TYPE_CHECKING:
-    from local_cluster.log.segment import LogSlice
+    from local_cluster.log.segment.segment import LogSlice
 
 LOAD_BYTES_MAX: Final = 1024 * 1024
 """How much of the log is read and replayed at a time."""

@@ -30,13 +30,12 @@ from typing import Any, Final, Generic
 from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from local_cluster.clock import Clock
+from local_cluster.coordinator_runtime.commit_queue import CommitQueue
+from local_cluster.coordinator_runtime.loading import S, load_shard
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.coordinator_runtime.ports import LeadingReplica
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .commit_queue import CommitQueue
-from .loading import S, load_shard
-from .outcome import Now, Outcome
-from .ports import LeadingReplica
 
 LOAD_ATTEMPTS_MAX: Final = 10
 LOAD_WAIT_SECONDS_MAX: Final = 30.0

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 
-from .outcome import Now, Outcome
-
 if TYPE_CHECKING:
-    from local_cluster.log.partition_log import AppendResult
-    from local_cluster.log.segment import LogSlice
+    from local_cluster.log.partition.partition_log import AppendResult
+    from local_cluster.log.segment.segment import LogSlice
 
 
 class ReplayedShard(Protocol):

@@ -1,6 +1,6 @@
 """What each follower fetches from here, remembered between its requests (KIP-227).
 
-The sessions of followers are those of `fetch_sessions.py`, kept apart so that consumers never push
+The sessions of followers are those of `sessions.py`, kept apart so that consumers never push
 them out: one per follower, which its next full request ends. An incremental request costs what is
 named in it and what moved, however many partitions are at rest. Pure.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from local_cluster.fetch_sessions import FetchContext, FetchSessions
+from local_cluster.fetch_sessions.sessions import FetchContext, FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest
 

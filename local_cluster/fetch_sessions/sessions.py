@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from local_cluster.fetch_watches import Watches
+from local_cluster.fetch_sessions.watches import Watches
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     FINAL_EPOCH,

@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .consumer.topics import TopicFacts
+from local_cluster.groups.consumer.topics import TopicFacts
 
 if TYPE_CHECKING:
-    from local_cluster.controller.metadata_cache import MetadataCache
-    from local_cluster.controller.model import TopicState
+    from local_cluster.controller.model.cluster_image import TopicState
+    from local_cluster.controller.model.metadata_cache import MetadataCache
 
 
 class ClusterTopics:

@@ -6,11 +6,10 @@ Source: Kafka's ClassicGroup.validateOffsetCommit.
 
 from __future__ import annotations
 
+from local_cluster.groups.classic.classic_fsm import GroupState
+from local_cluster.groups.classic.group import ClassicGroup
+from local_cluster.groups.requests import UNKNOWN_MEMBER, CommitRequest, TransactionalCommitRequest
 from local_cluster.wire.errors import ErrorCode
-
-from .classic_fsm import GroupState
-from .group import ClassicGroup
-from .requests import UNKNOWN_MEMBER, CommitRequest, TransactionalCommitRequest
 
 
 def validate_commit(group: ClassicGroup, request: CommitRequest) -> ErrorCode:

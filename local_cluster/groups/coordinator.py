@@ -15,19 +15,20 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import Ask
-from local_cluster.records.control import EndMarker
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_topics import ClusterTopics
-from .consumer.assignors import ASSIGNORS
-from .consumer.requests import ConsumerGroupLimits, DescribedConsumerGroup, HeartbeatAnswer
-from .consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
-from .former_topics import FormerTopics
-from .offsets import TopicPartition
-from .requests import (
+from local_cluster.groups.cluster_topics import ClusterTopics
+from local_cluster.groups.consumer.assignors import ASSIGNORS
+from local_cluster.groups.consumer.requests import (
+    ConsumerGroupLimits,
+    DescribedConsumerGroup,
+    HeartbeatAnswer,
+)
+from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
+from local_cluster.groups.former_topics import FormerTopics
+from local_cluster.groups.offsets import TopicPartition
+from local_cluster.groups.requests import (
     CommitRequest,
     DescribedGroup,
     FetchedOffset,
@@ -42,10 +43,12 @@ from .requests import (
     SyncRequest,
     TransactionalCommitRequest,
 )
-from .shard import GroupShard
+from local_cluster.groups.shard import GroupShard
+from local_cluster.records.control import EndMarker
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from local_cluster.controller.metadata_cache import Changes
+    from local_cluster.controller.model.metadata_cache import Changes
     from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
     from local_cluster.handlers.services import BrokerServices
     from local_cluster.replication.partition import Partition

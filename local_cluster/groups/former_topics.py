@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from local_cluster.controller.metadata_cache import Changes
-    from local_cluster.controller.model import TopicState
+    from local_cluster.controller.model.cluster_image import TopicState
+    from local_cluster.controller.model.metadata_cache import Changes
 
 ABSENT_TOPICS_MAX: Final = 100_000
 """Topics that are not there of which is remembered that there were; the oldest are forgotten."""

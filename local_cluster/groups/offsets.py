@@ -14,9 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord
-from local_cluster.wire.errors import ErrorCode
-
-from .records import (
+from local_cluster.groups.records import (
     NO_LEADER_EPOCH,
     NO_TIMESTAMP,
     STRING_BYTES_MAX,
@@ -26,13 +24,14 @@ from .records import (
     encode_offset_value,
     offset_key_of,
 )
-from .requests import (
+from local_cluster.groups.requests import (
     CommitRequest,
     FetchedOffset,
     GroupLimits,
     OffsetToCommit,
     TransactionalCommitRequest,
 )
+from local_cluster.wire.errors import ErrorCode
 
 TopicPartition = tuple[str, int]
 

@@ -18,10 +18,9 @@ import struct
 from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
+from local_cluster.groups.consumer import records as consumer_records
+from local_cluster.groups.record_reader import RecordReader
 from local_cluster.wire.primitives import write_string
-
-from .consumer import records as consumer_records
-from .record_reader import RecordReader
 
 OFFSET_KEY_VERSIONS: Final = (0, 1)
 GROUP_KEY_VERSION: Final = 2

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from local_cluster.groups.consumer.requests import ConsumerGroupLimits
+from local_cluster.groups.records import CommittedOffset
 from local_cluster.wire.errors import ErrorCode
-
-from .consumer.requests import ConsumerGroupLimits
-from .records import CommittedOffset
 
 NO_GENERATION: Final = -1
 UNKNOWN_MEMBER: Final = ""

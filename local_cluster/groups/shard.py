@@ -16,18 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import membership
-from .classic_fsm import GroupState
-from .consumer import records as consumer_records
-from .consumer.groups import CONSUMER_TIMER_KINDS
-from .consumer.heartbeat import validate
-from .consumer.model import JOIN_EPOCH
-from .consumer.requests import HeartbeatAnswer
-from .consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
-from .group import ClassicGroup
-from .rebalance import (
+from local_cluster.groups.classic import membership
+from local_cluster.groups.classic.classic_fsm import GroupState
+from local_cluster.groups.classic.group import ClassicGroup
+from local_cluster.groups.classic.rebalance import (
     JOIN,
     SESSION,
     SYNC,
@@ -38,14 +30,20 @@ from .rebalance import (
     extend_session,
     prepare_rebalance,
 )
-from .records import (
+from local_cluster.groups.consumer import records as consumer_records
+from local_cluster.groups.consumer.groups import CONSUMER_TIMER_KINDS
+from local_cluster.groups.consumer.heartbeat import validate
+from local_cluster.groups.consumer.model import JOIN_EPOCH
+from local_cluster.groups.consumer.requests import HeartbeatAnswer
+from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
+from local_cluster.groups.records import (
     GroupKey,
     OffsetKey,
     decode_group_value,
     decode_key,
     decode_offset_value,
 )
-from .requests import (
+from local_cluster.groups.requests import (
     UNKNOWN_MEMBER,
     DescribedGroup,
     DescribedMember,
@@ -58,8 +56,9 @@ from .requests import (
     SyncAnswer,
     SyncRequest,
 )
-from .shard_offsets import ShardOffsets
-from .subscription import CONSUMER_PROTOCOL
+from local_cluster.groups.shard_offsets import ShardOffsets
+from local_cluster.groups.subscription import CONSUMER_PROTOCOL
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 class GroupShard(ShardOffsets):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from .group import ClassicGroup
+from local_cluster.groups.classic.group import ClassicGroup
 
 CONSUMER_PROTOCOL: Final = "consumer"
 

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from . import (
+from local_cluster.handlers.cluster import (
     cluster_delta,
     hand_over,
+    p03_metadata,
+    p18_api_versions,
+    p56_alter_partition,
+    p60_describe_cluster,
+    p75_describe_topic_partitions,
+)
+from local_cluster.handlers.configs import (
+    p32_describe_configs,
+    p33_alter_configs,
+    p44_incremental_alter_configs,
+    p74_list_config_resources,
+)
+from local_cluster.handlers.data import (
     p00_produce,
     p01_fetch,
     p02_list_offsets,
-    p03_metadata,
+    p21_delete_records,
+    p23_offset_for_leader_epoch,
+)
+from local_cluster.handlers.groups import (
     p08_offset_commit,
     p09_offset_fetch,
     p10_find_coordinator,
@@ -18,42 +34,38 @@ from . import (
     p14_sync_group,
     p15_describe_groups,
     p16_list_groups,
-    p18_api_versions,
+    p42_delete_groups,
+    p47_offset_delete,
+    p68_consumer_group_heartbeat,
+    p69_consumer_group_describe,
+)
+from local_cluster.handlers.security import (
+    p29_describe_acls,
+    p30_create_acls,
+    p31_delete_acls,
+    p48_describe_client_quotas,
+    p50_describe_user_scram_credentials,
+)
+from local_cluster.handlers.topics import (
     p19_create_topics,
     p20_delete_topics,
-    p21_delete_records,
+    p34_alter_replica_log_dirs,
+    p35_describe_log_dirs,
+    p37_create_partitions,
+    p43_elect_leaders,
+    p45_alter_partition_reassignments,
+    p46_list_partition_reassignments,
+)
+from local_cluster.handlers.transactions import (
     p22_init_producer_id,
-    p23_offset_for_leader_epoch,
     p24_add_partitions_to_txn,
     p25_add_offsets_to_txn,
     p26_end_txn,
     p27_write_txn_markers,
     p28_txn_offset_commit,
-    p29_describe_acls,
-    p30_create_acls,
-    p31_delete_acls,
-    p32_describe_configs,
-    p33_alter_configs,
-    p34_alter_replica_log_dirs,
-    p35_describe_log_dirs,
-    p37_create_partitions,
-    p42_delete_groups,
-    p43_elect_leaders,
-    p44_incremental_alter_configs,
-    p45_alter_partition_reassignments,
-    p46_list_partition_reassignments,
-    p47_offset_delete,
-    p48_describe_client_quotas,
-    p50_describe_user_scram_credentials,
-    p56_alter_partition,
-    p60_describe_cluster,
     p61_describe_producers,
     p65_describe_transactions,
     p66_list_transactions,
-    p68_consumer_group_heartbeat,
-    p69_consumer_group_describe,
-    p74_list_config_resources,
-    p75_describe_topic_partitions,
 )
 
 __all__ = [

@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from local_cluster.clock import Clock
-    from local_cluster.controller.control_plane import ControlPlane
-    from local_cluster.controller.metadata_cache import MetadataCache
-    from local_cluster.fetch_sessions import FetchSessions
-    from local_cluster.follower_sessions import FollowerSessions
+    from local_cluster.controller.member.control_plane import ControlPlane
+    from local_cluster.controller.model.metadata_cache import MetadataCache
+    from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
+    from local_cluster.fetch_sessions.sessions import FetchSessions
     from local_cluster.groups.coordinator import GroupCoordinator
     from local_cluster.handlers.registry import RequestContext
-    from local_cluster.log.directories import LogDirectories
-    from local_cluster.producer_ids import ProducerIds
+    from local_cluster.log.directory.log_directories import LogDirectories
     from local_cluster.replication.replica_set import ReplicaSet
     from local_cluster.server.cold_reads import ColdReads
     from local_cluster.server.log_dir_moves import LogDirMoves
     from local_cluster.settings import BrokerSettings
     from local_cluster.transactions.coordinator import TransactionCoordinator
+    from local_cluster.transactions.producer_ids import ProducerIds
 
 
 class BrokerServices(Protocol):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from . import header as h
-from .compress import DECOMPRESSED_BYTES_MAX, compress, decompress
+from local_cluster.records import header as h
+from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, compress, decompress
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

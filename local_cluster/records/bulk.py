@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .compress import DECOMPRESSED_BYTES_MAX, Codec, decompress
+from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, Codec, decompress
 
 _LZ4_FRAME_HEADER_BYTES: Final = 7
 """Magic, flags, block size, header checksum; without content size and dictionary."""

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .batch import decode_batch
-from .header import BatchHeader, Buffer, iter_headers
+from local_cluster.records.batch import decode_batch
+from local_cluster.records.header import BatchHeader, Buffer, iter_headers
 
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _ABORT: Final = 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from . import header as h
-from .batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
+from local_cluster.records import header as h
+from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")

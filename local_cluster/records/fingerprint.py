@@ -25,7 +25,7 @@ from typing import Final
 
 from mmh3 import mmh3_x64_128_digest
 
-from .batch import Headers, Record
+from local_cluster.records.batch import Headers, Record
 
 _TIMESTAMP: Final = struct.Struct(">q")
 _FINGERPRINT: Final = struct.Struct("<q")

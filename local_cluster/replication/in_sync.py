@@ -12,7 +12,7 @@ Pure: time and offsets come from outside. The rules are Kafka's (Partition.scala
                          leave at once (Kafka looks at who joins with its fetches only)
 
 An end offset is what a follower fetches at. Followers fetch at their log end only when that is
-durable (follower.py), so with `flush: fsync` every end offset here is an fsynced one.
+durable (follower_decisions.py), so with `flush: fsync` every end offset here is an fsynced one.
 
 Guarantees: an end offset counts only within the leader epoch in which it was told; one proposal is
 under way at a time, and its outcome is taken from a state with a newer version only.
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 UNKNOWN_OFFSET: Final = -1

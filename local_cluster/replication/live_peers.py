@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from local_cluster.clock import Clock
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import BrokerEndpoints
-
-from .partition import Partition
+from local_cluster.controller.model.cluster_image import BrokerEndpoints
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.replication.partition import Partition
 
 
 class LivePeers:

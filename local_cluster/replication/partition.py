@@ -18,16 +18,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from local_cluster.controller.model import NO_LEADER, PartitionState
-from local_cluster.log.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
-from local_cluster.log.partition_log import AppendResult, LogSlice, PartitionLog
+from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.log.partition.partition_log import AppendResult, LogSlice, PartitionLog
+from local_cluster.log.state.epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EpochEnd
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
+from local_cluster.replication.in_sync import InSyncReplicas
+from local_cluster.replication.partition_flushes import Flusher, PartitionFlushes
+from local_cluster.replication.truncation import find_divergence
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .in_sync import InSyncReplicas
-from .partition_flushes import Flusher, PartitionFlushes
-from .truncation import find_divergence
 
 TO_HIGH_WATERMARK: Final = -1
 

@@ -9,9 +9,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
-from local_cluster.log.partition_log import PartitionLog
-
-from .partition_waits import PartitionWaits
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.replication.partition_waits import PartitionWaits
 
 
 class Flusher(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .in_sync import InSyncReplicas
+from local_cluster.replication.in_sync import InSyncReplicas
 
 SELECTOR_CONFIG: Final = "replica.selector.class"
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

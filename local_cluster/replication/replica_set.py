@@ -21,25 +21,24 @@ from functools import partial
 from typing import Final, Protocol
 
 from local_cluster.clock import Clock
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     PartitionState,
     ReplicaReport,
     TopicState,
 )
-from local_cluster.log.config import LogConfig, stored_config
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.log.config.log_config import LogConfig, stored_config
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.replication.live_peers import LivePeers
+from local_cluster.replication.partition import Partition
+from local_cluster.replication.partition_flushes import Flusher
+from local_cluster.replication.strays import find_strays
+from local_cluster.replication.throttle import ReplicationThrottle
+from local_cluster.replication.unserved import Unserved
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .live_peers import LivePeers
-from .partition import Partition
-from .partition_flushes import Flusher
-from .strays import find_strays
-from .throttle import ReplicationThrottle
-from .unserved import Unserved
 
 LeadershipListener = Callable[[str, int, bool], None]
 """Called with (topic, partition, leads) when this broker begins or ends to lead."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from local_cluster.controller.model import TopicState
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.log.partition.partition_log import PartitionLog
 
 
 def find_strays(

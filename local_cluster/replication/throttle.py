@@ -15,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from local_cluster.controller.dynamic_broker_configs import (
+from local_cluster.controller.decisions.dynamic_broker_configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     broker_overrides,
 )
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import TopicState
-
-from .rate_quota import UNLIMITED, WINDOW_MS_DEFAULT, WINDOWS_DEFAULT, RateQuota
+from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.replication.rate_quota import (
+    UNLIMITED,
+    WINDOW_MS_DEFAULT,
+    WINDOWS_DEFAULT,
+    RateQuota,
+)
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"

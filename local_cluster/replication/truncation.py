@@ -8,7 +8,7 @@ have epochs that the other has not. The high watermark plays no part in it.
 
 from __future__ import annotations
 
-from local_cluster.log.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
+from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
 
 
 def find_divergence(

@@ -12,10 +12,10 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from local_cluster.controller.model import ALL_WELL, ReplicaReport
+from local_cluster.controller.model.cluster_image import ALL_WELL, ReplicaReport
 
 if TYPE_CHECKING:
-    from .partition import Partition
+    from local_cluster.replication.partition import Partition
 
 Key = tuple[str, int]
 """Topic and partition."""

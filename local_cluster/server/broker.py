@@ -23,36 +23,35 @@ from typing import Final
 
 import local_cluster.handlers.all
 from local_cluster.clock import Clock, SystemClock
-from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.fetch_sessions import SLOTS_MAX_DEFAULT, FetchSessions
-from local_cluster.follower_sessions import FollowerSessions
+from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
+from local_cluster.fetch_sessions.sessions import SLOTS_MAX_DEFAULT, FetchSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.registry import RequestContext
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.offset_checkpoints import Checkpoint
-from local_cluster.log.tickets import Deletion, LogDirectoryError
-from local_cluster.producer_ids import ProducerIds
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.offset_checkpoints import Checkpoint
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
+from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
+from local_cluster.server.change_listeners import ChangeListeners
+from local_cluster.server.cold_reads import ColdReads
+from local_cluster.server.compaction import Compaction
+from local_cluster.server.connection import BrokerConnection
+from local_cluster.server.flusher import GroupCommit
+from local_cluster.server.housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
+from local_cluster.server.isr_changes import IsrChanges
+from local_cluster.server.log_dir_moves import LogDirMoves
+from local_cluster.server.replica_watch import ReplicaWatch
+from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings
 from local_cluster.transactions.coordinator import TransactionCoordinator
-
-from .change_listeners import ChangeListeners
-from .cold_reads import ColdReads
-from .compaction import Compaction
-from .connection import BrokerConnection
-from .flusher import GroupCommit
-from .housekeeping import SPACE_PROBE_INTERVAL_MS, Housekeeping
-from .isr_changes import IsrChanges
-from .log_dir_moves import LogDirMoves
-from .replica_fetchers import ReplicaFetchers
-from .replica_watch import ReplicaWatch
-from .stray_replicas import StrayReplicas
+from local_cluster.transactions.producer_ids import ProducerIds
 
 LISTEN_BACKLOG: Final = 512
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000

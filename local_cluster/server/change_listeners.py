@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from local_cluster.controller.metadata_cache import Changes
+from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.replication.replica_set import LeadershipListener
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
-from local_cluster.log import page_cache
-from local_cluster.log.page_cache import ColdReadError, Descriptor
+from local_cluster.log.disk import page_cache
+from local_cluster.log.disk.page_cache import ColdReadError, Descriptor
 
 _T = TypeVar("_T")
 

@@ -20,13 +20,13 @@ from typing import Any, Final
 import local_cluster
 from local_cluster.clock import Clock
 from local_cluster.compactor import JOB
-from local_cluster.log.cleanable import is_roll_due
-from local_cluster.log.compaction_job import CleanedGroup
-from local_cluster.log.compaction_round import CompactionRound, find_due, plan_round
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.disk import SPACE_ERRORS
-from local_cluster.log.files import OsFiles
-from local_cluster.log.key_offsets import LOAD_FACTOR
+from local_cluster.log.compaction.cleanable import is_roll_due
+from local_cluster.log.compaction.compaction_job import CleanedGroup
+from local_cluster.log.compaction.compaction_round import CompactionRound, find_due, plan_round
+from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.disk.disk_health import SPACE_ERRORS
+from local_cluster.log.disk.files import OsFiles
 from local_cluster.replication.partition import Partition
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError

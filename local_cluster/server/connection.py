@@ -23,15 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 from local_cluster.client.frame_buffers import buffers_of_this_loop
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.handlers.registry import Handler, RequestContext, find_handler
-from local_cluster.log.partition_log import LogSlice
+from local_cluster.log.partition.partition_log import LogSlice
+from local_cluster.server.cold_reads import ColdReads
+from local_cluster.server.outbox import Outbox, Part
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError, PeerError
 from local_cluster.wire.frame import FrameReceiver, frame_size_prefix
 from local_cluster.wire.header import encode_response_header, read_request_header
-
-from .cold_reads import ColdReads
-from .outbox import Outbox, Part
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices

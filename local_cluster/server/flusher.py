@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Final
 
-from local_cluster.log.file_system import FileSystem
-from local_cluster.log.partition_log import FlushTicket, PartitionLog
-from local_cluster.log.sync_choice import SyncChoice
+from local_cluster.log.disk.file_system import FileSystem
+from local_cluster.log.disk.sync_choice import SyncChoice
+from local_cluster.log.partition.partition_log import FlushTicket, PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError

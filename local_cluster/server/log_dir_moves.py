@@ -25,19 +25,28 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from local_cluster.clock import Clock
-from local_cluster.controller.dynamic_broker_configs import LOG_DIRS_RATE, broker_overrides
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import LogSlice, PartitionLog
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.controller.decisions.dynamic_broker_configs import (
+    LOG_DIRS_RATE,
+    broker_overrides,
+)
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
 from local_cluster.records.header import BatchHeader
-from local_cluster.replication.following import read_whole_batches
-from local_cluster.replication.future_replica import BeginAt, CopyFrom, CutTo, Level, decide_step
+from local_cluster.replication.follower.following import read_whole_batches
+from local_cluster.replication.follower.future_replica import (
+    BeginAt,
+    CopyFrom,
+    CutTo,
+    Level,
+    decide_step,
+)
+from local_cluster.replication.follower.retries import Retries
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_flushes import Flusher
 from local_cluster.replication.rate_quota import UNLIMITED, RateQuota
-from local_cluster.replication.retries import Retries
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 CHUNK_BYTES: Final = 256 * 1024

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from local_cluster.controller.coordination import CommitConflict, CoordinationUnavailable
-from local_cluster.controller.model import ReplicaReport
+from local_cluster.controller.model.cluster_image import ReplicaReport
+from local_cluster.controller.zk.coordination import CommitConflict, CoordinationUnavailable
 from local_cluster.replication.replica_set import ReplicaSet
 
 CHECK_SECONDS: Final = 5.0

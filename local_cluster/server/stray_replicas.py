@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.replication.replica_set import ReplicaSet
 
 

@@ -14,16 +14,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.controller.model import TRANSACTIONS_TOPIC
+from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
 from local_cluster.network import OpenLine, open_line
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .broker_lines import BrokerLines
-from .join_batches import JoinBatches
-from .markers import MarkerSender
-from .requests import (
+from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.join_batches import JoinBatches
+from local_cluster.transactions.markers import MarkerSender
+from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
     InitRequest,
@@ -31,9 +29,10 @@ from .requests import (
     ProducerAnswer,
     TransactionLimits,
 )
-from .shard import TransactionShard
-from .transaction import TopicPartition, Transaction
-from .turns import ProducerTurns
+from local_cluster.transactions.shard import TransactionShard
+from local_cluster.transactions.transaction import TopicPartition, Transaction
+from local_cluster.transactions.turns import ProducerTurns
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices

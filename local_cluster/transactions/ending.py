@@ -35,11 +35,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+from local_cluster.transactions.requests import EndRequest
+from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, EPOCH_RAISED_SINCE, Transaction
+from local_cluster.transactions.transaction_fsm import PREPARED, TransactionState
 from local_cluster.wire.errors import ErrorCode
-
-from .requests import EndRequest
-from .transaction import EPOCH_EXHAUSTED, EPOCH_RAISED_SINCE, Transaction
-from .transaction_fsm import PREPARED, TransactionState
 
 
 class Verdict(Enum):

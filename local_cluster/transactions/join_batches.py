@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.requests import AddRequest
+from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .broker_lines import BrokerLines
-from .requests import AddRequest
-from .transaction import TopicPartition
 
 ADD_PARTITIONS_VERSION: Final = 5
 TRANSACTIONS_MAX: Final = 1_000

@@ -13,14 +13,13 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.records.control import EndMarker
+from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.transaction import TopicPartition, Transaction
+from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .broker_lines import BrokerLines
-from .transaction import TopicPartition, Transaction
-from .transaction_fsm import TransactionState
 
 if TYPE_CHECKING:
     from local_cluster.handlers.services import BrokerServices

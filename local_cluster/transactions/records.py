@@ -19,6 +19,8 @@ import struct
 from typing import Final
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
+from local_cluster.transactions.transaction import NO_PRODUCER_ID, Transaction
+from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.errors import PeerError
 from local_cluster.wire.primitives import (
     read_array_length,
@@ -28,9 +30,6 @@ from local_cluster.wire.primitives import (
     write_array_length,
     write_string,
 )
-
-from .transaction import NO_PRODUCER_ID, Transaction
-from .transaction_fsm import TransactionState
 
 KEY_VERSION: Final = 0
 VALUE_VERSION_PLAIN: Final = 0

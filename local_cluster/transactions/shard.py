@@ -28,17 +28,15 @@ from collections.abc import Mapping
 
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, UnreadableRecordError
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
-from local_cluster.wire.errors import ErrorCode
-
-from .ending import Verdict, judge
-from .records import (
+from local_cluster.transactions.ending import Verdict, judge
+from local_cluster.transactions.records import (
     TRANSACTIONAL_ID_BYTES_MAX,
     decode_key,
     decode_value,
     encode_key,
     encode_value,
 )
-from .requests import (
+from local_cluster.transactions.requests import (
     NO_CONNECTION,
     AddRequest,
     EndRequest,
@@ -47,7 +45,7 @@ from .requests import (
     ProducerAnswer,
     TransactionLimits,
 )
-from .transaction import (
+from local_cluster.transactions.transaction import (
     EPOCH_EXHAUSTED,
     EPOCH_RAISED_SINCE,
     NO_PRODUCER_EPOCH,
@@ -56,13 +54,14 @@ from .transaction import (
     TopicPartition,
     Transaction,
 )
-from .transaction_fsm import (
+from local_cluster.transactions.transaction_fsm import (
     IDLE,
     PREPARED,
     TransactionEvent,
     TransactionState,
     next_state,
 )
+from local_cluster.wire.errors import ErrorCode
 
 
 class TransactionShard:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .transaction_fsm import TransactionEvent, TransactionState, next_state
+from local_cluster.transactions.transaction_fsm import (
+    TransactionEvent,
+    TransactionState,
+    next_state,
+)
 
 TopicPartition = tuple[str, int]
 

@@ -16,7 +16,7 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.constants import EntityType
 from kio.static.primitive import TZAware, i16, i32Timedelta
 
-from .api import ApiKey
+from local_cluster.wire.api import ApiKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

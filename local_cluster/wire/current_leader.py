@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .primitives import write_string, write_unsigned_varint
+from local_cluster.wire.primitives import write_string, write_unsigned_varint
 
 _LEADER: Final = struct.Struct(">ii")
 _INT32: Final = struct.Struct(">i")

@@ -5,7 +5,7 @@ KIP-320, KIP-392, KIP-516, KIP-595, KIP-903, KIP-951). The high
 watermark that a follower may name in v18 (KIP-1166, a tagged field) is skipped.
 """
 
-from .fetch_model import (
+from local_cluster.wire.fetch_model import (
     CONSUMER,
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -22,8 +22,8 @@ from .fetch_model import (
     next_session_epoch,
     records_size_bytes,
 )
-from .fetch_request import decode_request, encode_request
-from .fetch_response import decode_response, encode_response
+from local_cluster.wire.fetch_request import decode_request, encode_request
+from local_cluster.wire.fetch_response import decode_response, encode_response
 
 __all__ = [
     "CONSUMER",

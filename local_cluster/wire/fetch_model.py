@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from .current_leader import CurrentLeader
+from local_cluster.wire.current_leader import CurrentLeader
 
 READ_COMMITTED: Final = 1
 CONSUMER: Final = -1

@@ -6,15 +6,15 @@ import struct
 import uuid
 from typing import Final
 
-from .errors import PeerError
-from .fetch_model import (
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.fetch_model import (
     CONSUMER,
     TOPIC_IDS_SINCE,
     FetchPartition,
     FetchRequest,
     ForgottenPartition,
 )
-from .primitives import (
+from local_cluster.wire.primitives import (
     read_array_length,
     read_string,
     read_unsigned_varint,
@@ -22,7 +22,7 @@ from .primitives import (
     write_array_length,
     write_string,
 )
-from .topics import read_topic, runs_by_topic, write_topic
+from local_cluster.wire.topics import read_topic, runs_by_topic, write_topic
 
 _HEAD: Final = struct.Struct(">iiib")
 _REPLICA_STATE: Final = struct.Struct(">iq")

@@ -11,22 +11,22 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from .current_leader import (
+from local_cluster.wire.current_leader import (
     CurrentLeader,
     NodeEndpoint,
     decode_current_leader,
     encode_current_leader,
     encode_node_endpoints,
 )
-from .errors import PeerError
-from .fetch_model import (
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.fetch_model import (
     NODE_ENDPOINTS_SINCE,
     TOPIC_IDS_SINCE,
     PartitionFetched,
     RecordsPart,
     records_size_bytes,
 )
-from .primitives import (
+from local_cluster.wire.primitives import (
     read_array_length,
     read_tagged_fields,
     read_unsigned_varint,
@@ -34,7 +34,7 @@ from .primitives import (
     write_array_length,
     write_unsigned_varint,
 )
-from .topics import read_topic, runs_by_topic, write_topic
+from local_cluster.wire.topics import read_topic, runs_by_topic, write_topic
 
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")

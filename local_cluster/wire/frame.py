@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from .errors import PeerError
+from local_cluster.wire.errors import PeerError
 
 _SIZE: Final = struct.Struct(">i")
 WINDOW_BYTES: Final = 16 * 1024

@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from .api import FLEXIBLE_SINCE, ApiKey
-from .errors import PeerError
-from .primitives import skip_tagged_fields
+from local_cluster.wire.api import FLEXIBLE_SINCE, ApiKey
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.primitives import skip_tagged_fields
 
 _FIXED: Final = struct.Struct(">hhi")
 _INT16: Final = struct.Struct(">h")

@@ -23,8 +23,8 @@ from typing import Any, Final, get_type_hints
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from . import corrected, shape
-from .errors import ErrorCode, PeerError
+from local_cluster.wire import corrected, shape
+from local_cluster.wire.errors import ErrorCode, PeerError
 
 Fields = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from .errors import ErrorCode, PeerError
-from .primitives import (
+from local_cluster.wire.errors import ErrorCode, PeerError
+from local_cluster.wire.primitives import (
     read_array_length,
     read_string,
     read_unsigned_varint,

@@ -12,9 +12,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from .errors import PeerError
-from .primitives import read_array_length, read_string, skip_tagged_fields, write_array_length
-from .topics import read_topic, write_topic
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.primitives import (
+    read_array_length,
+    read_string,
+    skip_tagged_fields,
+    write_array_length,
+)
+from local_cluster.wire.topics import read_topic, write_topic
 
 FLEXIBLE_SINCE: Final = 8
 TOPIC_IDS_SINCE: Final = 10

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .errors import PeerError
+from local_cluster.wire.errors import PeerError
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

@@ -12,15 +12,15 @@ import uuid
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .current_leader import (
+from local_cluster.wire.current_leader import (
     CurrentLeader,
     NodeEndpoint,
     decode_current_leader,
     encode_current_leader,
     encode_node_endpoints,
 )
-from .errors import PeerError
-from .primitives import (
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.primitives import (
     read_array_length,
     read_string,
     read_tagged_fields,
@@ -30,7 +30,7 @@ from .primitives import (
     write_string,
     write_unsigned_varint,
 )
-from .topics import read_topic, runs_by_topic, write_topic
+from local_cluster.wire.topics import read_topic, runs_by_topic, write_topic
 
 CURRENT_LEADER_SINCE: Final = 10
 CURRENT_LEADER_TAG: Final = 0

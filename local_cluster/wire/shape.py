@@ -17,8 +17,8 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
-from .errors import PeerError
-from .primitives import read_unsigned_varint, write_unsigned_varint
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.primitives import read_unsigned_varint, write_unsigned_varint
 
 
 class Edit(NamedTuple):

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final, Protocol, TypeVar
 
-from .errors import PeerError
-from .primitives import read_string, write_string
+from local_cluster.wire.errors import PeerError
+from local_cluster.wire.primitives import read_string, write_string
 
 NO_TOPIC_ID: Final = bytes(16)
 TOPIC_IDS_KEPT_MAX: Final = 1_024

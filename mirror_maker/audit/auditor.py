@@ -23,17 +23,16 @@ from local_cluster.client.fetch_session import FetchSession
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from ..back_off import BackOff
-from ..context import LinkContext
-from ..flow import Flow
-from ..formats import MapFormatError
-from ..formats.receipts import decode_receipts, flow_id_of
-from ..formats.verdicts import AuditorState, Finding, FlowVerdicts, auditor_record
-from ..ports import DataSource
-from .cpu_budget import CpuBudget
-from .flow_audit import UNKNOWN_CONFIGS, CopyConfigs, FlowAudit
-from .receipts_reader import ReceiptsReader
+from mirror_maker.audit.cpu_budget import CpuBudget
+from mirror_maker.audit.flow_audit import UNKNOWN_CONFIGS, CopyConfigs, FlowAudit
+from mirror_maker.audit.receipts_reader import ReceiptsReader
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext
+from mirror_maker.flow.flow import Flow
+from mirror_maker.formats import MapFormatError
+from mirror_maker.formats.receipts import decode_receipts, flow_id_of
+from mirror_maker.formats.verdicts import AuditorState, Finding, FlowVerdicts, auditor_record
+from mirror_maker.ports import DataSource
 
 IDLE_MS: Final = 500
 """Pause where nothing came."""

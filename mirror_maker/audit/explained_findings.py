@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..formats import Gap
-from ..formats.gaps import GapKind
-from ..formats.verdicts import Finding, Verdict
-from ..gap_ranges import GapRanges
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import Gap
+from mirror_maker.formats.gaps import GapKind
+from mirror_maker.formats.verdicts import Finding, Verdict
 
 Explain = Callable[[Finding], Verdict | None]
 """The verdict that takes the place of a finding; None where nothing explains it."""

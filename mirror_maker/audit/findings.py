@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from local_cluster.client.model import TopicPartition
-
-from ..formats.verdicts import Finding
+from mirror_maker.formats.verdicts import Finding
 
 
 def describe_finding(source: TopicPartition, finding: Finding) -> str:

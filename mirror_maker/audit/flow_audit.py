@@ -7,12 +7,13 @@ from uuid import UUID
 
 from local_cluster.client.model import FetchedPartition, TopicConfigs, TopicPartition
 from local_cluster.records.header import crc_is_valid, iter_headers
-
-from ..context import LinkContext
-from ..foreign import may_hold_others
-from ..formats import Opening
-from ..formats.receipts import Receipts, flow_id
-from ..formats.verdicts import (
+from mirror_maker.audit.explained_findings import explainer
+from mirror_maker.audit.log_check import LogCheck, SeenBatch
+from mirror_maker.audit.tally import FlowTally
+from mirror_maker.context import LinkContext
+from mirror_maker.formats import Opening
+from mirror_maker.formats.receipts import Receipts, flow_id
+from mirror_maker.formats.verdicts import (
     AuditPlace,
     Bucket,
     FlowVerdicts,
@@ -20,9 +21,7 @@ from ..formats.verdicts import (
     Verdict,
     VerdictRecord,
 )
-from .explaining import explainer
-from .log_check import LogCheck, SeenBatch
-from .tally import FlowTally
+from mirror_maker.resume.foreign_records import may_hold_others
 
 LOST_AFTER_MS: Final = 60_000
 """How long the target's log may end below what was acknowledged before that counts as lost: a new

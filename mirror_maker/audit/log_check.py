@@ -30,10 +30,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from local_cluster.records.header import BatchHeader
-
-from ..formats.receipts import NO_CRC, Receipt, Receipts
-from ..formats.verdicts import AuditPlace, Verdict
-from ..model import SEQUENCE_MASK, advance_sequence
+from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts
+from mirror_maker.formats.verdicts import AuditPlace, Verdict
+from mirror_maker.model import SEQUENCE_MASK, advance_sequence
 
 WAITING_MAX: Final = 2_000
 """Batches or receipts of one flow that wait for the other side; beyond, nothing more is read."""

@@ -11,11 +11,10 @@ from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from ..context import LinkContext
-from ..formats import MapFormatError
-from ..log_offsets import EARLIEST, LATEST
-from ..ports import DataSource
+from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
+from mirror_maker.context import LinkContext
+from mirror_maker.formats import MapFormatError
+from mirror_maker.ports import DataSource
 
 FETCH_BYTES_MAX: Final = 256 * 1024
 """In one fetch."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..formats import FlowKey
-from ..formats.verdicts import (
+from mirror_maker.audit.log_check import Judged
+from mirror_maker.formats import FlowKey
+from mirror_maker.formats.verdicts import (
     BUCKET_MS,
     FAULTS,
     Bucket,
@@ -20,7 +21,6 @@ from ..formats.verdicts import (
     finding_record,
     progress_record,
 )
-from .log_check import Judged
 
 BUCKETS_GROWING_MAX: Final = 6
 """Buckets in a progress record, about 120 bytes each; beyond, the one used least recently becomes a

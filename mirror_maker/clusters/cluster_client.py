@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.last_answer import LastAnswer
 from local_cluster.client.model import (
@@ -18,14 +19,12 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError
 from local_cluster.wire.messages import Fields
-
-from .formats.records import NO_TOPIC_ID
-from .model import DescribedProducer
-from .rights import MissingRights, Right, answered_rights, topic_right
+from mirror_maker.clusters.missing_rights import MissingRights, Right, answered_rights, topic_right
+from mirror_maker.formats.records import NO_TOPIC_ID
+from mirror_maker.model import DescribedProducer
 
 DELETE_TIMEOUT_MS: Final = 10_000
 """How long a broker waits for the replicas of a partition to delete records."""

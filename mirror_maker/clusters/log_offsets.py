@@ -12,9 +12,8 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .ports import LogReader
-from .together import Together
+from mirror_maker.clusters.request_batching import Together
+from mirror_maker.ports import LogReader
 
 LATEST: Final = -1
 EARLIEST: Final = -2

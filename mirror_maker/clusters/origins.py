@@ -9,7 +9,7 @@ Why an id that is not registered is no mirror's: a batch that was fetched had be
 mirror's registration had been acknowledged and was to be seen at every broker before that, and
 the map topics are listed and read after the fetch. An id never changes its kind later, since a
 cluster gives each id out once and a mirror registers a fresh one. So the copy remains a function
-of the source, which `resume.py` relies on.
+of the source, which `pairing.py` relies on.
 
 A deleted map topic takes its registration with it. A cluster that does not show its map topics to
 this mirror's principal cannot be read with `origin: local`, and is not; see "Security and rights"
@@ -35,11 +35,16 @@ from local_cluster.records.header import (
     iter_headers,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import MapFormatError, Registration, decode_record, is_map_topic, map_topic_name
-from .formats.records import MAP_TOPIC_PREFIX
-from .model import LinkFailedError
-from .ports import LogReader
+from mirror_maker.formats import (
+    MapFormatError,
+    Registration,
+    decode_record,
+    is_map_topic,
+    map_topic_name,
+)
+from mirror_maker.formats.records import MAP_TOPIC_PREFIX
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import LogReader
 
 NATIVE_IDS_MAX: Final = 100_000
 """Ids known to be no mirror's; beyond that they are forgotten, and asked about again."""

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from local_cluster.client.model import PartitionMetadata, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode
-
-from .formats.records import NO_TOPIC_ID
+from mirror_maker.formats.records import NO_TOPIC_ID
 
 Topics = Mapping[str, TopicMetadata]
 

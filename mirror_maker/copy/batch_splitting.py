@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from local_cluster.records.batch import Record
-
-from .model import UncopyableBatchError
-from .passthrough import CopyPath, PreparedBatch, SourceBatch, prepare
-from .record_path import encode_dense
-from .trouble import Trouble
+from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, SourceBatch, prepare
+from mirror_maker.copy.record_path import encode_dense
+from mirror_maker.model import UncopyableBatchError
+from mirror_maker.rules.trouble import Trouble
 
 
 class Cutting:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from local_cluster.client.model import TopicPartition
-
-from .formats import Run
-from .formats.mm2 import OffsetSync
+from mirror_maker.formats import Run
+from mirror_maker.formats.mm2 import OffsetSync
 
 SYNCS_PENDING_MAX: Final = 1_000
 """Per flow, between two flushes; then the newest replaces the one before it."""

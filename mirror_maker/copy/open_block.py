@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from .formats import Block, FlowKey, Run
-from .formats.records import encode_key
+from mirror_maker.formats import Block, FlowKey, Run
+from mirror_maker.formats.records import encode_key
 
 RUNS_PER_BLOCK: Final = 2_000
 """A block is closed and the next one begun when it has this many runs: about 10 kB."""

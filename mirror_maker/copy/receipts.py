@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from local_cluster.records import header as h
-
-from ..alignment import Place
-from ..formats.receipts import NO_CRC, Receipt, Receipts, split_receipts
-from ..model import advance_sequence
-from ..tail import Missing, TargetBatch
+from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts, split_receipts
+from mirror_maker.model import advance_sequence
+from mirror_maker.tail.alignment import Place
+from mirror_maker.tail.target_tail import Missing, TargetBatch
 
 RECEIPTS_KEPT_MAX: Final = 50_000
 """Receipts of one flow that wait to be written, about 10 MB. Beyond, the oldest are dropped: the

@@ -17,20 +17,19 @@ from uuid import UUID
 from local_cluster.client.model import FetchedPartition, ProducedPartition, TopicPartition
 from local_cluster.records.header import peek_max_timestamp
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext
-from .cutting import Cutting
-from .divergence import TruncatedError
-from .foreign import ForeignRecordsError, accepted, may_hold_others
-from .formats import FlowKey
-from .formats.records import NO_TOPIC_ID
-from .latency import FlowMeasures
-from .model import FlowFailedError, UncopyableBatchError
-from .passthrough import CopyPath
-from .replicator import Outgoing, PartitionReplicator
-from .resuming import check_written
-from .skipping import OutOfRangeError, RefusedBatchError, made_anew
-from .trouble import REFUSALS, UNAUTHORIZED, Trouble
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.batch_splitting import Cutting
+from mirror_maker.copy.passthrough import CopyPath
+from mirror_maker.copy.replicator import Outgoing, PartitionReplicator
+from mirror_maker.formats import FlowKey
+from mirror_maker.formats.records import NO_TOPIC_ID
+from mirror_maker.metrics.latency import FlowMeasures
+from mirror_maker.model import FlowFailedError, UncopyableBatchError
+from mirror_maker.resume.divergence import TruncatedError
+from mirror_maker.resume.foreign_records import ForeignRecordsError, accepted, may_hold_others
+from mirror_maker.resume.gap_writer import OutOfRangeError, RefusedBatchError, made_anew
+from mirror_maker.resume.prove import check_written
+from mirror_maker.rules.trouble import REFUSALS, UNAUTHORIZED, Trouble
 
 
 class Copying:

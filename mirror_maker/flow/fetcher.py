@@ -31,15 +31,14 @@ from local_cluster.client.model import (
 )
 from local_cluster.records.header import last_header
 from local_cluster.wire.errors import KafkaError
-
-from .back_off import BackOff
-from .context import READ_COMMITTED, LinkContext
-from .copying import Copying
-from .flow import Flow
-from .identity import Confirmer
-from .lag import LastAnswer
-from .ports import DataSource
-from .replicator import PartitionReplicator
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.copy.replicator import PartitionReplicator
+from mirror_maker.flow.copy_span import Copying
+from mirror_maker.flow.flow import Flow
+from mirror_maker.flow.topic_identity import Confirmer
+from mirror_maker.metrics.lag import LastAnswer
+from mirror_maker.ports import DataSource
 
 BLOCKED_WAIT_MS: Final = 5
 """Length of a poll while some partition waits for room."""

@@ -8,7 +8,7 @@
                +--- policy fail ----> FAILED ---an operator's `retry`----+
                                               or `repair`
 
-What happens while it copies is in `copying.py`: each proof is followed by a `Copying` of its own.
+What happens while it copies is in `copy_span.py`: each proof is followed by a `Copying` of its own.
 """
 
 from __future__ import annotations
@@ -20,25 +20,19 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .back_off import BackOff
-from .context import LinkContext, Rest
-from .copying import Copying
-from .formats import FlowKey, Gap
-from .generations import NotRestedError
-from .lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
-from .latency import FlowMeasures
-from .model import (
-    PRODUCER_REFUSED,
-    FlowFailedError,
-    FlowState,
-    LinkFailedError,
-)
-from .replicator import CopyTotals, PartitionReplicator
-from .resuming import prove, raise_epoch, replaced_from, start_replicator
-from .skipping import made_anew
-from .trouble import UNAUTHORIZED, Trouble
-from .troubles import Troubles
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext, Rest
+from mirror_maker.copy.replicator import CopyTotals, PartitionReplicator
+from mirror_maker.flow.copy_span import Copying
+from mirror_maker.flow.trouble_handling import Troubles
+from mirror_maker.formats import FlowKey, Gap
+from mirror_maker.metrics.lag import UNKNOWN_LAG, HighWatermarkHistory, Lag
+from mirror_maker.metrics.latency import FlowMeasures
+from mirror_maker.model import PRODUCER_REFUSED, FlowFailedError, FlowState, LinkFailedError
+from mirror_maker.resume.gap_writer import made_anew
+from mirror_maker.resume.generations import NotRestedError
+from mirror_maker.resume.prove import prove, raise_epoch, replaced_from, start_replicator
+from mirror_maker.rules.trouble import UNAUTHORIZED, Trouble
 
 RUNNING_LAG_SECONDS_MAX: Final = 5.0
 """A flow that is later than this is catching up."""

@@ -16,10 +16,9 @@ from typing import NamedTuple, Protocol
 from local_cluster.client.model import ProducedPartition, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .ports import DataSink
-from .replicator import Outgoing
-from .settings import Limits
+from mirror_maker.copy.replicator import Outgoing
+from mirror_maker.ports import DataSink
+from mirror_maker.settings import Limits
 
 
 class SendingFlow(Protocol):

@@ -16,11 +16,10 @@ from __future__ import annotations
 import asyncio
 
 from local_cluster.wire.errors import KafkaError
-
-from .back_off import BackOff
-from .context import LinkContext
-from .copying import Copying
-from .ports import DataSource
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext
+from mirror_maker.flow.copy_span import Copying
+from mirror_maker.ports import DataSource
 
 
 class Confirmer:

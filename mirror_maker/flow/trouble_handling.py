@@ -13,17 +13,15 @@ from contextlib import suppress
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .back_off import BackOff
-from .context import LinkContext
-from .cutting import Cutting
-from .divergence import TruncatedError, find_divergence
-from .foreign import ForeignRecordsError
-from .formats import FlowKey
-from .generations import replaced_log
-from .model import FlowFailedError, FlowState
-from .replicator import PartitionReplicator
-from .skipping import (
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.batch_splitting import Cutting
+from mirror_maker.copy.replicator import PartitionReplicator
+from mirror_maker.formats import FlowKey
+from mirror_maker.model import FlowFailedError, FlowState
+from mirror_maker.resume.divergence import TruncatedError, find_divergence
+from mirror_maker.resume.foreign_records import ForeignRecordsError
+from mirror_maker.resume.gap_writer import (
     OutOfRangeError,
     RefusedBatchError,
     explain_out_of_range,
@@ -32,7 +30,8 @@ from .skipping import (
     made_anew,
     note_gap,
 )
-from .trouble import Trouble
+from mirror_maker.resume.generations import replaced_log
+from mirror_maker.rules.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 

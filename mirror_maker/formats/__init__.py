@@ -8,13 +8,13 @@ can take this package alone.
 
 from __future__ import annotations
 
-from .fields import MapFormatError
-from .gaps import Gap, GapJournal, decode_gap, encode_gap, gaps_topic_name
-from .map_topic import MapTopic, extend_map
-from .naming import TopicNames
-from .offset_map import OffsetMap, Run, Translation, TranslationState
-from .record_values import decode_record, encode_record
-from .records import (
+from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.gaps import Gap, GapJournal, decode_gap, encode_gap, gaps_topic_name
+from mirror_maker.formats.map_topic import MapTopic, extend_map
+from mirror_maker.formats.naming import TopicNames
+from mirror_maker.formats.offset_map import OffsetMap, Run, Translation, TranslationState
+from mirror_maker.formats.record_values import decode_record, encode_record
+from mirror_maker.formats.records import (
     FORMAT_VERSION,
     Block,
     FlowKey,

@@ -56,8 +56,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from .fields import MapFormatError
-from .records import FlowKey
+from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.records import FlowKey
 
 GAPS_VERSION: Final = 1
 MINOR_VERSION: Final = 1

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from .controls import Controls
-from .fields import MapFormatError
-from .marks import LedCopy, MirroredCommit
-from .offset_map import OffsetMap, Run
-from .record_values import decode_record
-from .records import (
+from mirror_maker.formats.controls import Controls
+from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.offset_map import OffsetMap, Run
+from mirror_maker.formats.record_values import decode_record
+from mirror_maker.formats.records import (
     Block,
     FlowKey,
     Opening,

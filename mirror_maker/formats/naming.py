@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
-from .mm2 import is_heartbeats_topic
-from .probe import MERGED_PROBE_COPY, is_probe_topic
+from mirror_maker.formats.mm2 import is_heartbeats_topic
+from mirror_maker.formats.probe import MERGED_PROBE_COPY, is_probe_topic
 
 SEPARATOR: Final = "."
 GROUP_MARK: Final = "$1"

@@ -37,8 +37,8 @@ from typing import Final, NamedTuple
 
 import mmh3
 
-from .fields import Cursor, MapFormatError, put_varint
-from .records import FlowKey
+from mirror_maker.formats.fields import Cursor, MapFormatError, put_varint
+from mirror_maker.formats.records import FlowKey
 
 RECEIPTS_VERSION: Final = 1
 RECEIPTS_PER_RECORD_MAX: Final = 10_000

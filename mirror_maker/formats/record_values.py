@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from .controls import Controls, PausedPart
-from .fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string, put_varint
-from .marks import LedCopy, MirroredCommit
-from .offset_map import Run
-from .records import (
+from mirror_maker.formats.controls import Controls, PausedPart
+from mirror_maker.formats.fields import (
+    INT16,
+    INT32,
+    INT64,
+    Cursor,
+    MapFormatError,
+    put_string,
+    put_varint,
+)
+from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.offset_map import Run
+from mirror_maker.formats.records import (
     COMMIT_KIND,
     CONTROLS_KIND,
     FORMAT_VERSION,

@@ -52,10 +52,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .controls import Controls
-from .fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string
-from .marks import LedCopy, MirroredCommit
-from .offset_map import Run
+from mirror_maker.formats.controls import Controls
+from mirror_maker.formats.fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string
+from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.offset_map import Run
 
 FORMAT_VERSION: Final = 1
 REGISTRATION_KIND: Final = 1

@@ -42,8 +42,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from .fields import MapFormatError
-from .records import FlowKey
+from mirror_maker.formats.fields import MapFormatError
+from mirror_maker.formats.records import FlowKey
 
 VERDICTS_VERSION: Final = 1
 BUCKET_MS: Final = 600_000

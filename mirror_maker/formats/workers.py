@@ -1,7 +1,7 @@
 """How the workers of a target are found: by the group in which they share their work.
 
-What a worker says when it joins (its subscription, `mirror_maker.assignment`) is a version byte and
-a JSON object; under "http" stands where its status is served:
+A worker joins with a subscription (`mirror_maker.worker.assignment`): a version byte and a JSON
+object; under "http" stands where its status is served:
 
     {"http": {"host": "0.0.0.0", "port": 8083, "machine": "ewr-3"}, ...}
 

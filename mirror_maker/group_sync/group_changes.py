@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
-
-from .group_sync import FlowMap, SyncedPosition, SyncState, translate_positions
+from mirror_maker.group_sync.position_rules import (
+    FlowMap,
+    SyncedPosition,
+    SyncState,
+    translate_positions,
+)
 
 Positions = Mapping[TopicPartition, CommittedOffset]
 

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import (
+from local_cluster.client.admin.group_offsets import (
     CommittedOffset,
     GroupPositions,
     WatchedGroups,
@@ -20,26 +19,26 @@ from local_cluster.client.group_offsets import (
     committed_offsets,
     list_groups,
 )
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats.marks import MirroredCommit
-from .formats.records import encode_key
-from .group_round import GroupRound
-from .group_sync import (
+from mirror_maker.formats.marks import MirroredCommit
+from mirror_maker.formats.records import encode_key
+from mirror_maker.group_sync.group_changes import GroupRound
+from mirror_maker.group_sync.mm2_topics import Mm2Topics
+from mirror_maker.group_sync.position_rules import (
     UNKNOWN_STATE,
     FlowMap,
     SyncedPosition,
     SyncState,
     decide,
 )
-from .latency import LatencyStats
-from .latency_metrics import latency_status
-from .link import LinkWorker
-from .mm2_topics import Mm2Topics
-from .policy import NameFilter
-from .rounds import Rounds
-from .shared_groups import SharedGroups
+from mirror_maker.group_sync.shared_groups import SharedGroups
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.metrics.latency import LatencyStats
+from mirror_maker.metrics.latency_text import latency_status
+from mirror_maker.periodic import Rounds
+from mirror_maker.rules.topic_filter import NameFilter
 
 SHOWN_MAX: Final = 1_000
 """Positions that the status lists one by one, and those whose latencies are kept."""

@@ -20,8 +20,7 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats.mm2 import (
+from mirror_maker.formats.mm2 import (
     HEARTBEATS_TOPIC,
     Checkpoint,
     Heartbeat,
@@ -31,9 +30,9 @@ from .formats.mm2 import (
     encode_offset_sync,
     offset_syncs_topic,
 )
-from .group_sync import SyncedPosition
-from .link import LinkWorker
-from .rounds import Rounds
+from mirror_maker.group_sync.position_rules import SyncedPosition
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.periodic import Rounds
 
 RECORDS_PER_BATCH_MAX: Final = 5_000
 _TOLERATED: Final = frozenset(

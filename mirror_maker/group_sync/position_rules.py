@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
-
-from .formats import OffsetMap, TranslationState
+from mirror_maker.formats import OffsetMap, TranslationState
 
 QUIET_STATES: Final = frozenset({"Empty", "Dead"})
 """States of groups without members (DescribeGroups); their positions may be written."""

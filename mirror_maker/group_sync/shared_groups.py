@@ -20,24 +20,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from local_cluster.client.group_offsets import GroupPositions, committed_offsets
+from local_cluster.client.admin.group_offsets import GroupPositions, committed_offsets
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import FlowKey, MapFormatError, OffsetMap
-from .group_sync import SyncedPosition, SyncState
-from .map_store import MapStore
-from .map_topics import MapTopics, Part
-from .mirror_client import MirrorClient
-from .model import LinkFailedError
-from .ports import LogReader
-from .shared_positions import (
+from mirror_maker.clusters.cluster_client import MirrorClient
+from mirror_maker.formats import FlowKey, MapFormatError, OffsetMap
+from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
+from mirror_maker.group_sync.shared_positions import (
     OwnRecords,
     SharedFlow,
     first_that_is_no_copy,
     origin_position,
     safe_position,
 )
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import LogReader
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.target_maps import MapTopics, Part
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1

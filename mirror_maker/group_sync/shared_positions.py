@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .formats import OffsetMap, TranslationState
-from .group_sync import SyncState
+from mirror_maker.formats import OffsetMap, TranslationState
+from mirror_maker.group_sync.position_rules import SyncState
 
 REREAD_RUNS_MAX: Final = 10_000
 """Runs of one map that are looked at to count what is read again; 24 bytes each."""

@@ -10,13 +10,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from local_cluster.client.admin.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .link import LinkWorker
-from .rounds import Rounds
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.periodic import Rounds
 
 logger = logging.getLogger(__name__)
 

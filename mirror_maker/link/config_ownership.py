@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from .formats.marks import LedCopy
-from .policy import NameFilter
-from .settings import LinkSettings
+from mirror_maker.formats.marks import LedCopy
+from mirror_maker.rules.topic_filter import NameFilter
+from mirror_maker.settings import LinkSettings
 
 
 class CopyPair(NamedTuple):

@@ -13,17 +13,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import suppress
 from typing import Final
 
-from local_cluster.client.model import (
-    ClusterMetadata,
-    NewTopic,
-    TopicMetadata,
-    TopicPartition,
-)
+from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .back_off import BackOff
-from .context import LinkContext
-from .discovery import (
+from mirror_maker.backoff import BackOff
+from mirror_maker.context import LinkContext
+from mirror_maker.link.owned_copies import LedCopies, copy_pairs
+from mirror_maker.link.topic_plan import (
     colliding_topics,
     grown_topics,
     left_out_topics,
@@ -32,8 +27,7 @@ from .discovery import (
     new_topic,
     select_topics,
 )
-from .led_copies import LedCopies, copy_pairs
-from .state_topic import make_topics
+from mirror_maker.stores.state_topic import make_topics
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""

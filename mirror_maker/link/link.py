@@ -13,27 +13,26 @@ from collections.abc import Callable, Iterable, Mapping
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-
-from .audit.auditor import LinkAuditor
-from .audit.findings import describe_findings
-from .context import LinkContext
-from .controlling import Controlling
-from .copying import Copying
-from .discovering import Discovering
-from .fetcher import Fetchers
-from .flow import Flow
-from .formats import gaps_topic_name, map_topic_name
-from .formats.controls import PausedPart
-from .formats.receipts import receipts_topic_name
-from .formats.verdicts import verdicts_topic_name
-from .led_copies import LedCopies, LinkMarks
-from .map_flushing import MapFlushing
-from .map_topics import MapTopics
-from .model import FlowState, LinkFailedError, LinkState
-from .ports import DataSource
-from .repair import How
-from .repairing import JsonObject, examine, order
-from .standing_still import StandingFlow, StandingStill, standing_still
+from mirror_maker.audit.auditor import LinkAuditor
+from mirror_maker.audit.findings import describe_findings
+from mirror_maker.context import LinkContext
+from mirror_maker.flow.copy_span import Copying
+from mirror_maker.flow.fetcher import Fetchers
+from mirror_maker.flow.flow import Flow
+from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.controls import PausedPart
+from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.formats.verdicts import verdicts_topic_name
+from mirror_maker.link.discovery import Discovering
+from mirror_maker.link.map_flusher import MapFlushing
+from mirror_maker.link.operator_controls import Controlling
+from mirror_maker.link.owned_copies import LedCopies, LinkMarks
+from mirror_maker.link.stalled_partitions import StandingFlow, StandingStill, standing_still
+from mirror_maker.model import FlowState, LinkFailedError, LinkState
+from mirror_maker.ports import DataSource
+from mirror_maker.repair.plan import How
+from mirror_maker.repair.service import JsonObject, examine, order
+from mirror_maker.stores.target_maps import MapTopics
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,11 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-
-from .context import LinkContext
-from .flow import Flow
-from .foreign import ForeignRecordsError, note_foreign
-from .formats.receipts import Receipts
-from .replicator import PartitionReplicator
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.replicator import PartitionReplicator
+from mirror_maker.flow.flow import Flow
+from mirror_maker.formats.receipts import Receipts
+from mirror_maker.resume.foreign_records import ForeignRecordsError, note_foreign
 
 RECEIPTS_WAIT_MS_MAX: Final = 10_000
 """How long the map waits for receipts that cannot be written. What is mapped without them stays

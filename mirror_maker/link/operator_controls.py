@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext
-from .formats.controls import Controls
-from .rounds import Rounds
+from mirror_maker.context import LinkContext
+from mirror_maker.formats.controls import Controls
+from mirror_maker.periodic import Rounds
 
 logger = logging.getLogger(__name__)
 

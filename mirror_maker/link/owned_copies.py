@@ -1,4 +1,4 @@
-"""Which copies a link leads, found out (`leading.py` decides) and written into its map topic."""
+"""Finds out which copies a link leads (`config_ownership.py` decides), and writes that down."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from local_cluster.client.model import TopicMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import MapFormatError, MapTopic, map_topic_name
-from .formats.marks import LedCopy
-from .formats.records import (
+from mirror_maker.formats import MapFormatError, MapTopic, map_topic_name
+from mirror_maker.formats.marks import LedCopy
+from mirror_maker.formats.records import (
     LED_COPY_KIND,
     NO_TOPIC_ID,
     REGISTRATION_KIND,
     decode_key,
     encode_key,
 )
-from .leading import CopyPair, is_chosen, is_made, mark_of, why_not_led
-from .map_store import MapStore
-from .map_topics import MapTopics
-from .model import LinkFailedError
-from .ports import LogReader
-from .settings import LinkSettings
+from mirror_maker.link.config_ownership import CopyPair, is_chosen, is_made, mark_of, why_not_led
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import LogReader
+from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.target_maps import MapTopics
 
 Topics = Mapping[str, TopicMetadata]
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
-
-from .model import FlowState
-from .trouble import Trouble
+from mirror_maker.model import FlowState
+from mirror_maker.rules.trouble import Trouble
 
 SHOWN_MAX: Final = 10
 """Partitions of a link that are listed with their reasons; the others are only counted."""

@@ -7,9 +7,8 @@ from typing import Final
 
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicConfigs, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
-
-from .policy import TopicFilter
-from .settings import LinkSettings
+from mirror_maker.rules.topic_filter import TopicFilter
+from mirror_maker.settings import LinkSettings
 
 COPIED_CONFIGS: Final = (
     "cleanup.policy",

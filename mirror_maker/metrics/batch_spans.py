@@ -30,8 +30,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanKind, Tracer
 
 from local_cluster.client.model import TopicPartition
-
-from .replicator import Outgoing
+from mirror_maker.copy.replicator import Outgoing
 
 SERVICE_NAME: Final = "heliograph-mirror"
 """Where OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES name no other."""

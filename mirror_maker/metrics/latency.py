@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from .rates import WindowedRate
+from mirror_maker.metrics.rates import WindowedRate
 
 BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
 """Upper bounds of the buckets, included; one more bucket is for what takes longer."""

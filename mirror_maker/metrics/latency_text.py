@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .latency import BOUNDS_MS, LatencyStats, summed_counts
+from mirror_maker.metrics.latency import BOUNDS_MS, LatencyStats, summed_counts
 
 JsonObject = Mapping[str, Any]
 Labels = Callable[..., str]

@@ -7,10 +7,9 @@ from typing import Final
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext
-from .divergence import LOOK_FETCH_BYTES_MAX
-from .formats import OffsetMap, Opening
+from mirror_maker.context import LinkContext
+from mirror_maker.formats import OffsetMap, Opening
+from mirror_maker.resume.divergence import LOOK_FETCH_BYTES_MAX
 
 SCAN_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 

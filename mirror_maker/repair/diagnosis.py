@@ -11,21 +11,20 @@ from typing import Final, NamedTuple
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .audit.explaining import explainer
-from .context import LinkContext
-from .copy_scanning import own_to, scan
-from .divergence import TruncatedError, find_divergence
-from .foreign import may_hold_others
-from .formats import FlowKey, Gap, OffsetMap, Opening
-from .formats.gaps import GapKind
-from .formats.verdicts import Finding
-from .gap_ranges import GapRanges
-from .generations import next_epoch
-from .lost_sources import fetch_committed
-from .model import FlowFailedError, PairingError
-from .repair import FAULTS_MAX, Diagnosis, Fault, FaultKind
-from .resuming import ReadLogs, read_logs, replaced_from
+from mirror_maker.audit.explained_findings import explainer
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import FlowKey, Gap, OffsetMap, Opening
+from mirror_maker.formats.gaps import GapKind
+from mirror_maker.formats.verdicts import Finding
+from mirror_maker.model import FlowFailedError, PairingError
+from mirror_maker.repair.batch_owners import own_to, scan
+from mirror_maker.repair.plan import FAULTS_MAX, Diagnosis, Fault, FaultKind
+from mirror_maker.resume.divergence import TruncatedError, find_divergence
+from mirror_maker.resume.foreign_records import may_hold_others
+from mirror_maker.resume.generations import next_epoch
+from mirror_maker.resume.lost_source import fetch_committed
+from mirror_maker.resume.prove import ReadLogs, read_logs, replaced_from
 
 RUNS_COUNTED_MAX: Final = 1_000_000
 MEASURE_BYTES_MAX: Final = 4 * 1024 * 1024

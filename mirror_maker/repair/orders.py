@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from .formats import Gap
-from .formats.gaps import (
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import Gap
+from mirror_maker.formats.gaps import (
     REPAIR_FRESH_REASON,
     REPAIR_RECOPY_REASON,
     REPAIR_SKIP_REASON,
     GapKind,
 )
-from .gap_ranges import GapRanges
-from .repair import Diagnosis, Fault, FaultKind, How, ways
+from mirror_maker.repair.plan import Diagnosis, Fault, FaultKind, How, ways
 
 _STAYING: Final = frozenset(
     {FaultKind.ALTERED, FaultKind.DUPLICATED, FaultKind.FOREIGN, FaultKind.UNEXPLAINED}

@@ -4,7 +4,7 @@
     fresh    delete everything in the copy, and copy again from the first source offset on
     skip     leave the copy as it is, and go on behind what is wrong
 
-`repair_entries.py` has the orders.
+`orders.py` has the orders.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from .formats import Opening
-from .gap_ranges import GapRanges
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import Opening
 
 FAULTS_MAX: Final = 100
 """Faults of one partition. An order cannot tell more of them one by one: then only `fresh` is

@@ -13,14 +13,13 @@ from typing import Any, Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext
-from .diagnosing import RUNS_COUNTED_MAX, NoRepairError, Volume, diagnose, measure
-from .formats import Gap, OffsetMap
-from .formats.gaps import GapKind, gap_as_json
-from .gap_store import ENTRIES_PER_WRITE_MAX
-from .repair import Diagnosis, How, Way, ways
-from .repair_entries import entries
+from mirror_maker.context import LinkContext
+from mirror_maker.formats import Gap, OffsetMap
+from mirror_maker.formats.gaps import GapKind, gap_as_json
+from mirror_maker.repair.diagnosis import RUNS_COUNTED_MAX, NoRepairError, Volume, diagnose, measure
+from mirror_maker.repair.orders import entries
+from mirror_maker.repair.plan import Diagnosis, How, Way, ways
+from mirror_maker.stores.journal_store import ENTRIES_PER_WRITE_MAX
 
 GROUPS_SHOWN_MAX: Final = 100
 """Of the groups whose positions an answer lists."""

@@ -16,14 +16,13 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records import header as h
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import READ_COMMITTED, LinkContext
-from .formats import FlowKey, OffsetMap
-from .model import FlowFailedError
-from .passthrough import select_batches
-from .ports import LogReader
-from .record_rules import RecordRules
-from .trouble import Trouble
+from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.copy.passthrough import select_batches
+from mirror_maker.formats import FlowKey, OffsetMap
+from mirror_maker.model import FlowFailedError
+from mirror_maker.ports import LogReader
+from mirror_maker.rules.record_rules import RecordRules
+from mirror_maker.rules.trouble import Trouble
 
 LOOK_FETCH_BYTES_MAX: Final = 64 * 1024
 NEIGHBOURS_MAX: Final = 16

@@ -1,6 +1,6 @@
 """The copies that a generation has replaced, deleted where an operator has ordered it. Shell.
 
-The order is an entry of the journal with the reason `repair_fresh` (`repair.py`). The opening of
+The order is an entry of the journal with the reason `repair_fresh` (`plan.py`). The opening of
 the generation after it says from which target offset on the new copies lie. Everything below is
 deleted before the first of them is written, and again by every proof that finds something there:
 so it does not matter which worker opened the generation, nor at which step one was killed.
@@ -12,10 +12,9 @@ import logging
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext
-from .formats import Opening
-from .formats.gaps import REPAIR_FRESH_REASON
+from mirror_maker.context import LinkContext
+from mirror_maker.formats import Opening
+from mirror_maker.formats.gaps import REPAIR_FRESH_REASON
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import READ_COMMITTED, LinkContext
-from .divergence import TruncatedError
-from .formats import FlowKey, Gap
-from .model import FlowFailedError, SourceGap
-from .passthrough import PreparedBatch
-from .trouble import Trouble
+from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.copy.passthrough import PreparedBatch
+from mirror_maker.formats import FlowKey, Gap
+from mirror_maker.model import FlowFailedError, SourceGap
+from mirror_maker.resume.divergence import TruncatedError
+from mirror_maker.rules.trouble import Trouble
 
 
 class OutOfRangeError(FlowFailedError):

@@ -28,11 +28,10 @@ from typing import Final
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import LinkContext, Rest
-from .formats import FlowKey, Gap, Opening
-from .model import PRODUCER_EPOCH_MAX, FlowFailedError
-from .trouble import Trouble
+from mirror_maker.context import LinkContext, Rest
+from mirror_maker.formats import FlowKey, Gap, Opening
+from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowFailedError
+from mirror_maker.rules.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 

@@ -11,18 +11,17 @@ from typing import Final
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .alignment import Aligned, Alignment, Hole
-from .context import READ_COMMITTED, LinkContext
-from .formats import Gap, Opening
-from .formats.gaps import SOURCE_LOST_REASON, GapKind
-from .gap_ranges import GapRanges, Range
-from .model import FlowFailedError, PairingError, SourceGap
-from .passthrough import Selection, select_batches
-from .skipping import note_gap
-from .tail import ResumeBase, TailReader, tail_copies
-from .tail_reading import is_compacted
-from .trouble import Trouble
+from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.copy.gap_ranges import GapRanges, Range
+from mirror_maker.copy.passthrough import Selection, select_batches
+from mirror_maker.formats import Gap, Opening
+from mirror_maker.formats.gaps import SOURCE_LOST_REASON, GapKind
+from mirror_maker.model import FlowFailedError, PairingError, SourceGap
+from mirror_maker.resume.gap_writer import note_gap
+from mirror_maker.resume.tail_reader import is_compacted
+from mirror_maker.rules.trouble import Trouble
+from mirror_maker.tail.alignment import Aligned, Alignment, Hole
+from mirror_maker.tail.target_tail import ResumeBase, TailReader, tail_copies
 
 SOURCE_END_ATTEMPTS_MAX: Final = 40
 SOURCE_END_WAIT_MS: Final = 250

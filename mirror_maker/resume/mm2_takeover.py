@@ -10,13 +10,12 @@ from typing import Final
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .context import READ_COMMITTED, LinkContext
-from .formats.connect_offsets import decode_source_position
-from .model import FlowFailedError
-from .passthrough import select_batches
-from .ports import LogReader
-from .take_over import matching_lengths
+from mirror_maker.context import READ_COMMITTED, LinkContext
+from mirror_maker.copy.passthrough import select_batches
+from mirror_maker.formats.connect_offsets import decode_source_position
+from mirror_maker.model import FlowFailedError
+from mirror_maker.ports import LogReader
+from mirror_maker.resume.mm2_overlap import matching_lengths
 
 RECORDS_MAX: Final = 200_000
 """Records behind MirrorMaker 2's last note that are looked for on the target."""

@@ -7,20 +7,19 @@ producer id and epoch. It precedes every batch.
 from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
-
-from .alignment import Hole
-from .context import LinkContext
-from .foreign import settle_foreign
-from .formats import FlowKey, Opening
-from .gap_ranges import GapRanges
-from .generations import open_generation, replaced_log
-from .lost_sources import note_copied
-from .model import FlowFailedError
-from .start import StartKind, parse_start
-from .starting import find_start
-from .tail import TailReader, resume_base
-from .tail_reading import read_tail
-from .trouble import Trouble
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import FlowKey, Opening
+from mirror_maker.model import FlowFailedError
+from mirror_maker.resume.foreign_records import settle_foreign
+from mirror_maker.resume.generations import open_generation, replaced_log
+from mirror_maker.resume.lost_source import note_copied
+from mirror_maker.resume.start_lookup import find_start
+from mirror_maker.resume.tail_reader import read_tail
+from mirror_maker.rules.start_position import StartKind, parse_start
+from mirror_maker.rules.trouble import Trouble
+from mirror_maker.tail.alignment import Hole
+from mirror_maker.tail.target_tail import TailReader, resume_base
 
 
 async def find_opening(

@@ -14,12 +14,11 @@ from collections import deque
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
-
-from .alignment import Copy, Hole, Piece, add_piece
-from .formats import Run
-from .model import PairingError
-from .passthrough import CopyPath, SourceBatch
-from .tail import Missing, ResumeBase, TailReader, TargetBatch, open_copies
+from mirror_maker.copy.passthrough import CopyPath, SourceBatch
+from mirror_maker.formats import Run
+from mirror_maker.model import PairingError
+from mirror_maker.tail.alignment import Copy, Hole, Piece, add_piece
+from mirror_maker.tail.target_tail import Missing, ResumeBase, TailReader, TargetBatch, open_copies
 
 
 class Pairing:

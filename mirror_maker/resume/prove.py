@@ -21,20 +21,25 @@ from typing import Final, NamedTuple
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .alignment import Aligned, Piece
-from .audit.flow_receipts import FlowReceipts
-from .context import LinkContext
-from .cutting import Cutting
-from .divergence import NEIGHBOURS_MAX, look_back
-from .foreign import settle_foreign
-from .formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
-from .formats.gaps import REPAIR_REASONS
-from .formats.receipts import flow_id
-from .fresh_copies import delete_replaced
-from .gap_ranges import GapRanges
-from .generations import next_epoch, open_generation
-from .lost_sources import (
+from mirror_maker.context import LinkContext
+from mirror_maker.copy.batch_splitting import Cutting
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
+from mirror_maker.copy.open_block import OpenBlock
+from mirror_maker.copy.passthrough import select_batches
+from mirror_maker.copy.receipts import FlowReceipts
+from mirror_maker.copy.replicator import Outgoing, PartitionReplicator
+from mirror_maker.formats import Block, FlowKey, OffsetMap, Opening, Run, extend_map
+from mirror_maker.formats.gaps import REPAIR_REASONS
+from mirror_maker.formats.receipts import flow_id
+from mirror_maker.model import FlowFailedError, PairingError, advance_sequence
+from mirror_maker.ports import DataSink
+from mirror_maker.resume.divergence import NEIGHBOURS_MAX, look_back
+from mirror_maker.resume.foreign_records import settle_foreign
+from mirror_maker.resume.fresh_copy_cleanup import delete_replaced
+from mirror_maker.resume.gap_writer import is_same_topic
+from mirror_maker.resume.generations import next_epoch, open_generation
+from mirror_maker.resume.lost_source import (
     SOURCE_END_ATTEMPTS_MAX,
     SOURCE_END_WAIT_MS,
     align,
@@ -42,17 +47,11 @@ from .lost_sources import (
     may_have_lost,
     note_source_losses,
 )
-from .model import FlowFailedError, PairingError, advance_sequence
-from .offset_map import OpenBlock
-from .offset_syncs import FlowSyncs
-from .opening import find_opening
-from .passthrough import select_batches
-from .ports import DataSink
-from .replicator import Outgoing, PartitionReplicator
-from .resume import Pairing, is_same_content
-from .skipping import is_same_topic
-from .tail import ResumeBase, TailReader, resume_base
-from .tail_reading import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
+from mirror_maker.resume.opening import find_opening
+from mirror_maker.resume.pairing import Pairing, is_same_content
+from mirror_maker.resume.tail_reader import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
+from mirror_maker.tail.alignment import Aligned, Piece
+from mirror_maker.tail.target_tail import ResumeBase, TailReader, resume_base
 
 PAIR_FETCH_BYTES_MIN: Final = 256 * 1024
 """Of the source, however short the tail: what it is paired with may be larger there."""

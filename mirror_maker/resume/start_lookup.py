@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from local_cluster.client.model import TopicPartition
-
-from .context import LinkContext
-from .start import StartKind, mm2_offsets_topic, parse_start
-from .taking_over import find_take_over
+from mirror_maker.context import LinkContext
+from mirror_maker.resume.mm2_takeover import find_take_over
+from mirror_maker.rules.start_position import StartKind, mm2_offsets_topic, parse_start
 
 FIRST_MOMENTS_MS: Final = 60_000
 """How long after its registration a link counts as new: its workers start within this."""

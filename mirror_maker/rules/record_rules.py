@@ -21,8 +21,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 
 from local_cluster.records.batch import Record
-
-from .json_fields import (
+from mirror_maker.rules.json_pointer import (
     MISSING,
     NotJsonError,
     edit_field,

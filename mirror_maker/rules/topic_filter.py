@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from .formats.mm2 import is_heartbeats_topic
-from .formats.naming import SEPARATOR
+from mirror_maker.formats.mm2 import is_heartbeats_topic
+from mirror_maker.formats.naming import SEPARATOR
 
 
 def is_internal_topic(topic: str) -> bool:

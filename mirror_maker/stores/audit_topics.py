@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ..formats import MapFormatError
-from ..formats.receipts import Receipts, encode_receipts, receipts_topic_name
-from ..formats.verdicts import VerdictRecord, VerdictTopic, verdicts_topic_name
-from ..ports import Clock, DataSink
-from ..state_topic import StateTopic
-from .replaceable_topic import ReplaceableTopic
+from mirror_maker.formats import MapFormatError
+from mirror_maker.formats.receipts import Receipts, encode_receipts, receipts_topic_name
+from mirror_maker.formats.verdicts import VerdictRecord, VerdictTopic, verdicts_topic_name
+from mirror_maker.ports import Clock, DataSink
+from mirror_maker.stores.replaceable_topic import ReplaceableTopic
+from mirror_maker.stores.state_topic import StateTopic
 
 RECEIPTS_KEPT_MS: Final = 24 * 3_600_000
 """Retention of the receipts topic: what the audit does not compare within this stays UNVERIFIED."""

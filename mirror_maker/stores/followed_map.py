@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .formats import FlowKey, MapTopic, OffsetMap, extend_map
+from mirror_maker.formats import FlowKey, MapTopic, OffsetMap, extend_map
 
 
 class GrowingMap:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from .formats import Gap, GapJournal, encode_gap, gaps_topic_name
-from .formats.gaps import GapKind, encode_gap_key
-from .gap_ranges import GapRanges
-from .model import FlowFailedError
-from .ports import Clock, DataSink
-from .state_topic import StateTopic
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import Gap, GapJournal, encode_gap, gaps_topic_name
+from mirror_maker.formats.gaps import GapKind, encode_gap_key
+from mirror_maker.model import FlowFailedError
+from mirror_maker.ports import Clock, DataSink
+from mirror_maker.stores.state_topic import StateTopic
 
 ENTRIES_PER_WRITE_MAX: Final = 250
 """One batch holds them (`state_topic.WRITE_BYTES_MAX`): an entry has less than two kilobytes."""

@@ -9,13 +9,19 @@ from random import Random
 from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import MapTopic, Opening, Registration, Terms, encode_record, map_topic_name
-from .formats.records import MapRecord
-from .model import LinkFailedError
-from .ports import Clock, DataSink
-from .state_topic import StateTopic
-from .together import Together
+from mirror_maker.clusters.request_batching import Together
+from mirror_maker.formats import (
+    MapTopic,
+    Opening,
+    Registration,
+    Terms,
+    encode_record,
+    map_topic_name,
+)
+from mirror_maker.formats.records import MapRecord
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import Clock, DataSink
+from mirror_maker.stores.state_topic import StateTopic
 
 SEEN_POLL_MS: Final = 20
 SEEN_POLLS_MAX: Final = 100

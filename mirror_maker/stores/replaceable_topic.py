@@ -10,9 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from ..model import LinkFailedError
-from ..state_topic import Pair, StateTopic
+from mirror_maker.model import LinkFailedError
+from mirror_maker.stores.state_topic import Pair, StateTopic
 
 logger = logging.getLogger(__name__)
 

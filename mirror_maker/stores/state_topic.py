@@ -15,19 +15,13 @@ from uuid import UUID
 
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.records.batch import (
-    CorruptRecordError,
-    NewRecord,
-    decode_batch,
-    encode_batch,
-)
+from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import crc_is_valid, iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import MapFormatError
-from .model import LinkFailedError
-from .ports import Clock, DataSink, LogReader
+from mirror_maker.formats import MapFormatError
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import Clock, DataSink, LogReader
 
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 WRITE_BYTES_MAX: Final = 512 * 1024

@@ -9,13 +9,12 @@ from uuid import UUID
 
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import FlowKey, MapFormatError, MapTopic, OffsetMap, is_map_topic
-from .growing_map import GrowingMap
-from .map_store import MapStore
-from .model import LinkFailedError
-from .ports import LogReader
-from .state_topic import StateReader
+from mirror_maker.formats import FlowKey, MapFormatError, MapTopic, OffsetMap, is_map_topic
+from mirror_maker.model import LinkFailedError
+from mirror_maker.ports import LogReader
+from mirror_maker.stores.followed_map import GrowingMap
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.state_topic import StateReader
 
 
 class Part(NamedTuple):

@@ -14,10 +14,9 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .alignment import Copy
-from .formats import Block, Opening
-from .model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
+from mirror_maker.formats import Block, Opening
+from mirror_maker.model import SEQUENCE_MASK, DescribedProducer, PairingError, advance_sequence
+from mirror_maker.tail.alignment import Copy
 
 MISSING_RECORDS_MAX: Final = 1 << 30
 """A distance between sequences beyond this is one backwards, seen modulo 2**31."""

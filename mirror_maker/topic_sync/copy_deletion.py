@@ -1,7 +1,7 @@
 """Topics that are gone at the source: found, asked about, and their copies deleted where wanted.
 
-`deletions.py` decides. One worker of a link does it, from what the map topic says was copied, so
-that it does not matter who copied it.
+`deletion_rules.py` decides. One worker of a link does it, from what the map topic says was
+copied, so that it does not matter who copied it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any, Final
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .deletions import Fate, GoneTopic, decide_fate
-from .discovery import link_topics
-from .formats import FlowKey, Gap, MapFormatError
-from .formats.records import NO_TOPIC_ID, encode_key
-from .link import LinkWorker
-from .log_offsets import EARLIEST, LATEST
-from .map_topics import MapTopics
-from .model import LinkFailedError
-from .policy import is_internal_topic
-from .rounds import Rounds
-from .shared_positions import first_that_is_no_copy
+from mirror_maker.clusters.log_offsets import EARLIEST, LATEST
+from mirror_maker.formats import FlowKey, Gap, MapFormatError
+from mirror_maker.formats.records import NO_TOPIC_ID, encode_key
+from mirror_maker.group_sync.shared_positions import first_that_is_no_copy
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.topic_plan import link_topics
+from mirror_maker.model import LinkFailedError
+from mirror_maker.periodic import Rounds
+from mirror_maker.rules.topic_filter import is_internal_topic
+from mirror_maker.stores.target_maps import MapTopics
+from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 SHOWN_MAX: Final = 200
 """Topics that the status lists one by one."""

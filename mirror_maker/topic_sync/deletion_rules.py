@@ -18,8 +18,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from local_cluster.wire.errors import ErrorCode
-
-from .settings import LinkSettings
+from mirror_maker.settings import LinkSettings
 
 
 class Fate(StrEnum):

@@ -9,7 +9,7 @@ that are excluded. ACLs follow it too: topics only, never who may write (ALLOW W
 do everything may read. Beyond it, prefixed patterns and `*` are carried over where copies have
 prefixed names; a pattern for topics of other names becomes one literal ACL per topic.
 
-All of it for copies that the link leads (`leading.py`), and no others.
+All of it for copies that the link leads (`config_ownership.py`), and no others.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
 from local_cluster.client.model import TopicConfigs
-
-from .discovery import FORCED_CONFIGS
-from .formats.naming import SEPARATOR
-from .policy import NameFilter
-from .settings import LinkSettings
+from mirror_maker.formats.naming import SEPARATOR
+from mirror_maker.link.topic_plan import FORCED_CONFIGS
+from mirror_maker.rules.topic_filter import NameFilter
+from mirror_maker.settings import LinkSettings
 
 ALL_TOPICS: Final = "*"
 

@@ -1,4 +1,4 @@
-"""Configs and ACLs of copies follow their sources: asked, compared (`topic_sync.py`), applied."""
+"""Configs and ACLs of copies follow their sources: asked, compared (`sync_plan.py`), applied."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from local_cluster.client.acls import ResourceType, create_acls, delete_acls, describe_acls
+from local_cluster.client.admin.acls import ResourceType, create_acls, delete_acls, describe_acls
+from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.configs import alter_topic_configs
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .formats import MapFormatError
-from .led_copies import copy_pairs
-from .link import LinkWorker
-from .model import LinkFailedError
-from .rounds import Rounds
-from .settings import LinkSettings
-from .topic_sync import Change, ChangeKind, acl_changes, config_changes
+from mirror_maker.formats import MapFormatError
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.owned_copies import copy_pairs
+from mirror_maker.model import LinkFailedError
+from mirror_maker.periodic import Rounds
+from mirror_maker.settings import LinkSettings
+from mirror_maker.topic_sync.sync_plan import Change, ChangeKind, acl_changes, config_changes
 
 TOPICS_PER_REQUEST_MAX: Final = 500
 SHOWN_MAX: Final = 200

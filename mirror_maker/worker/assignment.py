@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from .formats.workers import WorkerAddress, address_of, decode_document, encode_document
+from mirror_maker.formats.workers import WorkerAddress, address_of, decode_document, encode_document
 
 PROTOCOL_NAME: Final = "sticky"
 

@@ -17,44 +17,43 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.group import GroupFencedError
 from local_cluster.client.model import TopicPartition
-from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .audit.audit_topics import AuditTopics
-from .audit.auditor import LinkAuditor
-from .audit.cpu_budget import CpuBudget
-from .context import LinkContext
-from .deleting import TopicDeletions
-from .directory import Directory
-from .flow import Flow
-from .formats.controls import Controls
-from .formats.workers import WorkerAddress
-from .gap_store import GapStore
-from .group_syncing import GroupSync
-from .link import LinkWorker
-from .map_store import MapStore
-from .mirror_client import MirrorClient
-from .mm2_topics import Mm2Topics
-from .model import FlowState
-from .origins import Origins
-from .ports import Clock, SystemClock
-from .repair import How
-from .rights import MissingRights
-from .sender import Senders
-from .settings import LinkSettings, MirrorSettings
-from .shared_groups import SharedGroups
-from .sharing import WorkerGroup
-from .source_positions import SourcePositions
-from .status import link_status
-from .topic_syncing import TopicSync
+from mirror_maker.audit.auditor import LinkAuditor
+from mirror_maker.audit.cpu_budget import CpuBudget
+from mirror_maker.clusters.cluster_client import MirrorClient
+from mirror_maker.clusters.missing_rights import MissingRights
+from mirror_maker.clusters.origins import Origins
+from mirror_maker.clusters.topic_directory import Directory
+from mirror_maker.context import LinkContext
+from mirror_maker.flow.flow import Flow
+from mirror_maker.flow.sender import Senders
+from mirror_maker.formats.controls import Controls
+from mirror_maker.formats.workers import WorkerAddress
+from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.mm2_topics import Mm2Topics
+from mirror_maker.group_sync.shared_groups import SharedGroups
+from mirror_maker.group_sync.source_positions import SourcePositions
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.model import FlowState
+from mirror_maker.ports import Clock, SystemClock
+from mirror_maker.repair.plan import How
+from mirror_maker.settings import LinkSettings, MirrorSettings
+from mirror_maker.stores.audit_topics import AuditTopics
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.topic_sync.copy_deletion import TopicDeletions
+from mirror_maker.topic_sync.topic_syncer import TopicSync
+from mirror_maker.worker.status import link_status
+from mirror_maker.worker.worker_group import WorkerGroup
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from .batch_spans import BatchSpans
-    from .http import StatusServer
+    from mirror_maker.metrics.batch_spans import BatchSpans
+    from mirror_maker.worker.http import StatusServer
 
 FIRST_DISCOVERY_MS_MAX: Final = 2_000
 """How long the first join waits for the links to find their topics, to save a rebalance."""
@@ -334,7 +333,7 @@ class MirrorService:
 
     def _spans(self, link: str) -> BatchSpans:
         """Loads OpenTelemetry, which nobody else here does."""
-        from .batch_spans import BatchSpans, open_provider
+        from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
 
         if self._tracing is None:
             self._tracing = open_provider(self._settings.worker_id)
@@ -397,7 +396,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _http_server() -> type[StatusServer]:
-    from .http import StatusServer
+    from mirror_maker.worker.http import StatusServer
 
     return StatusServer
 

@@ -9,20 +9,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .audit.auditor import LinkAuditor
-from .audit.findings import describe_finding
-from .audit.flow_audit import FlowAudit
-from .deleting import TopicDeletions
-from .flow import Flow
-from .formats.controls import Controls
-from .formats.gaps import gap_as_json
-from .group_syncing import GroupSync
-from .lag import Lag
-from .latency_metrics import checkpoint_lines, latency_lines, latency_status, mm2_lines
-from .link import LinkWorker
-from .model import FlowState
-from .source_positions import SourcePositions
-from .topic_syncing import TopicSync
+from mirror_maker.audit.auditor import LinkAuditor
+from mirror_maker.audit.findings import describe_finding
+from mirror_maker.audit.flow_audit import FlowAudit
+from mirror_maker.flow.flow import Flow
+from mirror_maker.formats.controls import Controls
+from mirror_maker.formats.gaps import gap_as_json
+from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.source_positions import SourcePositions
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.metrics.lag import Lag
+from mirror_maker.metrics.latency_text import (
+    checkpoint_lines,
+    latency_lines,
+    latency_status,
+    mm2_lines,
+)
+from mirror_maker.model import FlowState
+from mirror_maker.topic_sync.copy_deletion import TopicDeletions
+from mirror_maker.topic_sync.topic_syncer import TopicSync
 
 JsonObject = dict[str, Any]
 LEFT_OUT_SHOWN_MAX: Final = 200

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import GroupAssignment, GroupMember, GroupMembership, GroupOptions
 from local_cluster.client.model import TopicPartition
-
-from .assignment import (
+from mirror_maker.formats.workers import PROTOCOL_TYPE, WorkerAddress, workers_group_id
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.settings import MirrorSettings
+from mirror_maker.worker.assignment import (
     PROTOCOL_NAME,
     FlowName,
     Subscription,
@@ -18,9 +20,6 @@ from .assignment import (
     digest,
     encode_subscription,
 )
-from .formats.workers import PROTOCOL_TYPE, WorkerAddress, workers_group_id
-from .link import LinkWorker
-from .settings import MirrorSettings
 
 logger = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .options import ReadOptions, parse_options
-from .planning import ReadPlan, plan_read
-from .reading import Rows, read_range
-from .rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
-from .splits import Split, split_ranges
-from .tables import (
+from spark_global.source.options import ReadOptions, parse_options
+from spark_global.source.planning import ReadPlan, plan_read
+from spark_global.source.reading import Rows, read_range
+from spark_global.source.rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
+from spark_global.source.splits import Split, split_ranges
+from spark_global.source.tables import (
     END_OFFSETS_TABLE,
     FINGERPRINTS_TABLE,
     OFFSET_MAP_TABLE,

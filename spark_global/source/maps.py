@@ -10,8 +10,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
 from mirror_maker.formats import FlowKey, MapTopic, map_topic_name
 from mirror_maker.formats.probe import is_probe_topic
-
-from .provenance import MapRuns
+from spark_global.source.provenance import MapRuns
 
 _MAP_TOPIC_PARTS: Final = map_topic_name("\0").split("\0")
 

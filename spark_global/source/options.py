@@ -11,12 +11,11 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
-
-from .addresses import ClusterAddress, decode_security
-from .links import MirrorLink, decode_links
-from .pruning import Bounds, Interval
-from .tables import TABLES
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from spark_global.addresses import ClusterAddress, decode_security
+from spark_global.links import MirrorLink, decode_links
+from spark_global.source.pruning import Bounds, Interval
+from spark_global.source.tables import TABLES
 
 SPLIT_RECORDS_MAX: Final = 500_000
 """Default of the most offsets that one Spark task reads."""

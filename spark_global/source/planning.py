@@ -15,16 +15,15 @@ from typing import Final
 from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
 from local_cluster.client.model import ClusterMetadata, ListedOffset, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .addresses import ClusterAddress
-from .links import MirrorLink
-from .maps import MappedPartition, Maps, load_maps
-from .options import ReadOptions
-from .provenance import MapRuns
-from .pruning import Bounds, cut_range
-from .reading import READ_COMMITTED
-from .splits import Origin, PartitionRange, Takes
-from .tables import FINGERPRINTS_TABLE, SOURCE_SIDE
+from spark_global.addresses import ClusterAddress
+from spark_global.links import MirrorLink
+from spark_global.source.maps import MappedPartition, Maps, load_maps
+from spark_global.source.options import ReadOptions
+from spark_global.source.provenance import MapRuns
+from spark_global.source.pruning import Bounds, cut_range
+from spark_global.source.reading import READ_COMMITTED
+from spark_global.source.splits import Origin, PartitionRange, Takes
+from spark_global.source.tables import FINGERPRINTS_TABLE, SOURCE_SIDE
 
 READ_UNCOMMITTED: Final = 0
 _NO_RUNS: Final = MapRuns.of(())

@@ -16,7 +16,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Int64s
+from spark_global.source.columns import Int64s
 
 UNKNOWN_OFFSET: Final = -1
 """Stands for null inside integer arrays; Kafka's offsets are never negative."""

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .splits import PartitionRange
-from .tables import AGGREGATE_SIDE
+from spark_global.source.splits import PartitionRange
+from spark_global.source.tables import AGGREGATE_SIDE
 
 
 @dataclass(frozen=True, slots=True)

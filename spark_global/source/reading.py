@@ -30,10 +30,9 @@ from local_cluster.records.committed import committed_batches
 from local_cluster.records.compress import decompress
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .columns import RecordColumns, decode_columns, take_rows
-from .provenance import UNKNOWN_OFFSET
-from .splits import PartitionRange, Takes
+from spark_global.source.columns import RecordColumns, decode_columns, take_rows
+from spark_global.source.provenance import UNKNOWN_OFFSET
+from spark_global.source.splits import PartitionRange, Takes
 
 READ_COMMITTED: Final = 1
 CHUNK_RECORDS: Final = 16_384

@@ -6,18 +6,17 @@ import numpy as np
 import pyarrow as pa
 
 from local_cluster.client.model import TopicPartition
-
-from .columns import (
+from spark_global.source.columns import (
     Int64s,
     RecordColumns,
     binary_column,
     fingerprint_columns,
     headers_column,
 )
-from .planning import ReadPlan, ReadTopic
-from .provenance import UNKNOWN_OFFSET
-from .splits import PartitionRange
-from .tables import (
+from spark_global.source.planning import ReadPlan, ReadTopic
+from spark_global.source.provenance import UNKNOWN_OFFSET
+from spark_global.source.splits import PartitionRange
+from spark_global.source.tables import (
     AGGREGATE_SIDE,
     END_OFFSETS,
     FINGERPRINTS,

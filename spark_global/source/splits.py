@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from .addresses import ClusterAddress
-from .provenance import MapRuns
-from .tables import AGGREGATE_SIDE
+from spark_global.addresses import ClusterAddress
+from spark_global.source.provenance import MapRuns
+from spark_global.source.tables import AGGREGATE_SIDE
 
 
 class Takes(StrEnum):

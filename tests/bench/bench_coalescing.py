@@ -22,11 +22,11 @@ from typing import Final
 from local_cluster.records import header as h
 from local_cluster.records.batch import encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.audit.flow_receipts import FlowReceipts
+from mirror_maker.copy.open_block import OpenBlock
+from mirror_maker.copy.receipts import FlowReceipts
+from mirror_maker.copy.replicator import PROBATION_BATCHES, PartitionReplicator
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.formats.receipts import encode_receipts, flow_id
-from mirror_maker.offset_map import OpenBlock
-from mirror_maker.replicator import PROBATION_BATCHES, PartitionReplicator
 from tests.bench.mirror_load import make_record
 
 ROUNDS: Final = 7

@@ -35,14 +35,7 @@ from tests.bench.mirror_model import (
     MirrorScale,
     sides_of,
 )
-from tests.bench.mirror_pairs import (
-    PLAIN_WAYS,
-    ROUND_TRIP_MS,
-    TLS_WAYS,
-    Pair,
-    kafka_pair,
-    our_pair,
-)
+from tests.bench.mirror_pairs import PLAIN_WAYS, ROUND_TRIP_MS, TLS_WAYS, Pair, kafka_pair, our_pair
 from tests.bench.mirrors import MM2_JAVA_OPTIONS, MM2_SETTINGS, MM2_TUNING
 from tests.bench.model import Figures, Row, Sample, Side
 from tests.bench.report import Report

@@ -14,8 +14,8 @@ import time
 from typing import Final
 
 from local_cluster.records.compress import Codec
-from mirror_maker.passthrough import prepare, select_batches
-from mirror_maker.record_rules import (
+from mirror_maker.copy.passthrough import prepare, select_batches
+from mirror_maker.rules.record_rules import (
     Condition,
     JsonTest,
     KeyTest,

@@ -19,7 +19,7 @@ import pytest
 from tests.bench import machine
 from tests.bench.model import FULL, QUICK, Row, Scale
 from tests.bench.report import Report
-from tests.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import kafka_jars
 
 Measure = Callable[[Path, Scale, Sequence[str], str], Awaitable[Report]]
 """(directory for everything, sizes, parts of rows' names, the command) -> what was found"""

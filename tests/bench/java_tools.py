@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.raw_frames import RECORD_BYTES
-from tests.kafka_from_maven import java_command
+from tests.support.kafka_from_maven import java_command
 
 TOOL_SECONDS_MAX: Final = 300.0
 HEAP: Final = ("-Xmx512m", "-Xms512m")

@@ -27,8 +27,8 @@ from tests.bench.starting import (
     running_ours,
 )
 from tests.bench.systems import System
-from tests.keystore import make_keystore
-from tests.quiet_ports import quiet_ports
+from tests.support.keystore import make_keystore
+from tests.support.quiet_ports import quiet_ports
 
 ROUND_TRIP_MS: Final = 50
 Way = Literal["near", "far", "tls-near", "tls-far"]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
 from tests.bench.mirror_model import MM2, MM2_TUNED
 from tests.bench.model import Side
 from tests.bench.processes import cpu_seconds, memory_bytes
-from tests.kafka_from_maven import java_command
+from tests.support.kafka_from_maven import java_command
 
 MM2_JAVA_OPTIONS: Final = (
     # KAFKA_HEAP_OPTS of connect-mirror-maker.sh, KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh.

@@ -7,13 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tests.bench.model import Row, Sample
-from tests.bench.table import (
-    KAFKA_AND_OURS,
-    Comparison,
-    lines_of,
-    markdown_curve,
-    markdown_table,
-)
+from tests.bench.table import KAFKA_AND_OURS, Comparison, lines_of, markdown_curve, markdown_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.controller.session_file import SESSION_FILE
+from local_cluster.controller.zk.session_file import SESSION_FILE
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.bench.bench import Bench
@@ -37,8 +37,8 @@ from tests.bench.model import (
     Work,
 )
 from tests.bench.systems import System
-from tests.cluster import BrokerProcess
-from tests.java_process import run_java
+from tests.support.cluster import BrokerProcess
+from tests.support.java_process import run_java
 
 PARTITIONS_PER_TOPIC: Final = 100
 TOPICS_PER_REQUEST: Final = 10

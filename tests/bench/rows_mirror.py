@@ -21,14 +21,7 @@ from tests.bench.mirror_model import (
     Batches,
     MirrorScale,
 )
-from tests.bench.mirror_pairs import (
-    WAY_TITLES,
-    Pair,
-    Way,
-    create_topics,
-    left_out_of,
-    records_of,
-)
+from tests.bench.mirror_pairs import WAY_TITLES, Pair, Way, create_topics, left_out_of, records_of
 from tests.bench.mirrors import Route, RunningMirror, running_mirror
 from tests.bench.model import (
     CPU_CORE,

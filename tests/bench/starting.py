@@ -14,10 +14,10 @@ from typing import Final, Literal
 from local_cluster.settings import BrokerSettings, FlushMode, Listener
 from tests.bench.model import KAFKA, OURS, OURS_FSYNC
 from tests.bench.systems import KAFKA_JAVA_OPTIONS, SETTINGS, System, seconds_until_ready
-from tests.cluster import BrokerProcess
-from tests.kafka_from_maven import KafkaProcess, new_cluster_id
-from tests.quiet_ports import quiet_ports
-from topology.zookeeper import EmbeddedZooKeeper
+from tests.support.cluster import BrokerProcess
+from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
+from tests.support.quiet_ports import quiet_ports
+from topology.deployment.zookeeper import EmbeddedZooKeeper
 
 SESSION_TIMEOUT_MS: Final = 9_000
 """Of our brokers with ZooKeeper; the default of Kafka's broker.session.timeout.ms."""

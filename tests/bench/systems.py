@@ -22,8 +22,8 @@ from tests.bench import raw_frames
 from tests.bench.model import Side
 from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.bench.raw_client import RawConnection, connected
-from tests.cluster import BrokerProcess
-from tests.kafka_from_maven import KafkaProcess
+from tests.support.cluster import BrokerProcess
+from tests.support.kafka_from_maven import KafkaProcess
 
 READY_SECONDS_MAX: Final = 90.0
 READY_POLL_SECONDS: Final = 0.005

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import pytest
 
-from tests.cluster import running_broker
-from tests.kafka_from_maven import kafka_jars, running_kafka
-from tests.quiet_ports import quiet_port
+from tests.support.cluster import running_broker
+from tests.support.kafka_from_maven import kafka_jars, running_kafka
+from tests.support.quiet_ports import quiet_port
 
 
 class Broker(Protocol):

@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.java_process import JavaProcess
-from tests.quiet_ports import quiet_port
+from tests.support.java_process import JavaProcess
+from tests.support.quiet_ports import quiet_port
 
 START_SECONDS_MAX = 90.0
 GROUP = "connect-workers"

@@ -19,10 +19,10 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.kafka_container import running_kafka_container
-from tests.kafka_from_maven import running_kafka
-from tests.producing import produce_once
-from tests.session_scenario import fetch_in_a_session
+from tests.support.kafka_container import running_kafka_container
+from tests.support.kafka_from_maven import running_kafka
+from tests.support.producing import produce_once
+from tests.support.session_scenario import fetch_in_a_session
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

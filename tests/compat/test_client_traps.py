@@ -23,8 +23,8 @@ from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import Fields
-from tests.cluster import BrokerProcess
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess
+from tests.support.producing import produce_once
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker

@@ -17,9 +17,9 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from tests.cluster import BrokerProcess, running_broker
 from tests.compat.test_java_tools import tool
-from tests.replicas import bootstrap, leader_of, running_cluster
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.replicas import bootstrap, leader_of, running_cluster
 
 pytestmark = pytest.mark.real
 

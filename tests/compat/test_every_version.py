@@ -19,9 +19,9 @@ from local_cluster.client.model import NewTopic
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.header import encode_request_header
-from tests.cluster import BrokerProcess, running_broker
 from tests.golden.frames import Golden, fields_of, golden
-from tests.java_process import run_java
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.java_process import run_java
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

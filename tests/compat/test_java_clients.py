@@ -13,7 +13,7 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from tests.java_process import JavaProcess, run_java
+from tests.support.java_process import JavaProcess, run_java
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker

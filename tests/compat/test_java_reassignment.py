@@ -16,9 +16,9 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.throttle import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.java_process import run_java
-from tests.producing import produce_once
-from tests.replicas import (
+from tests.support.java_process import run_java
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,

@@ -12,8 +12,8 @@ import pytest
 
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import find_handler
-from tests.cluster import BrokerProcess, running_broker
-from tests.java_process import run_java
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.java_process import run_java
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

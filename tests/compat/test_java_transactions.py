@@ -18,8 +18,8 @@ from local_cluster.records.header import TRANSACTIONAL_BIT
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.java_process import run_java
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.java_process import run_java
 
 pytestmark = pytest.mark.real
 

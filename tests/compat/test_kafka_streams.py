@@ -15,8 +15,8 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from tests.java_process import JavaProcess
-from tests.replicas import bootstrap, running_cluster
+from tests.support.java_process import JavaProcess
+from tests.support.replicas import bootstrap, running_cluster
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.client.admin.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import CommittedOffset, commit_offsets
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import gaps_topic_name, map_topic_name
@@ -25,10 +25,10 @@ from mirror_maker.formats.mm2 import (
 )
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
-from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_from_maven import java_command, kafka_jars
-from tests.mirror_process import mirror
-from tests.real.test_mirror_links import COPY, T0, create, until_copied, write
+from tests.real.mirror.test_mirror_links import COPY, T0, create, until_copied, write
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_from_maven import java_command, kafka_jars
+from tests.support.mirror_process import mirror
 
 pytestmark = pytest.mark.real
 

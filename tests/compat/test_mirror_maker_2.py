@@ -16,10 +16,10 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.api import ApiKey
-from tests.cluster import running_broker
-from tests.java_process import JavaProcess
-from tests.kafka_from_maven import running_kafka
-from tests.quiet_ports import quiet_port
+from tests.support.cluster import running_broker
+from tests.support.java_process import JavaProcess
+from tests.support.kafka_from_maven import running_kafka
+from tests.support.quiet_ports import quiet_port
 
 if TYPE_CHECKING:
     from tests.compat.conftest import Broker

@@ -12,9 +12,9 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from tests.compat.test_mirror_maker_2 import cluster
-from tests.java_process import JavaProcess
-from tests.mirror_process import mirror, read_map, read_records
-from tests.producing import produce_once
+from tests.support.java_process import JavaProcess
+from tests.support.mirror_process import mirror, read_map, read_records
+from tests.support.producing import produce_once
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -15,7 +15,7 @@ import kafka
 import kafka.structs
 import pytest
 
-from tests.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 

@@ -18,13 +18,13 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess, running_broker
 from tests.compat.same_answers import cases_admin, cases_data, cases_frames
 from tests.compat.same_answers.asking import ANSWER_SECONDS_MAX, CLOSED, Side, converse
 from tests.compat.same_answers.case import Case, Deviation, allowed, differences
 from tests.compat.same_answers.deviations import DEVIATIONS
-from tests.kafka_from_maven import running_kafka
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_from_maven import running_kafka
+from tests.support.producing import produce_once
 
 pytestmark = [
     pytest.mark.real,

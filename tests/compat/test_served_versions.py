@@ -15,7 +15,7 @@ import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import advertised_apis
 from local_cluster.wire.api import ApiKey
 from tests.compat.same_answers.asking import Ask, Side, converse
-from tests.kafka_from_maven import running_kafka
+from tests.support.kafka_from_maven import running_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

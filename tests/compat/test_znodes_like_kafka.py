@@ -23,14 +23,14 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_in_zookeeper_mode import (
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_in_zookeeper_mode import (
     BROKER_VERSION,
     ZooKeeperModeBroker,
     running_zookeeper_mode_brokers,
     zookeeper_mode_command,
 )
-from tests.replicas import ask_controller, eventually
+from tests.support.replicas import ask_controller, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

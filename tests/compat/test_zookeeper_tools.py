@@ -12,10 +12,14 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import running_broker
-from tests.kafka_in_zookeeper_mode import OLDEST_VERSION, run_old_tool, zookeeper_mode_command
-from tests.producing import produce_once
-from tests.replicas import eventually, leader_of
+from tests.support.cluster import running_broker
+from tests.support.kafka_in_zookeeper_mode import (
+    OLDEST_VERSION,
+    run_old_tool,
+    zookeeper_mode_command,
+)
+from tests.support.producing import produce_once
+from tests.support.replicas import eventually, leader_of
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 

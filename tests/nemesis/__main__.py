@@ -27,13 +27,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_from_maven import kafka_jars
 from tests.nemesis.faults.fault import BOTH, KAFKA, OURS, Fault
 from tests.nemesis.faults.table import FAULTS
 from tests.nemesis.life import live
 from tests.nemesis.outcome import FAILED, NOT_RUN, OK, Outcome, from_json, merged, table
 from tests.nemesis.plan import CALM_SECONDS, Step, mix
 from tests.nemesis.workloads.table import WORKLOADS
+from tests.support.kafka_from_maven import kafka_jars
 
 MIX: dict[str, str] = {"mix": "faults at random, some in pairs"}
 

@@ -20,12 +20,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, PartitionMetadata
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess
-from tests.kafka_from_maven import KafkaProcess
 from tests.nemesis import small_disk
 from tests.nemesis.links import ZOOKEEPER
 from tests.nemesis.network import Network
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.cluster import BrokerProcess
+from tests.support.kafka_from_maven import KafkaProcess
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 NODES: Final = (1, 2, 3)
 SESSION_TIMEOUT_MS: Final = 6_000

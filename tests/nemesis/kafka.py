@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.kafka_from_maven import KafkaProcess, new_cluster_id
 from tests.nemesis.cluster import (
     NODES,
     REPLICA_LAG_MS_MAX,
@@ -19,7 +18,8 @@ from tests.nemesis.cluster import (
 )
 from tests.nemesis.links import CLIENT, Route
 from tests.nemesis.network import Network
-from tests.quiet_ports import quiet_ports
+from tests.support.kafka_from_maven import KafkaProcess, new_cluster_id
+from tests.support.quiet_ports import quiet_ports
 
 CONFIG = {
     "inter.broker.listener.name": "INTERNAL",

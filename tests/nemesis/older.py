@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.older_code import OlderCode
+from tests.support.older_code import OlderCode
 
 REVISION: Final = "bb4bed49ef158597f3eb6bc2c0e1b2409703ce81"
 """A broker of the older version is of this commit.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from local_cluster.settings import BrokerSettings, Listener
-from tests.cluster import DEVELOPMENT_CONFIG, PRESENT_CODE, BrokerProcess
 from tests.nemesis import clock, older
 from tests.nemesis.cluster import (
     NODES,
@@ -16,9 +15,10 @@ from tests.nemesis.cluster import (
 )
 from tests.nemesis.links import CLIENT, ZOOKEEPER, Route
 from tests.nemesis.network import Network
-from tests.quiet_ports import quiet_ports
-from tests.replicas import THREE_BROKERS
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.cluster import DEVELOPMENT_CONFIG, PRESENT_CODE, BrokerProcess
+from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import THREE_BROKERS
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 
 class OurCluster(Cluster):

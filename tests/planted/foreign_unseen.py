@@ -37,8 +37,8 @@ def _count_ours(module: ModuleType) -> None:
 FAULT = PlantedFault(
     "foreign records in a copy are passed over by the mirror and by its audit",
     {
-        "mirror_maker.copying": _copy_on,
-        "mirror_maker.foreign": _resume_on,
+        "mirror_maker.flow.copy_span": _copy_on,
+        "mirror_maker.resume.foreign_records": _resume_on,
         "mirror_maker.audit.log_check": _count_ours,
     },
 )

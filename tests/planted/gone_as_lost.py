@@ -29,5 +29,5 @@ def _source_to(piece: Any) -> int:
 
 FAULT = PlantedFault(
     "copies of records that the source lost before they were mapped are journalled as lost",
-    {"mirror_maker.resuming": _change},
+    {"mirror_maker.resume.prove": _change},
 )

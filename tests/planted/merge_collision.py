@@ -48,5 +48,5 @@ def _read_nothing_back(module: ModuleType) -> None:
 
 FAULT = PlantedFault(
     "two flows' batches for one partition collide in a request, and one is lost",
-    {"mirror_maker.sender": _change, "mirror_maker.copying": _read_nothing_back},
+    {"mirror_maker.flow.sender": _change, "mirror_maker.flow.copy_span": _read_nothing_back},
 )

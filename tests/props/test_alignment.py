@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror_maker.alignment import Aligned, Alignment, Copy, Hole
 from mirror_maker.formats import Run
 from mirror_maker.model import PairingError
+from mirror_maker.tail.alignment import Aligned, Alignment, Copy, Hole
 
 TARGET_FROM = 1_000
 

@@ -22,7 +22,7 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.fetch_sessions.sessions import FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
 

@@ -12,8 +12,8 @@ import dataclasses
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from local_cluster.controller import fsm
-from local_cluster.controller.fsm import (
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.fsm import (
     ClearMark,
     ClusterState,
     EraseTopic,
@@ -24,19 +24,19 @@ from local_cluster.controller.fsm import (
     WriteState,
     step,
 )
-from local_cluster.controller.isr_requests import IsrProposal, decide_isr
-from local_cluster.controller.model import (
+from local_cluster.controller.decisions.isr_requests import IsrProposal, decide_isr
+from local_cluster.controller.decisions.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    is_done,
+    plan_reassignment,
+)
+from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     UNWRITTEN,
     BrokerEndpoints,
     PartitionState,
     TopicState,
-)
-from local_cluster.controller.reassignments import (
-    PlannedReplicas,
-    ReassignmentRequest,
-    is_done,
-    plan_reassignment,
 )
 from local_cluster.wire.errors import KafkaError
 from tests.unit.local_cluster.controller.samples import topic_id

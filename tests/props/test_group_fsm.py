@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
-from local_cluster.groups.classic_fsm import GroupState
+from local_cluster.groups.classic.classic_fsm import GroupState
 from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,

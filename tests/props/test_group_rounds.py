@@ -11,15 +11,15 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, Run
-from mirror_maker.group_sync import SyncedPosition
-from mirror_maker.group_syncing import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.position_rules import SyncedPosition
 from mirror_maker.settings import Limits, LinkSettings
-from tests.groups_double import FakeGroup, GroupsDouble
+from tests.support.groups_double import FakeGroup, GroupsDouble
 
 PARTITIONS = 3
 GROUPS = ("g", "h")

@@ -10,14 +10,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_cluster.log.compaction_job import Compacted, run_job
-from local_cluster.log.compaction_round import plan_round
-from local_cluster.log.config import LogConfig
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.compaction_round import plan_round
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
-from tests.unit.local_cluster.log.compacting import NoThrottle, compact, put
+from tests.unit.local_cluster.log.compaction.compacting import NoThrottle, compact, put
 from tests.unit.local_cluster.log.samples import NOW_MS, create, read_all, records_of, reopen
 
 RETENTION_MS = 1000

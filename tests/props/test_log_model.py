@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config.log_config import LogConfig
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config.log_config import LogConfig
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     append,

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.committed import committed_batches
 from local_cluster.records.control import EndMarker
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, reopen

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirror_maker.formats import OffsetMap, Run
-from mirror_maker.group_sync import SyncState
-from mirror_maker.shared_positions import (
+from mirror_maker.group_sync.position_rules import SyncState
+from mirror_maker.group_sync.shared_positions import (
     OwnRecords,
     SafePosition,
     SharedFlow,

@@ -10,6 +10,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror_maker.copy.open_block import OpenBlock
 from mirror_maker.formats import (
     Block,
     FlowKey,
@@ -20,7 +21,6 @@ from mirror_maker.formats import (
     TranslationState,
     encode_record,
 )
-from mirror_maker.offset_map import OpenBlock
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 

@@ -33,11 +33,7 @@ from local_cluster.transactions.requests import (
     TransactionLimits,
 )
 from local_cluster.transactions.shard import TransactionShard
-from local_cluster.transactions.transaction import (
-    EPOCH_EXHAUSTED,
-    PRODUCER_EPOCH_MAX,
-    Transaction,
-)
+from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, PRODUCER_EPOCH_MAX, Transaction
 from local_cluster.transactions.transaction_fsm import IDLE, PREPARED, TransactionState
 from local_cluster.wire.errors import ErrorCode
 

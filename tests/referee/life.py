@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.quiet_ports import quiet_ports
 from tests.referee import api
 from tests.referee.admin import Admin, AdminGaveUp
 from tests.referee.checks.finding import Judgement, Promise
@@ -25,6 +24,7 @@ from tests.referee.operations import Operator
 from tests.referee.plan import Plan
 from tests.referee.reading import LogUnreadable
 from tests.referee.topology_file import Ports, topology_text
+from tests.support.quiet_ports import quiet_ports
 
 HEAL_SECONDS_MAX: Final = 120.0
 CALM_SECONDS: Final = 5.0

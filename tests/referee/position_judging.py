@@ -11,12 +11,7 @@ from tests.referee import api
 from tests.referee.admin import Admin
 from tests.referee.checks.finding import Judgement
 from tests.referee.checks.flow_truth import FlowTruth
-from tests.referee.checks.group_reading import (
-    ComesTo,
-    may_be_missing,
-    need_only_be_safe,
-    reads,
-)
+from tests.referee.checks.group_reading import ComesTo, may_be_missing, need_only_be_safe, reads
 from tests.referee.checks.groups import GroupPosition, check_group
 from tests.referee.checks.translation import Answer, ForwardCheck
 from tests.referee.history import Log, Partition, Written

@@ -30,7 +30,7 @@ async def running_aggregator(
         process = subprocess.Popen(
             [sys.executable, "-m", "aggregator", "--settings", str(path)],
             stderr=log,
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[2],
         )
     try:
         async with asyncio.timeout(START_SECONDS_MAX):

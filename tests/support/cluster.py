@@ -16,15 +16,15 @@ from pathlib import Path
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
-from tests.quiet_ports import quiet_port
-from topology.kafka_configs import broker_config
-from topology.load import load_topology
+from tests.support.quiet_ports import quiet_port
+from topology.file.kafka_configs import broker_config
+from topology.file.load import load_topology
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0
 SESSION_TIMEOUT_MS = 6_000
 
-PRESENT_CODE = Path(__file__).parent.parent
+PRESENT_CODE = Path(__file__).parents[2]
 ONE_BROKER = PRESENT_CODE / "configs" / "one-broker.yaml"
 
 DEVELOPMENT_CONFIG: Mapping[str, str] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.last_answer import LastAnswer
 from local_cluster.client.model import ClusterMetadata, TopicPartition
 from local_cluster.wire.api import ApiKey

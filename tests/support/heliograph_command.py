@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_TIMEOUT_S = 240.0
-PROGRAM = "from topology.cli import main; main()"
+PROGRAM = "from topology.cli.main import main; main()"
 
 
 class HeliographCommand:
@@ -40,7 +40,7 @@ class HeliographCommand:
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, *arguments, *self.options],
-            cwd=Path(__file__).resolve().parents[1],
+            cwd=Path(__file__).resolve().parents[2],
             capture_output=True,
             text=True,
             timeout=COMMAND_TIMEOUT_S,

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka_from_maven import java_command
+from tests.support.kafka_from_maven import java_command
 
 
 @dataclass

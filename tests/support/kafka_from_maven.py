@@ -23,9 +23,9 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from tests.quiet_ports import quiet_ports
+from tests.support.quiet_ports import quiet_ports
 
-POM = Path(__file__).parent / "compat" / "pom.xml"
+POM = Path(__file__).parents[1] / "compat" / "pom.xml"
 JARS_VARIABLE = "HELIOGRAPH_KAFKA_JARS"
 FETCH_SECONDS_MAX = 600.0
 START_SECONDS_MAX = 240.0

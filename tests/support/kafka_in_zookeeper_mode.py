@@ -13,7 +13,7 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from tests.kafka_from_maven import (
+from tests.support.kafka_from_maven import (
     LOG_WARNINGS,
     START_SECONDS_MAX,
     TOOL_OPTIONS,
@@ -21,9 +21,9 @@ from tests.kafka_from_maven import (
     fetched_jars,
     properties_text,
 )
-from tests.quiet_ports import quiet_port
+from tests.support.quiet_ports import quiet_port
 
-POM: Final = Path(__file__).parent / "compat" / "zookeeper_mode" / "pom.xml"
+POM: Final = Path(__file__).parents[1] / "compat" / "zookeeper_mode" / "pom.xml"
 BROKER_VERSION: Final = "3.9.1"
 """The last release with a ZooKeeper mode."""
 OLDEST_VERSION: Final = "2.8.2"

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from tests.cluster import running_broker
-from tests.kafka_from_maven import running_kafka
-from tests.kafka_in_zookeeper_mode import OLDEST_VERSION, ZooKeeperModeBroker
-from tests.quiet_ports import quiet_port
+from tests.support.cluster import running_broker
+from tests.support.kafka_from_maven import running_kafka
+from tests.support.kafka_in_zookeeper_mode import OLDEST_VERSION, ZooKeeperModeBroker
+from tests.support.quiet_ports import quiet_port
 
 _OLD_CONFIG: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "4",

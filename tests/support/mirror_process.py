@@ -15,15 +15,15 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession
 
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapTopic, OffsetMap, map_topic_name
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings, dump_settings
-from tests.cluster import PRESENT_CODE
+from tests.support.cluster import PRESENT_CODE
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0

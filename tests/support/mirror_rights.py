@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import workers_group_id
 
-README: Final = Path(__file__).parent.parent / "mirror_maker" / "README.md"
+README: Final = Path(__file__).parents[2] / "mirror_maker" / "README.md"
 TABLE_HEAD: Final = "| where | on | operations |"
 READER, WRITER = "reader", "writer"
 """The mirror's principals at the source and at the target."""

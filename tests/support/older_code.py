@@ -9,7 +9,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import PRESENT_CODE
+from tests.support.cluster import PRESENT_CODE
 
 
 @dataclass(frozen=True)

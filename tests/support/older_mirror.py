@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from mirror_maker.settings import MirrorSettings, dump_settings
-from tests.cluster import PRESENT_CODE
-from tests.mirror_process import MirrorProcess, mirror
-from tests.older_code import OlderCode
+from tests.support.cluster import PRESENT_CODE
+from tests.support.mirror_process import MirrorProcess, mirror
+from tests.support.older_code import OlderCode
 
 OLDER_MIRROR: Final = OlderCode(
     "7d41bdd05014da838dd80583586f410a2dc19349", ("mirror_maker", "local_cluster")

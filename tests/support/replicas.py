@@ -16,14 +16,14 @@ from local_cluster.records.header import iter_headers
 from local_cluster.settings import FlushMode
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import SESSION_TIMEOUT_MS, BrokerProcess, running_broker
-from tests.producing import produce_once
-from topology.kafka_configs import broker_config
-from topology.load import load_topology
+from tests.support.cluster import SESSION_TIMEOUT_MS, BrokerProcess, running_broker
+from tests.support.producing import produce_once
+from topology.file.kafka_configs import broker_config
+from topology.file.load import load_topology
 
 EVENTUALLY_SECONDS = 60.0
 
-CONFIGURATION = Path(__file__).parent.parent / "configs" / "three-brokers.yaml"
+CONFIGURATION = Path(__file__).parents[2] / "configs" / "three-brokers.yaml"
 
 THREE_BROKERS: Mapping[str, str] = {
     # What configs/three-brokers.yaml says, so that it is what the tests hold.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from local_cluster.client.acls import (
+from local_cluster.client.admin.acls import (
     Acl,
     Operation,
     PatternType,
@@ -21,13 +21,13 @@ from local_cluster.client.acls import (
     ResourceType,
     create_acls,
 )
+from local_cluster.client.auth.scram import HASHES, salted_password
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.scram import HASHES, salted_password
-from local_cluster.client.security import ClientSecurity, Secret
 from local_cluster.wire.api import ApiKey
-from tests.kafka_from_maven import KafkaProcess
-from tests.keystore import make_keystore
-from tests.quiet_ports import quiet_ports
+from tests.support.kafka_from_maven import KafkaProcess
+from tests.support.keystore import make_keystore
+from tests.support.quiet_ports import quiet_ports
 
 PASSWORD: Final = "of-the-user, with=signs"
 ITERATIONS: Final = 4096

@@ -7,14 +7,9 @@ import copy
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.fetch_session import FetchSession
-from local_cluster.client.model import (
-    FetchedPartition,
-    FetchPosition,
-    NewTopic,
-    TopicPartition,
-)
+from local_cluster.client.model import FetchedPartition, FetchPosition, NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from tests.producing import produce_once
+from tests.support.producing import produce_once
 
 A0, A1, B0 = TopicPartition("sa", 0), TopicPartition("sa", 1), TopicPartition("sb", 0)
 

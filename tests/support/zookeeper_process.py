@@ -6,8 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.quiet_ports import quiet_port
-from topology.zookeeper import EmbeddedZooKeeper
+from tests.support.quiet_ports import quiet_port
+from topology.deployment.zookeeper import EmbeddedZooKeeper
 
 
 class ZooKeeperProcess:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_UNHEALTHY,
     EXIT_USAGE,
     Output,
@@ -68,7 +68,7 @@ def audit(
     """
     from topology.audit.model import AuditQuestion, AuditUnreadable, UnknownName
     from topology.audit.reading import read_audit
-    from topology.deploy import DeployError, read_deployment
+    from topology.operate.deploy import DeployError, read_deployment
 
     now_ms = time.time_ns() // 1_000_000
     try:

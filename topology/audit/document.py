@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aggregator.record_audit import RecordAudit, RecordFault
+from aggregator.audit.record_audit import RecordAudit, RecordFault
 from local_cluster.records.batch import Record
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.verdicts import Verdict

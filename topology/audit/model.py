@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mirror_maker.formats import (
-    FlowKey,
-)
+from mirror_maker.formats import FlowKey
 
 Progress = Callable[[str], None]
 """Takes a line about what is done now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from aggregator.link_map import LinkMap, TopicIds
+from aggregator.maps.link_map import LinkMap, TopicIds
 from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
@@ -21,7 +21,7 @@ from mirror_maker.formats import (
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
 from topology.audit.model import AuditUnreadable
-from topology.deployment import LinkView
+from topology.deployment.deployment import LinkView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,12 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
-from aggregator.audit_document import link_document
-from aggregator.link_audit import PartitionAudit
-from aggregator.link_audits import link_audit
+from aggregator.audit.audit_document import link_document
+from aggregator.audit.link_audit import PartitionAudit
+from aggregator.audit.link_audits import link_audit
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.formats import (
-    MapFormatError,
-)
-from topology.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from mirror_maker.formats import MapFormatError
 from topology.audit.model import (
     AuditQuestion,
     AuditUnreadable,
@@ -29,8 +26,9 @@ from topology.audit.model import (
 )
 from topology.audit.published import LinkState, read_link
 from topology.audit.records import RecordsReader, target_ranges
-from topology.deployment import Deployment
-from topology.problems import unknown_name
+from topology.deployment.deployment import Deployment
+from topology.file.problems import unknown_name
+from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
 
 CLIENT_ID: Final = "heliograph-audit"
 

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aggregator.audit_reader import LogRange, log_ranges
-from aggregator.record_audit import RecordAudit, RecordRules
-from aggregator.record_reader import audit_records
+from aggregator.audit.log_audit import LogRange, log_ranges
+from aggregator.audit.record_audit import RecordAudit, RecordRules
+from aggregator.audit.record_reader import audit_records
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.formats import (
-    FlowKey,
-    OffsetMap,
-)
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.gap_ranges import GapRanges
-from mirror_maker.record_rules import RecordFilter
+from mirror_maker.rules.record_rules import RecordFilter
 from mirror_maker.settings import LinkSettings, parse_settings
 from topology.audit.document import records_document
 from topology.audit.model import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.audit.published import LinkState
-from topology.deployment import Deployment, LinkView
+from topology.deployment.deployment import Deployment, LinkView
 
 Ranges = Mapping[TopicPartition, LogRange]
 """By copy: from where to where its log is read."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from mirror_maker.formats.verdicts import FAULTS, Verdict
-from topology.show import UNKNOWN, plain_console, plain_table
+from topology.cli.show import UNKNOWN, plain_console, plain_table
 
 Document = Mapping[str, Any]
 FAULTS_SHOWN_MAX: Final = 20

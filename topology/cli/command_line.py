@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from local_cluster.client.security import ClientSecurity
-    from topology.deployment import Deployment
+    from local_cluster.client.auth.security import ClientSecurity
+    from topology.deployment.deployment import Deployment
+    from topology.deployment.state import StateDir
     from topology.model import Topology
-    from topology.state import StateDir
 
 Loaded = TypeVar("Loaded")
 
@@ -57,20 +57,20 @@ StateDirOption = Annotated[
 
 def load_file(file: Path) -> Topology:
     """The topology of a file; ends the command where the file is not valid."""
-    from topology.load import load_topology
+    from topology.file.load import load_topology
 
     return _loaded(load_topology, file)
 
 
 def load_security_file(file: Path) -> ClientSecurity:
     """What a file says as a topology does under `security`; ends the command likewise."""
-    from topology.load import load_security
+    from topology.file.load import load_security
 
     return _loaded(load_security, file)
 
 
 def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
-    from topology.problems import InvalidTopology
+    from topology.file.problems import InvalidTopology
 
     try:
         return load(file)
@@ -84,9 +84,9 @@ def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
 def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
     """The deployment of a file; ends the command where the file is not valid."""
     topology = load_file(file)
-    from topology.render import render
-    from topology.state import StateDir
-    from topology.zookeeper import ZooKeeperUnavailable
+    from topology.deployment.render import render
+    from topology.deployment.state import StateDir
+    from topology.deployment.zookeeper import ZooKeeperUnavailable
 
     state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
     try:
@@ -97,7 +97,7 @@ def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDi
 
 def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
     """The state directory of a deployment that is named, or is the only one."""
-    from topology.state import StateDir, default_state_root
+    from topology.deployment.state import StateDir, default_state_root
 
     if state_dir is not None:
         return StateDir(state_dir)
@@ -113,7 +113,7 @@ def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
         )
     name = load_file(Path(which)).name if which not in known and Path(which).is_file() else which
     if name not in known:
-        from topology.problems import nearest_name
+        from topology.file.problems import nearest_name
 
         near = nearest_name(name, known)
         hint = f"; did you mean {near!r}?" if near else ""

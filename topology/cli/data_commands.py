@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_USAGE,
     Output,
     OutputOption,
@@ -22,7 +22,7 @@ from topology.command_line import (
 )
 
 if TYPE_CHECKING:
-    from topology.deployment import Deployment
+    from topology.deployment.deployment import Deployment
 
 
 def gaps(
@@ -31,8 +31,8 @@ def gaps(
     state_dir: StateDirOption = None,
 ) -> None:
     """List what links skipped: source offsets that were not copied, and why."""
-    from topology.deploy import DeployError, read_deployment
-    from topology.gaps import GapsUnreadable, read_gaps
+    from topology.operate.deploy import DeployError, read_deployment
+    from topology.operate.gaps import GapsUnreadable, read_gaps
 
     try:
         found = read_gaps(read_deployment(find_deployment(deployment, state_dir)))
@@ -43,7 +43,7 @@ def gaps(
     if output is Output.json:
         print_json({"gaps": found})
     else:
-        from topology.show import print_gaps
+        from topology.cli.show import print_gaps
 
         print_gaps(found)
 
@@ -69,7 +69,7 @@ def sql(
     Where the answer has more rows than are shown, that is said on standard error, or with -o json
     in `is_cut` and `rows_left_out_min`.
     """
-    from topology.deploy import DeployError, current_status, read_deployment
+    from topology.operate.deploy import DeployError, current_status, read_deployment
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -84,7 +84,7 @@ def sql(
     if why_silent is not None:
         fail(why_silent, ["see `heliograph status`"])
     from spark_global.sql import run_sql
-    from topology.aggregate_view import aggregate_view
+    from topology.deployment.aggregate_view import aggregate_view
 
     view = aggregate_view(running, cluster)
     code = run_sql(query, aggregate=view, output=output.value, limit=limit)
@@ -101,7 +101,7 @@ def _aggregate(deployment: Deployment, name: str | None) -> str:
     ]
     if name is not None:
         if name not in names:
-            from topology.problems import unknown_name
+            from topology.file.problems import unknown_name
 
             fail(f"{deployment.name}: {unknown_name('aggregate', name, names)}", code=EXIT_USAGE)
         return name
@@ -127,7 +127,7 @@ def demo(
 ) -> None:
     """Run the main job on real input: the departures of 2013 from New York's airports."""
     from topology.demo import run_demo
-    from topology.shipped import shipped_topology
+    from topology.file.shipped import shipped_topology
 
     code = run_demo(
         out=out,

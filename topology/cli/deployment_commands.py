@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_CHANGES,
     EXIT_UNHEALTHY,
     Output,
@@ -26,8 +26,8 @@ from topology.command_line import (
 )
 
 if TYPE_CHECKING:
-    from topology.plan import Step
-    from topology.state import StateDir
+    from topology.deployment.plan import Step
+    from topology.deployment.state import StateDir
 
 FOREGROUND_POLL_S = 1.0
 
@@ -41,7 +41,7 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `up` would do."""
-    from topology.deploy import DeployError, plan_steps
+    from topology.operate.deploy import DeployError, plan_steps
 
     deployment, state = render_file(file, state_dir)
     try:
@@ -88,9 +88,9 @@ def up(
     Exits with 0 when everything runs and answers, with 4 when all of it was started but links wait
     for a person (paused, or partitions stand still), and with 1 when something does not run.
     """
-    from topology.deploy import DeployError
-    from topology.deploy import up as bring_up
-    from topology.show import UpProgress, print_bootstraps
+    from topology.cli.show import UpProgress, print_bootstraps
+    from topology.operate.deploy import DeployError
+    from topology.operate.deploy import up as bring_up
 
     deployment, state = render_file(file, state_dir)
     if foreground:
@@ -133,7 +133,7 @@ def status(
 
     Exits with 0 when everything runs and answers and every link does its work, else with 4.
     """
-    from topology.deploy import DeployError, current_status
+    from topology.operate.deploy import DeployError, current_status
 
     try:
         document = current_status(find_deployment(deployment, state_dir))
@@ -142,7 +142,7 @@ def status(
     if output is Output.json:
         print_json(document)
     else:
-        from topology.show import print_status
+        from topology.cli.show import print_status
 
         print_status(document)
     if document["state"] != "running":
@@ -156,8 +156,8 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Delete its data as well.")] = False,
 ) -> None:
     """Stop what this deployment started, and only that."""
-    from topology.deploy import DeployError
-    from topology.deploy import down as take_down
+    from topology.operate.deploy import DeployError
+    from topology.operate.deploy import down as take_down
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -184,7 +184,7 @@ def _stay(state: StateDir) -> None:
 
 
 def _take_down(state: StateDir) -> None:
-    from topology.deploy import DeployError, down
+    from topology.operate.deploy import DeployError, down
 
     try:
         down(state)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_USAGE,
     Output,
     OutputOption,
@@ -20,8 +20,8 @@ from topology.command_line import (
 
 def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
     """Report every problem of a topology file."""
-    from topology.load import load_topology
-    from topology.problems import InvalidTopology
+    from topology.file.load import load_topology
+    from topology.file.problems import InvalidTopology
 
     try:
         topology = load_topology(file)
@@ -43,6 +43,6 @@ def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
 
 def schema() -> None:
     """Print the JSON Schema of the topology file, for editors."""
-    from topology.schema import schema_text
+    from topology.file.schema import schema_text
 
     typer.echo(schema_text(), nl=False)

@@ -15,12 +15,12 @@ from typing import Final
 import typer
 
 from topology.audit.command import audit
-from topology.command_line import EXIT_ERROR
-from topology.data_commands import demo, gaps, sql
-from topology.deployment_commands import down, plan, status, up
-from topology.file_commands import schema, validate
-from topology.mirror_commands import mirror_app
-from topology.rebalance_command import rebalance
+from topology.cli.command_line import EXIT_ERROR
+from topology.cli.data_commands import demo, gaps, sql
+from topology.cli.deployment_commands import down, plan, status, up
+from topology.cli.file_commands import schema, validate
+from topology.cli.mirror_commands import mirror_app
+from topology.cli.rebalance_command import rebalance
 
 app = typer.Typer(
     name="heliograph",

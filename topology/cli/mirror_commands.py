@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_ERROR,
     EXIT_USAGE,
     Output,
@@ -23,7 +23,7 @@ from topology.command_line import (
     load_file,
     print_json,
 )
-from topology.repair_command import repair
+from topology.cli.repair_command import repair
 
 if TYPE_CHECKING:
     from topology.model import Topology
@@ -75,7 +75,7 @@ def run(
     import tempfile
 
     from local_cluster.client.group import GroupFencedError
-    from topology.mirror_run import run_workers, worker_settings
+    from topology.operate.mirror_run import run_workers, worker_settings
 
     if (file is None) == (mm2 is None):
         fail("say either a topology file or --mm2 FILE", code=EXIT_USAGE)
@@ -114,7 +114,7 @@ def _load_mm2(file: Path) -> Topology:
     """The topology of MirrorMaker 2's properties; says what is not honoured."""
     import os
 
-    from topology.mm2_properties import read_mm2
+    from topology.file.mm2_properties import read_mm2
 
     try:
         reading = read_mm2(file.read_text())
@@ -144,8 +144,8 @@ def sync(
 
     Exits with 1 where a target refuses a change, or a cluster or worker does not answer.
     """
-    from topology.deploy import DeployError, read_deployment
-    from topology.mirror_sync import SyncFailed, sync_links
+    from topology.operate.deploy import DeployError, read_deployment
+    from topology.operate.mirror_sync import SyncFailed, sync_links
 
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
@@ -268,8 +268,8 @@ def _ask(
     **values: object,
 ) -> dict[str, Any]:
     """What the link's worker answers; ends the command where it cannot be asked."""
-    from topology.deploy import DeployError, read_deployment
-    from topology.mirror_http import NotTold, tell
+    from topology.operate.deploy import DeployError, read_deployment
+    from topology.operate.mirror_http import NotTold, tell
 
     if values.get("partition") is not None and values.get("topic") is None:
         fail("a partition needs its --topic", code=EXIT_USAGE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_USAGE,
     Output,
     OutputOption,
@@ -22,7 +22,7 @@ from topology.command_line import (
 )
 
 if TYPE_CHECKING:
-    from topology.deployment import ClusterView
+    from topology.deployment.deployment import ClusterView
 
 
 def rebalance(
@@ -84,8 +84,8 @@ def rebalance(
 
     May be ended at any time: what moves goes on, and the same command goes on with the rest.
     """
-    from local_cluster.client.security import PLAINTEXT
-    from topology.deploy import DeployError
+    from local_cluster.client.auth.security import PLAINTEXT
+    from topology.operate.deploy import DeployError
     from topology.rebalance.command import Rebalance
     from topology.rebalance.command import rebalance as move_replicas
     from topology.rebalance.show import RebalanceProgress, print_rebalance
@@ -123,8 +123,8 @@ def rebalance(
 
 def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None) -> ClusterView:
     """The cluster of a deployment that is named, or is the only one."""
-    from topology.deploy import DeployError, read_deployment
-    from topology.problems import unknown_name
+    from topology.file.problems import unknown_name
+    from topology.operate.deploy import DeployError, read_deployment
 
     try:
         running = read_deployment(find_deployment(deployment, state_dir))

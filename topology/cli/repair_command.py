@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topology.command_line import (
+from topology.cli.command_line import (
     EXIT_CHANGES,
     Output,
     OutputOption,
@@ -23,7 +23,7 @@ from topology.command_line import (
 
 
 class How(StrEnum):
-    """As `mirror_maker.repair.How`."""
+    """As `mirror_maker.repair.plan.How`."""
 
     recopy = "recopy"
     fresh = "fresh"
@@ -63,8 +63,8 @@ def repair(
     Without --how nothing is chosen and nothing is done: the ways are shown, and the command exits
     with 3 where something is wrong.
     """
-    from topology.deploy import DeployError, read_deployment
-    from topology.mirror_http import NotTold, ask, tell
+    from topology.operate.deploy import DeployError, read_deployment
+    from topology.operate.mirror_http import NotTold, ask, tell
 
     at = {"topic": topic, "partition": partition}
     try:

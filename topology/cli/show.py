@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.table import Table
 
-from topology.diagnosis import problem_lines
-from topology.plan import Step
-from topology.probes import probe_sentence
+from topology.deployment.plan import Step
+from topology.operate.diagnosis import problem_lines
+from topology.operate.probes import probe_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000

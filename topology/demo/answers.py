@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_global.audit import AuditReport, audit_topic
-from spark_global.tables import END_OFFSETS_TABLE, RECORDS_TABLE
+from spark_global.source.tables import END_OFFSETS_TABLE, RECORDS_TABLE
 from spark_global.views import Aggregate, load_table, view_names
 
 ALL: Final = "all"

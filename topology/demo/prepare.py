@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from topology.demo.flights import AIRPORTS
-from topology.deploy import down
-from topology.deployment import Deployment, LinkView
-from topology.load import load_topology
-from topology.render import render
-from topology.state import StateDir
+from topology.deployment.deployment import Deployment, LinkView
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import load_topology
+from topology.operate.deploy import down
 
 OWNER_FILE: Final = "demo"
 """Lies in the state directory while it is the demo's, which then may delete it."""

@@ -26,7 +26,6 @@ from local_cluster.wire.errors import KafkaError
 from spark_global.session import SHORT_JOB, SparkStartError, start_session, stop_session
 from spark_global.sql import explain_error
 from spark_global.views import Aggregate
-from topology.aggregate_view import aggregate_view
 from topology.demo.answers import answer, audit, warm_up, warm_up_reader
 from topology.demo.boards import BoardsError, check_boards
 from topology.demo.feed import TOPIC, FeedError, create_topic, feed_airports
@@ -39,18 +38,13 @@ from topology.demo.flights import (
 )
 from topology.demo.mirrored import MirroredWatch, MirrorStalledError
 from topology.demo.prepare import DemoError, demo_links, forget, prepare
-from topology.demo.report import (
-    Report,
-    print_answers,
-    print_audit,
-    print_boards,
-    write_parquet,
-)
-from topology.deploy import DeployError, down, reported_status, up
-from topology.deployment import Deployment
-from topology.problems import InvalidTopology
-from topology.state import StateDir
-from topology.zookeeper import ZooKeeperUnavailable
+from topology.demo.report import Report, print_answers, print_audit, print_boards, write_parquet
+from topology.deployment.aggregate_view import aggregate_view
+from topology.deployment.deployment import Deployment
+from topology.deployment.state import StateDir
+from topology.deployment.zookeeper import ZooKeeperUnavailable
+from topology.file.problems import InvalidTopology
+from topology.operate.deploy import DeployError, down, reported_status, up
 
 EXIT_GOOD: Final = 0
 EXIT_BAD: Final = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_global.links import MirrorLink
 from spark_global.views import Aggregate
-from topology.deployment import Deployment
+from topology.deployment.deployment import Deployment
 
 
 def aggregate_view(deployment: Deployment, name: str) -> Aggregate:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 
 FORMAT_VERSION = 1
 """Version of `deployment.json`; another one is refused."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from topology.deployment import Deployment
-from topology.plan import Step
+from topology.deployment.deployment import Deployment
+from topology.deployment.plan import Step
 
 
 class LeavingBroker(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from topology.deployment import Daemon
+from topology.deployment.deployment import Daemon
 
 Action = Literal["start", "restart", "stop"]
 

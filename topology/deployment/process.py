@@ -138,7 +138,7 @@ def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of a daemon: this one's, with our packages importable."""
-    packages = str(Path(__file__).resolve().parent.parent)
+    packages = str(Path(__file__).resolve().parents[2])
     paths = [packages, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         **environment,

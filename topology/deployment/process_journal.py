@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from topology.deployment import Daemon, decode_daemon
-from topology.process import Identity
-from topology.state import write_atomically
+from topology.deployment.deployment import Daemon, decode_daemon
+from topology.deployment.process import Identity
+from topology.deployment.state import write_atomically
 
 FORMAT_VERSION = 1
 

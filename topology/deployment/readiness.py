@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from topology.deployment import Daemon
+from topology.deployment.deployment import Daemon
 
 ZOOKEEPER_REPLY_TIMEOUT_S = 1.0
 READY_FILE_BYTES_MAX = 1 << 20

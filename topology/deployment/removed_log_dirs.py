@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from local_cluster.log.partition_directory import parse_log_name
-from topology.deployment import Daemon, Deployment
+from local_cluster.log.partition.partition_directory import parse_log_name
+from topology.deployment.deployment import Daemon, Deployment
 
 
 class LeftLogDir(NamedTuple):

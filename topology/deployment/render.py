@@ -11,27 +11,20 @@ from pathlib import Path
 from aggregator.settings import AggregatorSettings
 from aggregator.settings import LinkSettings as AggregatorLink
 from aggregator.settings import render_settings as aggregator_json
-from local_cluster.client.security import ClientSecurity
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.settings import BrokerSettings
 from local_cluster.settings import Listener as BrokerListener
 from local_cluster.settings import dump_settings as broker_json
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings
 from mirror_maker.settings import dump_settings as mirror_json
-from mirror_maker.trouble import Policies
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.kafka_configs import broker_config
-from topology.model import (
-    Cluster,
-    Link,
-    PlacedBroker,
-    Topology,
-    ZooKeeperChroot,
-    ZooKeeperProcess,
-)
-from topology.process import python_command
-from topology.state import StateDir
-from topology.zookeeper import EmbeddedZooKeeper, Node
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.deployment.process import python_command
+from topology.deployment.state import StateDir
+from topology.deployment.zookeeper import EmbeddedZooKeeper, Node
+from topology.file.kafka_configs import broker_config
+from topology.model import Cluster, Link, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
 
 Securities = Mapping[str, ClientSecurity]
 """How to talk to each cluster, by its name."""

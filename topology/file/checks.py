@@ -1,7 +1,7 @@
 """The rules between entries of a topology: pure, over whatever entries are right by themselves.
 
 Guarantees: a name, id or port that two entries claim is found, and a reference to nothing.
-Not here: types and single values (model/), loops of copying (loops.py).
+Not here: types and single values (model/), loops of copying (copy_loops.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topology.collisions import find_collisions
-from topology.kafka_configs import check_configs
-from topology.loops import find_copy_loops, find_second_paths
+from topology.file.copy_loops import find_copy_loops, find_second_paths
+from topology.file.kafka_configs import check_configs
+from topology.file.name_collisions import find_collisions
+from topology.file.problems import Finding, Location, key_text, nearest_name
 from topology.model import (
     Broker,
     BrokerCount,
@@ -23,7 +24,6 @@ from topology.model import (
     ZooKeeperChroot,
     ZooKeeperProcess,
 )
-from topology.problems import Finding, Location, key_text, nearest_name
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PORT_MAX = 65535

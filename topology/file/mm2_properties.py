@@ -20,8 +20,8 @@ from pydantic import ValidationError
 from mirror_maker.settings import CONFIGS_EXCLUDE_DEFAULT
 from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT as GROUPS_EXCLUDE
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT as TOPICS_EXCLUDE
-from topology.checks import Parts, check_rules
-from topology.java_properties import Property, parse_properties
+from topology.file.checks import Parts, check_rules
+from topology.file.java_properties import Property, parse_properties
 from topology.model import Topology
 
 POLICIES: Final = {"DefaultReplicationPolicy": "prefixed", "IdentityReplicationPolicy": "identity"}

@@ -2,7 +2,7 @@
 
 Guarantees: unknown keys are errors; every field carries the sentence that editors show, because
 the published JSON Schema is made from these classes.
-Not here: positions in the file (load.py), rules between several entries (checks.py, loops.py),
+Not here: positions in the file (load.py), rules between several entries (checks.py, copy_loops.py),
 and how an entry becomes a process (render.py).
 """
 

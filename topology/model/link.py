@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
-from mirror_maker.record_rules import RecordFilter, Transforms
+from mirror_maker.rules.record_rules import RecordFilter, Transforms
+from mirror_maker.rules.start_position import check_start
 from mirror_maker.settings import (
     CONFIGS_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
 )
-from mirror_maker.start import check_start
 from topology.model.scalars import (
     BROKERS_MAX,
     TOPIC_PATTERN,

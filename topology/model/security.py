@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from local_cluster.client.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from topology.model.scalars import Entry
 
 

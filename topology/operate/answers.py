@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.calls import parse_address
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
-from local_cluster.client.security import ClientSecurity
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.deployment import ClusterView, Daemon, Deployment
-from topology.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
+from topology.deployment.deployment import ClusterView, Daemon, Deployment
+from topology.deployment.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
 
 PROBE_TIMEOUT_S: Final = 3.0
 """How long `status` and `up` wait for an answer."""

@@ -18,34 +18,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topology.bounded_logs import last_lines
-from topology.control import (
-    SupervisorRefused,
-    SupervisorUnreachable,
-    supervisor_apply,
-    supervisor_status,
-    supervisor_stop,
-)
-from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
-from topology.diagnosis import LINK_RUNS, problem_lines
-from topology.journal import StartedProcess, read_processes
-from topology.leaving import LeavingBroker, holding, leaving_brokers, warned
-from topology.plan import Running, Step, plan
-from topology.process import (
+from topology.deployment.bounded_logs import last_lines
+from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.deployment.leaving_brokers import LeavingBroker, holding, leaving_brokers, warned
+from topology.deployment.plan import Running, Step, plan
+from topology.deployment.process import (
     OwnProcess,
     adopt,
     child_environment,
     find_process,
     python_command,
 )
-from topology.rolling import rolling_brokers
-from topology.state import StateDir, write_atomically
-from topology.status import (
+from topology.deployment.process_journal import StartedProcess, read_processes
+from topology.deployment.state import StateDir, write_atomically
+from topology.operate.diagnosis import LINK_RUNS, problem_lines
+from topology.operate.restart_stages import rolling_brokers
+from topology.operate.status import (
     LINK_STUCK,
     assemble_status,
     fetch_link_reports,
     fetch_probes,
     unsupervised_report,
+)
+from topology.supervisor.control import (
+    SupervisorRefused,
+    SupervisorUnreachable,
+    supervisor_apply,
+    supervisor_status,
+    supervisor_stop,
 )
 
 UP_TIMEOUT_S = 120.0
@@ -152,7 +152,7 @@ def up(
     endings = Endings()
     running = {key: each.daemon for key, each in alive.items()}
     if rolling := rolling_brokers(deployment, running):
-        from topology.rolling_restart import RollingRestart
+        from topology.operate.rolling_restart import RollingRestart
 
         RollingRestart(
             deployment=deployment,
@@ -242,7 +242,7 @@ def _check_log_dirs(deployment: Deployment, state: StateDir) -> None:
     """No broker loses a log directory that holds replicas."""
     if not state.exists():
         return
-    from topology.left_log_dirs import left_log_dirs, problems_of
+    from topology.deployment.removed_log_dirs import left_log_dirs, problems_of
 
     problems = problems_of(left_log_dirs(read_deployment(state), deployment))
     if problems:
@@ -256,7 +256,7 @@ def _held_by_leaving(deployment: Deployment, state: StateDir) -> dict[LeavingBro
     leaving = leaving_brokers(read_deployment(state), deployment) if state.exists() else []
     if not leaving:
         return {}
-    from topology.held_replicas import replicas_held
+    from topology.operate.held_replicas import replicas_held
 
     return replicas_held(leaving)
 
@@ -324,7 +324,7 @@ def _apply(deployment: Deployment, state: StateDir, deadline_s: float) -> None:
 def _start_supervisor(state: StateDir) -> subprocess.Popen[bytes]:
     with open(state.log_file("supervisor"), "ab") as log:
         return subprocess.Popen(
-            python_command("topology.keeper", "--state-dir", str(state.path)),
+            python_command("topology.supervisor.keeper", "--state-dir", str(state.path)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -351,7 +351,7 @@ def _look(
         report = unsupervised_report(_alive(state), state.log_file)
     if not asks:
         return assemble_status(deployment, report, fetch_link_reports(deployment, report))
-    from topology.answers import ask_everyone
+    from topology.operate.answers import ask_everyone
 
     with ThreadPoolExecutor(2) as pool:  # what is silent is waited for once
         asking = pool.submit(ask_everyone, deployment, report)

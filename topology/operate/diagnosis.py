@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from mirror_maker.trouble import Trouble
-from topology.deployment import Deployment
+from mirror_maker.rules.trouble import Trouble
+from topology.deployment.deployment import Deployment
 
 LINK_RUNS: Final = frozenset({"running", "catching_up"})
 """States of a link that does its work, at the end of its source or on the way there."""

@@ -14,8 +14,8 @@ from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import GapJournal, MapFormatError, gaps_topic_name
 from mirror_maker.formats.gaps import gap_as_json
-from topology.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
-from topology.deployment import ClusterView, Deployment
+from topology.deployment.deployment import ClusterView, Deployment
+from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
 
 JsonObject = dict[str, Any]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from topology.controller_metadata import read_from_controller
-from topology.leaving import LeavingBroker
+from topology.deployment.leaving_brokers import LeavingBroker
+from topology.operate.controller_metadata import read_from_controller
 
 ANSWER_TIMEOUT_S = 60.0
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
-from topology.controller_metadata import read_from_controller
-from topology.rolling import PartitionState
+from topology.operate.controller_metadata import read_from_controller
+from topology.operate.restart_stages import PartitionState
 
 ANSWER_TIMEOUT_S = 10.0
 

@@ -1,4 +1,4 @@
-"""Telling the worker of a link something over its own HTTP port (`mirror_maker/http.py`)."""
+"""Telling the worker of a link something over its own HTTP port (`mirror_maker/worker/http.py`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from topology.deployment import Deployment
-from topology.problems import unknown_name
-from topology.readiness import http_url
+from topology.deployment.deployment import Deployment
+from topology.deployment.readiness import http_url
+from topology.file.problems import unknown_name
 
 ANSWER_TIMEOUT_S: Final = 10.0
-"""A worker waits for its target for less (`mirror_maker.service.CONTROL_MS_MAX`), so that it can
-say what it waited for."""
+"""A worker waits for its target for less (`mirror_maker.worker.service.CONTROL_MS_MAX`), so that
+it can say what it waited for."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 JsonObject = dict[str, Any]
 

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mirror_maker.service import MirrorService
 from mirror_maker.settings import MirrorSettings, parse_settings
+from mirror_maker.worker.service import MirrorService
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.problems import unknown_name
 from topology.model import Topology
-from topology.problems import unknown_name
-from topology.render import render
-from topology.state import StateDir
 
 WORKER_ID_PATTERN = r"[a-zA-Z0-9._-]{1,63}"
 """It becomes part of a group instance id, for which Kafka's rule of topic names holds."""

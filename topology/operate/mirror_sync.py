@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.discovery import link_topics, select_topics
-from mirror_maker.led_copies import copy_pairs, led_now
-from mirror_maker.mirror_client import MirrorClient
+from mirror_maker.clusters.cluster_client import MirrorClient
+from mirror_maker.link.owned_copies import copy_pairs, led_now
+from mirror_maker.link.topic_plan import link_topics, select_topics
 from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
-from mirror_maker.topic_sync import Change
-from mirror_maker.topic_syncing import apply_changes, plan_acls, plan_configs
-from topology.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
-from topology.deployment import Deployment
-from topology.mirror_http import NotTold, gone_topics
-from topology.problems import unknown_name
+from mirror_maker.topic_sync.sync_plan import Change
+from mirror_maker.topic_sync.topic_syncer import apply_changes, plan_acls, plan_configs
+from topology.deployment.deployment import Deployment
+from topology.file.problems import unknown_name
+from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
+from topology.operate.mirror_http import NotTold, gone_topics
 
 CLIENT_ID: Final = "heliograph-mirror-sync"
 REQUEST_TIMEOUT_MS: Final = int(ANSWER_TIMEOUT_S * 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from topology.deployment import Deployment
+from topology.deployment.deployment import Deployment
 
 JsonObject = dict[str, Any]
 DEGRADED: Final = "degraded"

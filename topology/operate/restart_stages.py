@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
 
 
 class PartitionState(NamedTuple):

@@ -1,4 +1,4 @@
-"""Carries a rolling restart out: looks, decides (rolling.py), hands the supervisor the next stage.
+"""Carries a rolling restart out: looks, decides (restart_stages.py), starts the next stage.
 
 Imports the Kafka client: load it where brokers are restarted one after the other.
 """
@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.deploy import DeployError, Endings
-from topology.deployment import BrokerView, Daemon, Deployment
-from topology.in_sync import read_partitions
-from topology.rolling import Decision, Done, Restart, Wait, decide, kept_replicas, staged
+from topology.deployment.deployment import BrokerView, Daemon, Deployment
+from topology.operate.deploy import DeployError, Endings
+from topology.operate.in_sync import read_partitions
+from topology.operate.restart_stages import (
+    Decision,
+    Done,
+    Restart,
+    Wait,
+    decide,
+    kept_replicas,
+    staged,
+)
 
 POLL_S: Final = 0.25
 REASONS_MAX: Final = 8

@@ -24,14 +24,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from topology.deployment import ClusterView, Deployment, LinkView
-from topology.diagnosis import LINK_RUNS, diagnose
-from topology.journal import StartedProcess
-from topology.probes import DEGRADED, probe_status, probed_targets, probes_by_link
-from topology.readiness import http_url, read_ready_file
+from topology.deployment.deployment import ClusterView, Deployment, LinkView
+from topology.deployment.process_journal import StartedProcess
+from topology.deployment.readiness import http_url, read_ready_file
+from topology.operate.diagnosis import LINK_RUNS, diagnose
+from topology.operate.probes import DEGRADED, probe_status, probed_targets, probes_by_link
 
 if TYPE_CHECKING:
-    from topology.answers import Answers
+    from topology.operate.answers import Answers
 
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import Any
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import BrokerAddress, TopicPartition
-from local_cluster.controller.placement import Site, site_of
+from local_cluster.controller.decisions.placement import Site, site_of
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.rebalance.planner import PartitionLayout

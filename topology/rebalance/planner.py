@@ -2,7 +2,7 @@
 
     drain       every replica of the brokers that leave goes to another one; nothing else moves
     rebalance   1. replicas that are crowded in a rack or on a host go to others, as placement of
-                   new partitions has it (local_cluster/controller/placement.py)
+                   new partitions has it (local_cluster/controller/decisions/placement.py)
                 2. from the brokers that hold most to those that hold least, never so that a
                    partition is more crowded by it
                 3. the order of replicas changes, so that as many prefer one leader as another;
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.controller.placement import Crowding, Site, spread
+from local_cluster.controller.decisions.placement import Crowding, Site, spread
 
 
 class CannotPlan(Exception):

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
+from topology.cli.show import UNKNOWN, plain_console, plain_table
 from topology.rebalance.execution import Progress
-from topology.show import UNKNOWN, plain_console, plain_table
 
 MOVES_MAX = 50
 """Most moves that are listed; all of them are in `-o json`."""

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from topology.deployment import Deployment, encode_deployment
+from topology.deployment.deployment import Deployment, encode_deployment
 
 CALL_TIMEOUT_S = 10.0
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
-from topology.state import StateDir
+from topology.deployment.state import StateDir
 
 RESTART_DELAY_S: Final = 1.0
 """Before a lost supervisor is followed by the next."""
@@ -84,13 +84,13 @@ def _wait(child: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m topology.keeper")
+    parser = argparse.ArgumentParser(prog="python -m topology.supervisor.keeper")
     parser.add_argument("--state-dir", type=Path, required=True)
     state = StateDir(parser.parse_args().state_dir)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
     def supervise() -> int:
-        from topology.supervisor import run_supervisor
+        from topology.supervisor.supervisor import run_supervisor
 
         return run_supervisor(state)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from topology.deployment import STOP_GRACE_S, Daemon
+from topology.deployment.deployment import STOP_GRACE_S, Daemon
 
 RESTART_DELAY_FIRST_S = 0.5
 RESTART_DELAY_MAX_S = 30.0

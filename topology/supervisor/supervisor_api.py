@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from topology.deployment import decode_deployment
+from topology.deployment.deployment import decode_deployment
 
 if TYPE_CHECKING:
-    from topology.supervisor import Supervisor
+    from topology.supervisor.supervisor import Supervisor
 
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
 SHUTDOWN_TIMEOUT_S = 1.0

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from local_cluster.client.calls import ClusterCalls
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError
-
-from .calls import ClusterCalls
 
 ACLS_PER_REQUEST_MAX: Final = 1_000
 

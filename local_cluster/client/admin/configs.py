@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from local_cluster.client.calls import ClusterCalls
+from local_cluster.client.client import TOPIC_RESOURCE
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError
-
-from .calls import ClusterCalls
-from .client import TOPIC_RESOURCE
 
 SET = 0
 DELETE = 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from local_cluster.client.group import Coordinated
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .group import Coordinated
 
 _WITHOUT_MEMBERS: Final = frozenset({"Dead", "Empty"})
 _STABLE: Final = "Stable"

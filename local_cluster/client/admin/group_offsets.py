@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from local_cluster.client.client import KafkaClient
+from local_cluster.client.last_answer import LastAnswer
+from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-
-from .client import KafkaClient
-from .last_answer import LastAnswer
-from .model import TopicPartition
 
 KNOWN_FIND_VERSION: Final = 6
 """The newest FindCoordinator known here; from v4 on it takes many keys."""

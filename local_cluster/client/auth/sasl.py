@@ -9,12 +9,11 @@ from __future__ import annotations
 import secrets
 from typing import Any, Protocol
 
+from local_cluster.client.auth.scram import ScramClient, ScramError
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import Fields
-
-from .scram import ScramClient, ScramError
-from .security import ClientSecurity
 
 
 class Caller(Protocol):

@@ -1,6 +1,6 @@
 """SHELL: the elected controller: what is asked of it, and what is new, one after another.
 
-Everything runs under one lock; watches only mark what to read again (cluster_news.py). After any
+Everything runs under one lock; watches only mark what to read again (cluster_events.py). After any
 write whose outcome is unknown the whole state is read anew. `Fenced` ends the term.
 """
 
@@ -13,28 +13,25 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from local_cluster.controller import fsm, isr_writer
-from local_cluster.controller.cluster_news import EVERYTHING, ClusterNews
-from local_cluster.controller.cluster_reader import ClusterReader
-from local_cluster.controller.cluster_state import ClusterState, TopicPartition
-from local_cluster.controller.coordination import Coordination, CoordinationUnavailable
-from local_cluster.controller.elections import (
+from local_cluster.controller.active import isr_writer
+from local_cluster.controller.active.cluster_events import EVERYTHING, ClusterNews
+from local_cluster.controller.active.cluster_reader import ClusterReader
+from local_cluster.controller.active.replica_writer import ReplicaWriter
+from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.active.topic_admin import TopicAdmin
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.elections import (
     UNCLEAN_CONFIG,
     election_problem,
     find_imbalanced,
 )
-from local_cluster.controller.isr_requests import IsrProposal, IsrResult, check_proposer
-from local_cluster.controller.model import ClusterImage
-from local_cluster.controller.reassignments import ReassignmentRequest
-from local_cluster.controller.replica_writer import ReplicaWriter
-from local_cluster.controller.state_keeper import StateKeeper
-from local_cluster.controller.term import Fenced, Term
-from local_cluster.controller.topic_admin import TopicAdmin
-from local_cluster.controller.topic_requests import (
-    PartitionsSpec,
-    TopicCreation,
-    TopicSpec,
-)
+from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult, check_proposer
+from local_cluster.controller.decisions.reassignments import ReassignmentRequest
+from local_cluster.controller.model.cluster_image import ClusterImage
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.zk.coordination import Coordination, CoordinationUnavailable
+from local_cluster.controller.zk.term import Fenced, Term
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

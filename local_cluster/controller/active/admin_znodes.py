@@ -15,17 +15,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_state import TopicPartition
-from local_cluster.controller.coordination import (
+from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.reassignments import ReassignmentRequest, target_of
+from local_cluster.controller.model.cluster_state import TopicPartition
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,
     Delete,
     SetPayload,
 )
-from local_cluster.controller.reassignments import ReassignmentRequest, target_of
-from local_cluster.controller.state_keeper import StateKeeper
-from local_cluster.controller.term import Term
+from local_cluster.controller.zk.term import Term
 from local_cluster.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)

@@ -16,13 +16,14 @@ import uuid
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from local_cluster.controller import fsm, znodes
-from local_cluster.controller.admin_znodes import AdminZnodes, Mover
-from local_cluster.controller.cluster_reader import ClusterReader
-from local_cluster.controller.cluster_state import TopicPartition
-from local_cluster.controller.coordination import CommitConflict, Coordination, Delete
-from local_cluster.controller.state_keeper import StateKeeper
-from local_cluster.controller.term import Term
+from local_cluster.controller.active.admin_znodes import AdminZnodes, Mover
+from local_cluster.controller.active.cluster_reader import ClusterReader
+from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.model.cluster_state import TopicPartition
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Delete
+from local_cluster.controller.zk.term import Term
 
 log = logging.getLogger(__name__)
 

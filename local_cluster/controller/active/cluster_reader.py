@@ -13,18 +13,18 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from local_cluster.controller import znodes
-from local_cluster.controller.cluster_state import Loaded, Reassignment, SeenTopic
-from local_cluster.controller.coordination import (
+from local_cluster.controller.decisions.fsm import new_partition
+from local_cluster.controller.model.cluster_image import BrokerEndpoints, PartitionState, TopicState
+from local_cluster.controller.model.cluster_state import Loaded, Reassignment, SeenTopic
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     READ_MANY_MAX,
     CommitConflict,
     Coordination,
     SetPayload,
     Znode,
 )
-from local_cluster.controller.fsm import new_partition
-from local_cluster.controller.model import BrokerEndpoints, PartitionState, TopicState
-from local_cluster.controller.term import Term
+from local_cluster.controller.zk.term import Term
 
 log = logging.getLogger(__name__)
 

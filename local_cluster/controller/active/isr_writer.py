@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from local_cluster.controller import fsm
-from local_cluster.controller.cluster_state import WriteState
-from local_cluster.controller.isr_requests import (
+from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.isr_requests import (
     IsrProposal,
     IsrResult,
     check_proposer,
     decide_isr,
 )
-from local_cluster.controller.state_keeper import StateKeeper
+from local_cluster.controller.model.cluster_state import WriteState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -30,14 +30,14 @@ from tenacity import (
 )
 
 from local_cluster.client.connection import RefusedError
-from local_cluster.controller.delta_json import Reply
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterDelta,
     ClusterImage,
     ReplicaReport,
     difference,
 )
+from local_cluster.controller.model.delta_json import Reply
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

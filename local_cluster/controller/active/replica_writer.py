@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local_cluster.controller import znodes
-from local_cluster.controller.cluster_reader import seen_topic
-from local_cluster.controller.cluster_state import ClusterState, SeenTopic
-from local_cluster.controller.coordination import CommitConflict, Coordination, SetPayload
-from local_cluster.controller.reassignments import PlannedReplicas
-from local_cluster.controller.term import CONFLICTS_MAX, Term
+from local_cluster.controller.active.cluster_reader import seen_topic
+from local_cluster.controller.decisions.reassignments import PlannedReplicas
+from local_cluster.controller.model.cluster_state import ClusterState, SeenTopic
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CommitConflict, Coordination, SetPayload
+from local_cluster.controller.zk.term import CONFLICTS_MAX, Term
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

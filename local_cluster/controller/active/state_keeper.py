@@ -12,9 +12,14 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from local_cluster.controller import fsm
-from local_cluster.controller.cluster_reader import ClusterReader
-from local_cluster.controller.cluster_state import (
+from local_cluster.controller.active.cluster_reader import ClusterReader
+from local_cluster.controller.active.replica_writer import ReplicaWriter
+from local_cluster.controller.active.state_writer import StateWriter, Written
+from local_cluster.controller.active.topic_eraser import TopicEraser
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.reassignments import PlannedReplicas
+from local_cluster.controller.model.cluster_image import NO_LEADER, UNWRITTEN, ClusterImage
+from local_cluster.controller.model.cluster_state import (
     ClearMark,
     ClusterState,
     EraseTopic,
@@ -23,13 +28,8 @@ from local_cluster.controller.cluster_state import (
     TopicPartition,
     WriteState,
 )
-from local_cluster.controller.coordination import Coordination
-from local_cluster.controller.model import NO_LEADER, UNWRITTEN, ClusterImage
-from local_cluster.controller.reassignments import PlannedReplicas
-from local_cluster.controller.replica_writer import ReplicaWriter
-from local_cluster.controller.state_writer import StateWriter, Written
-from local_cluster.controller.term import CONFLICTS_MAX, Term
-from local_cluster.controller.topic_eraser import TopicEraser
+from local_cluster.controller.zk.coordination import Coordination
+from local_cluster.controller.zk.term import CONFLICTS_MAX, Term
 from local_cluster.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)

@@ -10,17 +10,17 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
-from local_cluster.controller import znodes
-from local_cluster.controller.cluster_state import ClusterState, TopicPartition, WriteState
-from local_cluster.controller.coordination import (
+from local_cluster.controller.model.cluster_image import UNWRITTEN, PartitionState
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition, WriteState
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,
     Create,
     SetPayload,
     ZkOp,
 )
-from local_cluster.controller.model import UNWRITTEN, PartitionState
-from local_cluster.controller.term import Term
+from local_cluster.controller.zk.term import Term
 
 STATES_PER_COMMIT_MAX: Final = 500
 """About 150 KiB, well below ZooKeeper's default limit of 1 MiB per request."""

@@ -10,13 +10,24 @@ import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_reader import gather_bounded, seen_topic
-from local_cluster.controller.cluster_state import (
-    SeenTopic,
-    TopicPartition,
+from local_cluster.controller.active.cluster_reader import gather_bounded, seen_topic
+from local_cluster.controller.active.replica_writer import ReplicaWriter
+from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    plan_reassignment,
 )
-from local_cluster.controller.coordination import (
+from local_cluster.controller.decisions.topic_planner import (
+    TopicPlan,
+    TopicPlanner,
+    plan_partitions,
+)
+from local_cluster.controller.model.cluster_state import SeenTopic, TopicPartition
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Conflict,
     Coordination,
@@ -25,20 +36,7 @@ from local_cluster.controller.coordination import (
     SetPayload,
     ZkOp,
 )
-from local_cluster.controller.reassignments import (
-    PlannedReplicas,
-    ReassignmentRequest,
-    plan_reassignment,
-)
-from local_cluster.controller.replica_writer import ReplicaWriter
-from local_cluster.controller.state_keeper import StateKeeper
-from local_cluster.controller.term import CONFLICTS_MAX, Term
-from local_cluster.controller.topic_planner import TopicPlan, TopicPlanner, plan_partitions
-from local_cluster.controller.topic_requests import (
-    PartitionsSpec,
-    TopicCreation,
-    TopicSpec,
-)
+from local_cluster.controller.zk.term import CONFLICTS_MAX, Term
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

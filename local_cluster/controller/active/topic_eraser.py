@@ -9,10 +9,10 @@ import contextlib
 import logging
 from typing import Final
 
-from local_cluster.controller import znodes
-from local_cluster.controller.cluster_reader import gather_bounded
-from local_cluster.controller.coordination import CommitConflict, Coordination, Delete
-from local_cluster.controller.term import Term
+from local_cluster.controller.active.cluster_reader import gather_bounded
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Delete
+from local_cluster.controller.zk.term import Term
 
 log = logging.getLogger(__name__)
 

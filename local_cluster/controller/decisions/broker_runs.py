@@ -14,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from local_cluster.controller.cluster_state import (
+from local_cluster.controller.decisions.elections import elect
+from local_cluster.controller.model.cluster_image import (
+    BrokerEndpoints,
+    OfflineReplicas,
+    TopicState,
+)
+from local_cluster.controller.model.cluster_state import (
     BrokerAnswering,
     BrokerLeaving,
     ClusterState,
@@ -22,8 +28,6 @@ from local_cluster.controller.cluster_state import (
     Step,
     TopicPartition,
 )
-from local_cluster.controller.elections import elect
-from local_cluster.controller.model import BrokerEndpoints, OfflineReplicas, TopicState
 
 
 def see_brokers(state: ClusterState, brokers: Mapping[int, BrokerEndpoints]) -> Step:

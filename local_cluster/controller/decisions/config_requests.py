@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from local_cluster.controller.dynamic_broker_configs import (
+from local_cluster.controller.decisions.dynamic_broker_configs import (
     DYNAMIC_BROKER_CONFIGS,
     check_broker_configs,
 )
-from local_cluster.log.config import LogConfig
-from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from local_cluster.log.config.log_config import LogConfig
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -17,8 +17,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from local_cluster.controller.cluster_state import ClusterState, TopicPartition, WriteState
-from local_cluster.controller.model import NO_LEADER, UNWRITTEN, PartitionState, TopicState
+from local_cluster.controller.model.cluster_image import (
+    NO_LEADER,
+    UNWRITTEN,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition, WriteState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from local_cluster.controller.broker_runs import (
+from local_cluster.controller.decisions.broker_runs import (
     bounced_of,
     forgetful_of,
     led_by,
@@ -45,7 +45,17 @@ from local_cluster.controller.broker_runs import (
     still_offline,
     take_report,
 )
-from local_cluster.controller.cluster_state import (
+from local_cluster.controller.decisions.elections import elect, elect_wanted
+from local_cluster.controller.decisions.reassignments import find_done
+from local_cluster.controller.decisions.topic_deletions import count_down, mark_deleted, of_topics
+from local_cluster.controller.model.cluster_image import (
+    NO_EPOCH,
+    NO_LEADER,
+    UNWRITTEN,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.controller.model.cluster_state import (
     BrokerAnswering,
     BrokerConfigsSeen,
     BrokerLeaving,
@@ -72,16 +82,6 @@ from local_cluster.controller.cluster_state import (
     TopicsSeen,
     WriteState,
 )
-from local_cluster.controller.elections import elect, elect_wanted
-from local_cluster.controller.model import (
-    NO_EPOCH,
-    NO_LEADER,
-    UNWRITTEN,
-    PartitionState,
-    TopicState,
-)
-from local_cluster.controller.reassignments import find_done
-from local_cluster.controller.topic_deletions import count_down, mark_deleted, of_topics
 
 __all__ = [
     "BrokerAnswering",

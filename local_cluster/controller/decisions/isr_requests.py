@@ -12,8 +12,8 @@ from __future__ import annotations
 import uuid
 from typing import NamedTuple
 
-from local_cluster.controller.cluster_state import ClusterState
-from local_cluster.controller.model import NO_EPOCH, PartitionState
+from local_cluster.controller.model.cluster_image import NO_EPOCH, PartitionState
+from local_cluster.controller.model.cluster_state import ClusterState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from local_cluster.controller.model import BrokerEndpoints, TopicState
+from local_cluster.controller.model.cluster_image import BrokerEndpoints, TopicState
 
 
 class Site(NamedTuple):

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from local_cluster.controller.cluster_state import ClusterState, Reassignment, TopicPartition
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.controller.model.cluster_state import ClusterState, Reassignment, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

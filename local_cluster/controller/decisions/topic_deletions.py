@@ -11,7 +11,8 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from local_cluster.controller.cluster_state import (
+from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.controller.model.cluster_state import (
     ClearMark,
     ClusterState,
     Deletion,
@@ -20,7 +21,6 @@ from local_cluster.controller.cluster_state import (
     Step,
     TopicPartition,
 )
-from local_cluster.controller.model import TopicState
 
 
 def mark_deleted(state: ClusterState, names: Collection[str]) -> Step:

@@ -10,15 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from local_cluster.controller.cluster_state import ClusterState
-from local_cluster.controller.placement import load_of, place, sites_of
-from local_cluster.controller.topic_requests import (
+from local_cluster.controller.decisions.placement import load_of, place, sites_of
+from local_cluster.controller.model.cluster_state import ClusterState
+from local_cluster.controller.model.topic_requests import (
     DEFAULT,
     PartitionsSpec,
     TopicSpec,
     topic_name_problem,
 )
-from local_cluster.log.config import validate_topic_configs
+from local_cluster.log.config.log_config import validate_topic_configs
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from local_cluster.controller.cluster_member import ClusterMember
-from local_cluster.controller.inter_broker import create_topic_at
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import NO_CONTROLLER
-from local_cluster.controller.request_work import RequestWork
-from local_cluster.controller.topic_requests import (
+from local_cluster.controller.member.cluster_member import ClusterMember
+from local_cluster.controller.member.inter_broker import create_topic_at
+from local_cluster.controller.member.request_work import RequestWork
+from local_cluster.controller.model.cluster_image import NO_CONTROLLER
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.controller.model.topic_requests import (
     TopicSpec,
     auto_topic_spec,
     topic_name_problem,

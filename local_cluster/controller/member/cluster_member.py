@@ -22,26 +22,27 @@ from functools import partial
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.controller import membership, znodes
-from local_cluster.controller.active_controller import ActiveController
-from local_cluster.controller.cluster_news import EVERYTHING
-from local_cluster.controller.controller_watch import ControllerWatch
-from local_cluster.controller.coordination import (
-    Coordination,
-    CoordinationUnavailable,
-    SessionState,
-)
-from local_cluster.controller.delta_json import decode_delta, encode_reply
-from local_cluster.controller.inter_broker import open_broker_line
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.active.active_controller import ActiveController
+from local_cluster.controller.active.cluster_events import EVERYTHING
+from local_cluster.controller.active.publisher import Publisher
+from local_cluster.controller.member import membership
+from local_cluster.controller.member.controller_watch import ControllerWatch
+from local_cluster.controller.member.inter_broker import open_broker_line
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
     ReplicaReport,
     difference,
 )
-from local_cluster.controller.publisher import Publisher
-from local_cluster.controller.term import Fenced, Term
+from local_cluster.controller.model.delta_json import decode_delta, encode_reply
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
+    Coordination,
+    CoordinationUnavailable,
+    SessionState,
+)
+from local_cluster.controller.zk.term import Fenced, Term
 from local_cluster.network import OpenLine
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -16,30 +16,27 @@ from pathlib import Path
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.controller import isr_messages, membership, znodes
-from local_cluster.controller.active_controller import ActiveController
-from local_cluster.controller.auto_creation import AutoCreation
-from local_cluster.controller.cluster_member import ClusterMember
-from local_cluster.controller.cluster_state import Reassignment
-from local_cluster.controller.config_writer import (
+from local_cluster.controller.active.active_controller import ActiveController
+from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.decisions.reassignments import ReassignmentRequest
+from local_cluster.controller.member import isr_messages, membership
+from local_cluster.controller.member.auto_creation import AutoCreation
+from local_cluster.controller.member.cluster_member import ClusterMember
+from local_cluster.controller.member.config_writer import (
     ConfigPlan,
     write_broker_configs,
     write_topic_configs,
 )
-from local_cluster.controller.coordination import Coordination, CoordinationUnavailable, Create
-from local_cluster.controller.delta_json import decode_reply, encode_hand_over
-from local_cluster.controller.inter_broker import ControllerLine
-from local_cluster.controller.isr_requests import IsrProposal, IsrResult
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import PartitionState, ReplicaReport
-from local_cluster.controller.reassignments import ReassignmentRequest
-from local_cluster.controller.request_work import RequestWork
-from local_cluster.controller.topic_requests import (
-    PartitionsSpec,
-    TopicCreation,
-    TopicSpec,
-)
-from local_cluster.controller.zk_shell import KazooCoordination
+from local_cluster.controller.member.inter_broker import ControllerLine
+from local_cluster.controller.member.request_work import RequestWork
+from local_cluster.controller.model.cluster_image import PartitionState, ReplicaReport
+from local_cluster.controller.model.cluster_state import Reassignment
+from local_cluster.controller.model.delta_json import decode_reply, encode_hand_over
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import Coordination, CoordinationUnavailable, Create
+from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.network import OpenLine, open_line
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import messages

@@ -17,16 +17,16 @@ import logging
 from typing import Final
 
 from local_cluster.client.connection import RefusedError
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
+from local_cluster.controller.model.cluster_image import BrokerEndpoints
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,
     Coordination,
     CoordinationUnavailable,
     Delete,
 )
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import BrokerEndpoints
 from local_cluster.network import OpenLine
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from local_cluster.client.connection import connect
-from local_cluster.controller.delta_json import Reply, decode_reply, encode_delta
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import BrokerEndpoints, ClusterDelta
-from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.model.cluster_image import BrokerEndpoints, ClusterDelta
+from local_cluster.controller.model.delta_json import Reply, decode_reply, encode_delta
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.controller.model.topic_requests import TopicSpec
 from local_cluster.network import CLIENT_ID, Line, OpenLine
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from local_cluster.controller.isr_requests import IsrProposal, IsrResult
-from local_cluster.controller.model import NO_EPOCH, NO_LEADER, PartitionState
+from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER, PartitionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 VERSION: Final = 3

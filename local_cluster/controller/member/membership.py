@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
+from local_cluster.controller.model.cluster_image import NO_EPOCH
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,
     Coordination,
@@ -24,8 +25,7 @@ from local_cluster.controller.coordination import (
     ZkOp,
     Znode,
 )
-from local_cluster.controller.model import NO_EPOCH
-from local_cluster.controller.term import Term
+from local_cluster.controller.zk.term import Term
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

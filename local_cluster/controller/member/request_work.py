@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from local_cluster.controller.coordination import CoordinationUnavailable
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

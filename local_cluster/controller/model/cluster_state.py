@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     OfflineReplicas,
     PartitionState,

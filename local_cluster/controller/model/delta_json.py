@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     ALL_WELL,
     NO_EPOCH,
     BrokerEndpoints,
@@ -21,7 +21,7 @@ from local_cluster.controller.model import (
     ReplicaReport,
     TopicState,
 )
-from local_cluster.controller.znodes import decode_uuid, encode_uuid
+from local_cluster.controller.zk.znodes import decode_uuid, encode_uuid
 from local_cluster.wire.errors import ErrorCode
 
 DELTA_VERSION: Final = 1

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     NO_CONTROLLER,
     NO_EPOCH,
     BrokerEndpoints,

@@ -12,7 +12,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicState
+from local_cluster.controller.model.cluster_image import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    TopicState,
+)
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import KafkaError
 

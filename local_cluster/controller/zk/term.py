@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,
     Coordination,

@@ -18,8 +18,8 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.retry import KazooRetry
 
-from .coordination import CoordinationUnavailable
-from .session_file import Session
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.controller.zk.session_file import Session
 
 CONNECT_WAIT_MS_MAX: Final = 30_000
 RECONNECT_DELAY_MS_MAX: Final = 1_000

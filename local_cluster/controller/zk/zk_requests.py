@@ -21,7 +21,7 @@ from kazoo.protocol import serialization
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk.coordination import (
     READ_MANY_MAX,
     CheckVersion,
     Create,

@@ -22,7 +22,7 @@ from typing import Any, Final
 from kazoo import exceptions as zk
 from kazoo.protocol.states import KazooState, WatchedEvent
 
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Conflict,
     CoordinationUnavailable,
@@ -30,9 +30,9 @@ from local_cluster.controller.coordination import (
     ZkOp,
     Znode,
 )
-from local_cluster.controller.session_file import Session, SessionFile
-from local_cluster.controller.zk_client import RECONNECT_DELAY_MS_MAX, ZkClient
-from local_cluster.controller.zk_requests import send_multi, send_multi_read, to_znode
+from local_cluster.controller.zk.session_file import Session, SessionFile
+from local_cluster.controller.zk.zk_client import RECONNECT_DELAY_MS_MAX, ZkClient
+from local_cluster.controller.zk.zk_requests import send_multi, send_multi_read, to_znode
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from local_cluster.controller.model import BrokerEndpoints, PartitionState
+from local_cluster.controller.model.cluster_image import BrokerEndpoints, PartitionState
 
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState, next_state
+from local_cluster.groups.records import NO_TIMESTAMP, StoredGroup, StoredMember
+from local_cluster.groups.requests import JoinedMember, Protocols
 from local_cluster.wire.errors import ErrorCode
-
-from .classic_fsm import GroupEvent, GroupState, next_state
-from .records import NO_TIMESTAMP, StoredGroup, StoredMember
-from .requests import JoinedMember, Protocols
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,11 +8,9 @@ replaced by a retry of the same member is answered REBALANCE_IN_PROGRESS instead
 
 from __future__ import annotations
 
-from local_cluster.wire.errors import ErrorCode
-
-from .classic_fsm import GroupState
-from .group import ClassicGroup, Member
-from .rebalance import (
+from local_cluster.groups.classic.classic_fsm import GroupState
+from local_cluster.groups.classic.group import ClassicGroup, Member
+from local_cluster.groups.classic.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     SESSION,
     Step,
@@ -26,8 +24,8 @@ from .rebalance import (
     rebalance_or_complete_join,
     remove_member,
 )
-from .records import STRING_BYTES_MAX
-from .requests import (
+from local_cluster.groups.records import STRING_BYTES_MAX
+from local_cluster.groups.requests import (
     UNKNOWN_MEMBER,
     HeartbeatRequest,
     JoinAnswer,
@@ -38,6 +36,7 @@ from .requests import (
     SyncAnswer,
     SyncRequest,
 )
+from local_cluster.wire.errors import ErrorCode
 
 
 def validate_join(step: Step, request: JoinRequest) -> ErrorCode:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from .model import NOTHING, Assignment
+from local_cluster.groups.consumer.model import NOTHING, Assignment
 
 BALANCING_ROUNDS_MAX: Final = 100
 """Of the uniform assignor over unequal subscriptions; every round but the last one improves."""

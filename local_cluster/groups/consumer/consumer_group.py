@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 
-from .model import (
+from local_cluster.groups.consumer.model import (
     JOIN_EPOCH,
     NOTHING,
     Assignment,
@@ -21,7 +21,7 @@ from .model import (
     EpochedAssignment,
     ResolvedRegex,
 )
-from .records import (
+from local_cluster.groups.consumer.records import (
     Current,
     CurrentKey,
     GroupEpoch,
@@ -35,7 +35,7 @@ from .records import (
     TargetKey,
     Value,
 )
-from .topics import Topics
+from local_cluster.groups.consumer.topics import Topics
 
 
 class ConsumerGroup:

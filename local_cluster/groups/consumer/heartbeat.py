@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import records as r
-from .consumer_group import ConsumerGroup
-from .model import (
+from local_cluster.groups.consumer import records as r
+from local_cluster.groups.consumer.consumer_group import ConsumerGroup
+from local_cluster.groups.consumer.model import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     NOTHING_EPOCHED,
@@ -30,10 +28,15 @@ from .model import (
     contains,
     plain,
 )
-from .requests import ConsumerGroupLimits, HeartbeatAnswer, HeartbeatRequest
-from .step import ConsumerStep
-from .topic_regex import InvalidRegexError, compile_regex
-from .topics import Topics
+from local_cluster.groups.consumer.requests import (
+    ConsumerGroupLimits,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+)
+from local_cluster.groups.consumer.step import ConsumerStep
+from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
+from local_cluster.groups.consumer.topics import Topics
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 REGEX_REFRESH_MS_MIN: Final = 10_000
 """Between two resolutions of a group's regular expressions, however often topics change."""

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from .model import (
+from local_cluster.groups.consumer.model import (
     NOTHING_EPOCHED,
     Assignment,
     ConsumerMember,

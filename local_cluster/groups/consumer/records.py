@@ -20,10 +20,14 @@ import uuid
 from typing import Final, NamedTuple
 
 from local_cluster.coordinator_runtime.outcome import StoredRecord, UnreadableRecordError
+from local_cluster.groups.consumer.model import (
+    Assignment,
+    EpochedAssignment,
+    MemberState,
+    ResolvedRegex,
+)
 from local_cluster.groups.record_reader import RecordReader
 from local_cluster.wire.primitives import write_string, write_unsigned_varint
-
-from .model import Assignment, EpochedAssignment, MemberState, ResolvedRegex
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from local_cluster.groups.consumer.model import Assignment, ConsumerMember
 from local_cluster.wire.errors import ErrorCode
-
-from .model import Assignment, ConsumerMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from .topic_regex_parser import (
+from local_cluster.groups.consumer.topic_regex_parser import (
     ALL,
     Alternatives,
     Characters,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .registry import RequestContext
-from .services import BrokerServices
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import BrokerServices
 
 NOT_ASKED: Final = -(2**31)
 """What stands in the field where the client did not ask."""

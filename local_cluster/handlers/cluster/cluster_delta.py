@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.delta_json import encode_reply
+from local_cluster.controller.model.delta_json import encode_reply
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.CLUSTER_DELTA, min_version=0, max_version=0, raw=True, is_advertised=False)

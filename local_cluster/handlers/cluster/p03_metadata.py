@@ -19,15 +19,23 @@ import asyncio
 import uuid
 from typing import Any, Final
 
-from local_cluster.controller.model import NO_LEADER, BrokerEndpoints, PartitionState, TopicState
-from local_cluster.controller.topic_requests import topic_name_problem
+from local_cluster.controller.model.cluster_image import (
+    NO_LEADER,
+    BrokerEndpoints,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.cluster.authorized_operations import (
+    NOT_ASKED,
+    cluster_operations,
+    topic_operations,
+)
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .authorized_operations import NOT_ASKED, cluster_operations, topic_operations
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 IDS_SINCE_VERSION: Final = 12
 FIRST_IMAGE_WAIT_MS_MAX: Final = 5_000

@@ -16,11 +16,10 @@ import re
 from typing import Any, Final
 
 from local_cluster.features import FEATURES, FINALIZED_EPOCH
+from local_cluster.handlers.registry import Reply, RequestContext, advertised_apis, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .registry import Reply, RequestContext, advertised_apis, handles
-from .services import BrokerServices
 
 VERSION_WITH_LEVEL_ZERO: Final = 4
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller import isr_messages
+from local_cluster.controller.member import isr_messages
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.ALTER_PARTITION, min_version=3, max_version=3, is_advertised=False)

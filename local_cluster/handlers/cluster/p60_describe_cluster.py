@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.controller.model import NO_CONTROLLER
+from local_cluster.controller.model.cluster_image import NO_CONTROLLER
+from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, cluster_operations
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .authorized_operations import NOT_ASKED, cluster_operations
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.controller.topic_requests import topic_name_problem
+from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.cluster.authorized_operations import NOT_ASKED, topic_operations
+from local_cluster.handlers.cluster.p03_metadata import partition_fields
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .authorized_operations import NOT_ASKED, topic_operations
-from .p03_metadata import partition_fields
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 PARTITIONS_MAX: Final = 2_000
 """Kafka's default of max.request.partition.size.limit."""

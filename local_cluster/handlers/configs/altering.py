@@ -6,16 +6,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from local_cluster.controller.config_requests import BROKER_RULES, ConfigRules, topic_rules
-from local_cluster.controller.config_writer import ConfigPlan
-from local_cluster.controller.dynamic_broker_configs import DEFAULT_ENTITY
-from local_cluster.controller.topic_requests import topic_name_problem
+from local_cluster.controller.decisions.config_requests import (
+    BROKER_RULES,
+    ConfigRules,
+    topic_rules,
+)
+from local_cluster.controller.decisions.dynamic_broker_configs import DEFAULT_ENTITY
+from local_cluster.controller.member.config_writer import ConfigPlan
+from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.configs import config_resources as kinds
+from local_cluster.handlers.configs.broker_loggers import alter_loggers
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import config_resources as kinds
-from .broker_loggers import alter_loggers
-from .registry import RequestContext
-from .services import BrokerServices
 
 ALTER_TIMEOUT_MS: Final = 30_000
 """The request has no timeout of its own."""

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.controller.dynamic_broker_configs import describe_dynamic
-from local_cluster.controller.topic_requests import topic_name_problem
-from local_cluster.log.config import ConfigEntry, ConfigSource, describe
-from local_cluster.log.config_table import TOPIC_CONFIGS, ConfigType
+from local_cluster.controller.decisions.dynamic_broker_configs import describe_dynamic
+from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.configs.broker_loggers import logger_entries
+from local_cluster.handlers.configs.config_resources import BROKER, BROKER_LOGGER, TOPIC
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType
+from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, describe
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .broker_loggers import logger_entries
-from .config_resources import BROKER, BROKER_LOGGER, TOPIC
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 _SECRET_PARTS: Final = ("password", "secret", "jaas", "private.key", "credential")
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.config_requests import ConfigChange, changed_configs
+from local_cluster.controller.decisions.config_requests import ConfigChange, changed_configs
+from local_cluster.handlers.configs.altering import alter_resources
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
-
-from .altering import alter_resources
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, min_version=0, max_version=1)

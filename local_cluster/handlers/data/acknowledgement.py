@@ -10,11 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.produce import PartitionProduced
-
-from .deferred import Deferred
 
 Waiting = tuple[int, Partition, int]
 """(index of the result, its partition, the offset up to which it must be committed)."""

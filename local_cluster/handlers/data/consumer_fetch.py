@@ -12,17 +12,16 @@ from collections import deque
 from contextlib import nullcontext
 from typing import Final
 
-from local_cluster.fetch_sessions import FetchContext, Key, key_of
-from local_cluster.fetch_watches import Watches
-from local_cluster.log.page_cache import ColdReadError, warm_only
+from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.watches import Watches
+from local_cluster.handlers.data.current_leader import node_endpoints
+from local_cluster.handlers.data.partition_read import PartitionRead, read_partition
+from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.registry import Reply, RequestContext
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode
-
-from .current_leader import node_endpoints
-from .deferred import Deferred
-from .partition_read import PartitionRead, read_partition
-from .registry import Reply, RequestContext
-from .services import BrokerServices
 
 BYTES_MAX: Final = 55 * 1024 * 1024
 """Kafka's default of fetch.max.bytes on the broker."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from local_cluster.controller.model import NO_EPOCH, NO_LEADER
+from local_cluster.controller.model.cluster_image import NO_EPOCH, NO_LEADER
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.current_leader import CurrentLeader, NodeEndpoint
 from local_cluster.wire.errors import ErrorCode
-
-from .registry import RequestContext
-from .services import BrokerServices
 
 NAMES_LEADER: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 """Errors after which a client looks for another leader."""

@@ -26,9 +26,22 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from local_cluster.controller.model import INTERNAL_TOPICS
-from local_cluster.log.record_times import RecordsRefusedError
-from local_cluster.log.validate import check_keys, check_produced, check_records
+from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
+from local_cluster.handlers.data.acknowledgement import Acknowledgement, Waiting
+from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
+from local_cluster.handlers.groups.joining import (
+    Joining,
+    Unjoined,
+    begin,
+    is_open,
+    is_verifying,
+    join,
+    verify_here,
+)
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.partition.record_times import RecordsRefusedError
+from local_cluster.log.partition.validate import check_keys, check_produced, check_records
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header
 from local_cluster.replication.partition import Partition
 from local_cluster.transactions.requests import AddRequest
@@ -36,12 +49,6 @@ from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .acknowledgement import Acknowledgement, Waiting
-from .current_leader import current_leader, node_endpoints
-from .joining import Joining, Unjoined, begin, is_open, is_verifying, join, verify_here
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 TELLS_NO_LOG_START: Final = frozenset(
     {

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.controller.model import NO_EPOCH
-from local_cluster.controller.topic_requests import repeated
-from local_cluster.log.page_cache import ColdReadError, warm_only
+from local_cluster.controller.model.cluster_image import NO_EPOCH
+from local_cluster.controller.model.topic_requests import repeated
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.disk.page_cache import ColdReadError, warm_only
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 LATEST: Final = -1
 EARLIEST: Final = -2

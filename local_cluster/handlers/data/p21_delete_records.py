@@ -14,14 +14,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from local_cluster.controller.model import INTERNAL_TOPICS
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 NO_LOW_WATERMARK: Final = -1
 REPLICATED_POLL_MS: Final = 10

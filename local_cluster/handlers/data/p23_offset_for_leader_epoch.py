@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.model import NO_EPOCH
+from local_cluster.controller.model.cluster_image import NO_EPOCH
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, min_version=2, max_version=4)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from local_cluster.log.epochs import EpochEnd
+from local_cluster.handlers.data.current_leader import NAMES_LEADER, current_leader
+from local_cluster.handlers.registry import RequestContext
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.state.epochs import EpochEnd
 from local_cluster.replication.in_sync import InSyncReplicas
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_selector import (
@@ -15,10 +18,6 @@ from local_cluster.replication.replica_selector import (
 )
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .current_leader import NAMES_LEADER, current_leader
-from .registry import RequestContext
-from .services import BrokerServices
 
 FOLLOWERS_SINCE: Final = 11
 """The version from which clients follow to a preferred replica (KIP-392)."""

@@ -21,17 +21,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from local_cluster.controller.model import TopicState
-from local_cluster.fetch_sessions import FetchContext, Key, key_of
-from local_cluster.fetch_watches import Watches
-from local_cluster.log.partition_log import LogSlice
+from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.fetch_sessions.sessions import FetchContext, Key, key_of
+from local_cluster.fetch_sessions.watches import Watches
+from local_cluster.handlers.deferred import Deferred
+from local_cluster.handlers.registry import Reply, RequestContext
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.replication.partition import Partition
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .deferred import Deferred
-from .registry import Reply, RequestContext
-from .services import BrokerServices
 
 WAIT_MS_MAX: Final = 5 * 60 * 1000
 NO_REPLICA: Final = -1

@@ -17,10 +17,9 @@ from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from local_cluster.handlers.services import BrokerServices
     from local_cluster.replication.partition import Partition
     from local_cluster.transactions.transaction import TopicPartition
-
-    from .services import BrokerServices
 
 CLIENT_VERSION_ADDING: Final = 2
 RETRY_SECONDS_MIN: Final = 0.001

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.groups.classic_fsm import GroupState
+from local_cluster.groups.classic.classic_fsm import GroupState
 from local_cluster.groups.requests import DescribedGroup
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 VERSION_WITH_NOT_FOUND: Final = 6
 OPERATIONS_NOT_ASKED: Final = -(2**31)

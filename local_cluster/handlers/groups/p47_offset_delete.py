@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.OFFSET_DELETE, min_version=0, max_version=0)

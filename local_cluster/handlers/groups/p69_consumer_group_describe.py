@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from local_cluster.groups.consumer.model import Assignment, plain
 from local_cluster.groups.consumer.requests import DescribedConsumerGroup
+from local_cluster.handlers.groups.p15_describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .p15_describe_groups import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 CONSUMER_MEMBER: Final = 1
 

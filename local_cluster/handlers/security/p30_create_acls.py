@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.CREATE_ACLS, min_version=1, max_version=3)

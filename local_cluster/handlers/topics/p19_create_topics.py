@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from local_cluster.controller.topic_requests import TopicCreation, TopicSpec, repeated
-from local_cluster.log.config import describe
+from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec, repeated
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.config.log_config import describe
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 KRAFT_METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's own name, which clients may take for its log."""

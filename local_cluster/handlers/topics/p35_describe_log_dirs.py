@@ -15,14 +15,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 UNKNOWN_BYTES: Final = -1
 

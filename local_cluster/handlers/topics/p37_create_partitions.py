@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.topic_requests import PartitionsSpec, repeated
+from local_cluster.controller.model.topic_requests import PartitionsSpec, repeated
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.CREATE_PARTITIONS, min_version=0, max_version=3)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 UNCLEAN: Final = 1
 

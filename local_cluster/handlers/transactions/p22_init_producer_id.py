@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.transactions.requests import InitRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get, ms
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 VERSION_WITH_PRODUCER_FENCED: Final = 4
 

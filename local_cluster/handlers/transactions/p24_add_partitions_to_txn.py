@@ -13,16 +13,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from local_cluster.controller.model import INTERNAL_TOPICS
+from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
+from local_cluster.handlers.groups.joining import CLIENT_VERSION_ADDING
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.transactions.transactional import error_of, told
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .joining import CLIENT_VERSION_ADDING
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
-from .transactional import error_of, told
 
 VERSION_BETWEEN_BROKERS: Final = 4
 

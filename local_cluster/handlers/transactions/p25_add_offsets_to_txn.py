@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.transactions.transactional import error_code
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
-from .transactional import error_code
 
 
 @handles(ApiKey.ADD_OFFSETS_TO_TXN, min_version=0, max_version=4)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.transactions.transactional import told
 from local_cluster.transactions.requests import EndRequest, ProducerAnswer
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
-from .transactional import told
 
 VERSION_RAISING_THE_EPOCH: Final = 5
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.records.control import EndMarker
 from local_cluster.transactions.markers import write_markers
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.WRITE_TXN_MARKERS, min_version=1, max_version=2)

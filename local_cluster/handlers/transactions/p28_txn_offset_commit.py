@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.groups.requests import OffsetToCommit, TransactionalCommitRequest
+from local_cluster.handlers.groups.joining import Joining, begin, is_open, is_verifying, join
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.messages import get
-
-from .joining import Joining, begin, is_open, is_verifying, join
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.TXN_OFFSET_COMMIT, min_version=0, max_version=5)

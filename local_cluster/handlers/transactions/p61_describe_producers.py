@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.topic_requests import topic_name_problem
+from local_cluster.controller.model.topic_requests import topic_name_problem
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KAFKAS_WORDS, ErrorCode, KafkaError
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS, min_version=0, max_version=0)

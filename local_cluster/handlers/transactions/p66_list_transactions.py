@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get
-
-from .registry import Reply, RequestContext, handles
-from .services import BrokerServices
 
 
 @handles(ApiKey.LIST_TRANSACTIONS, min_version=0, max_version=2)

@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .config import LogConfig
-from .index import OFFSET_ENTRY_BYTES, RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES
-from .segment import Segment
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.segment.index import (
+    OFFSET_ENTRY_BYTES,
+    RELATIVE_OFFSET_MAX,
+    TIME_ENTRY_BYTES,
+)
+from local_cluster.log.segment.segment import Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

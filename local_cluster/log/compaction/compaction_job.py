@@ -12,6 +12,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from local_cluster.log.compaction.key_offsets import KeyOffsets
+from local_cluster.log.compaction.retained_records import (
+    LastBatch,
+    Round,
+    Totals,
+    find_aborted,
+    learn_keys,
+)
+from local_cluster.log.disk.files import Files, LogFile
+from local_cluster.log.segment.scan import BATCH_LENGTH_MIN, CHUNK_BYTES, iter_file_headers
+from local_cluster.log.segment.segment import (
+    LOG_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+    file_name,
+)
+from local_cluster.log.segment.swap import CLEANED_SUFFIX, remove_cleaned
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.header import (
     HEADER_BYTES,
@@ -21,13 +38,6 @@ from local_cluster.records.header import (
     compute_crc,
     read_header,
 )
-
-from .compaction import LastBatch, Round, Totals, find_aborted, learn_keys
-from .files import Files, LogFile
-from .key_offsets import KeyOffsets
-from .scan import BATCH_LENGTH_MIN, CHUNK_BYTES, iter_file_headers
-from .segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment, file_name
-from .swap import CLEANED_SUFFIX, remove_cleaned
 
 WRITE_BYTES: Final = 1024 * 1024
 BATCH_BYTES_MAX: Final = 256 * 1024 * 1024

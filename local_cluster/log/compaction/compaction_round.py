@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .cleanable import Cleanable, find_cleanable, group_segments
-from .compaction import NO_OFFSET
-from .compaction_job import CleanedGroup, CompactionJob, SourceSegment
-from .key_offsets import LOAD_FACTOR
-from .partition_log import PartitionLog
-from .segment import Segment
-from .tickets import Deletion
+from local_cluster.log.compaction.cleanable import Cleanable, find_cleanable, group_segments
+from local_cluster.log.compaction.compaction_job import CleanedGroup, CompactionJob, SourceSegment
+from local_cluster.log.compaction.key_offsets import LOAD_FACTOR
+from local_cluster.log.compaction.retained_records import NO_OFFSET
+from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.segment.segment import Segment
 
 
 @dataclass(slots=True)

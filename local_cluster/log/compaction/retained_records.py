@@ -36,6 +36,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from local_cluster.log.compaction.key_offsets import KeyOffsets
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import compress, decompress
 from local_cluster.records.header import (
@@ -49,8 +50,6 @@ from local_cluster.records.header import (
     pack_header,
     patch_crc,
 )
-
-from .key_offsets import KeyOffsets
 
 NO_OFFSET: Final = -1
 ABORT: Final = 0

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from local_cluster.log.config.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 
 PRODUCER_ID_EXPIRATION: Final = "producer.id.expiration.ms"
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final
 
+from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import KafkaError
-
-from .partition_log import PartitionLog
-from .tickets import FlushTicket
 
 THREADS_MAX: Final = 8
 """Threads that fsync side by side; file systems gather what comes at the same time."""

@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState
+from local_cluster.log.disk.files import Files
+from local_cluster.log.partition.partition_directory import (
+    deleted_name,
+    future_name,
+    parse_future_name,
+)
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .config import LogConfig
-from .disk import DiskState
-from .files import Files
-from .partition_directory import deleted_name, future_name, parse_future_name
-from .partition_log import PartitionLog
 
 _log = logging.getLogger(__name__)
 

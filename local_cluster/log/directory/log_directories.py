@@ -23,13 +23,12 @@ from typing import Final
 from uuid import UUID
 
 from local_cluster.clock import Clock
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import Files
+from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .config import LogConfig
-from .directory import LogDirectory
-from .files import Files
-from .partition_log import PartitionLog
-from .tickets import DirectoryNotOursError, LogDirectoryError
 
 PREFERRED_MAX: Final = 100_000
 """Partitions that are not here, and of which is remembered where somebody wants them."""

@@ -20,17 +20,16 @@ from pathlib import Path
 from uuid import UUID
 
 from local_cluster.clock import Clock
-from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import checkpoints as c
-from .closing import close_logs
-from .config import LogConfig
-from .disk import PROBE_NAME, DiskState, Probe, is_out_of_space
-from .files import Files, LogFile
-from .future_logs import FutureLogs
-from .offset_checkpoints import Checkpoint, OffsetCheckpoints
-from .owner import DirectoryOwner
-from .partition_directory import (
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.closing import close_logs
+from local_cluster.log.directory.future_logs import FutureLogs
+from local_cluster.log.directory.offset_checkpoints import Checkpoint, OffsetCheckpoints
+from local_cluster.log.directory.owner import DirectoryOwner
+from local_cluster.log.directory.stray_logs import StrayLogs, StrayNotes
+from local_cluster.log.disk.disk_health import PROBE_NAME, DiskState, Probe, is_out_of_space
+from local_cluster.log.disk.files import Files, LogFile
+from local_cluster.log.disk.tickets import Deletion, DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.partition.partition_directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     MOVED_HERE,
@@ -39,9 +38,9 @@ from .partition_directory import (
     load_topic_id,
     parse_log_name,
 )
-from .partition_log import PartitionLog
-from .stray_logs import StrayLogs, StrayNotes
-from .tickets import Deletion, DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state import checkpoints as c
+from local_cluster.wire.errors import ErrorCode, KafkaError
 
 _log = logging.getLogger(__name__)
 

@@ -26,10 +26,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from . import checkpoints as c
-from .files import Files
-from .partition_log import PartitionLog
-from .tickets import LogDirectoryError
+from local_cluster.log.disk.files import Files
+from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state import checkpoints as c
 
 Key = tuple[str, int]
 """Topic and partition."""

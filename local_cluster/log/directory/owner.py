@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import checkpoints as c
-from .files import Files
-from .tickets import DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.disk.files import Files
+from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.state import checkpoints as c
 
 
 class DirectoryOwner:

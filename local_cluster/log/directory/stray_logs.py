@@ -19,11 +19,10 @@ from typing import Final
 from uuid import UUID
 
 from local_cluster.clock import Clock
+from local_cluster.log.disk.files import Files
+from local_cluster.log.partition.partition_directory import DELETE_SUFFIX, STRAY_SUFFIX, stray_name
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .files import Files
-from .partition_directory import DELETE_SUFFIX, STRAY_SUFFIX, stray_name
-from .partition_log import PartitionLog
 
 KEPT_MS: Final = "kept-ms"
 """A file in the directory of a stray: for how long brokers ran with it so far, in digits."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .files import Files
+from local_cluster.log.disk.files import Files
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from .page_cache import ColdReadError, is_warm_only, read_now
+from local_cluster.log.disk.page_cache import ColdReadError, is_warm_only, read_now
 
 
 class Syncable(Protocol):

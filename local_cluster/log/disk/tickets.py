@@ -11,9 +11,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from local_cluster.log.disk.files import Files, Syncable
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .files import Files, Syncable
 
 
 class LogDirectoryError(KafkaError, OSError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .files import Files, Syncable
-from .tickets import FlushTicket
+from local_cluster.log.disk.files import Files, Syncable
+from local_cluster.log.disk.tickets import FlushTicket
 
 
 class FlushState:

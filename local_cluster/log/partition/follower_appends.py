@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
+from local_cluster.log.state.producer_state import NO_OFFSET
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.control import EndMarker, encode_marker, read_marker
@@ -24,10 +27,6 @@ from local_cluster.records.header import (
     read_header,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .index import RELATIVE_OFFSET_MAX
-from .log_writes import LogWrites
-from .producer_state import NO_OFFSET
 
 
 class FollowerAppends(LogWrites):

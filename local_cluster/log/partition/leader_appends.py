@@ -6,6 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.state.producer_state import ProducerEntry, SequencedBatch
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import (
     LOG_OVERHEAD_BYTES,
@@ -17,9 +19,6 @@ from local_cluster.records.header import (
     read_header,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .log_writes import LogWrites
-from .producer_state import ProducerEntry, SequencedBatch
 
 NO_TIMESTAMP: Final = -1
 

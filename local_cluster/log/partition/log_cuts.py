@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.partition.log_writes import LogWrites
+from local_cluster.log.segment.retention import decide_expired
+from local_cluster.log.segment.segment import DELETED_SUFFIX, Segment
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .log_writes import LogWrites
-from .retention import decide_expired
-from .segment import DELETED_SUFFIX, Segment
-from .tickets import Deletion
 
 _log = logging.getLogger(__name__)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.partition.log_state import LogState
+from local_cluster.log.state.checkpoints import LEADER_EPOCHS, encode_epochs
 from local_cluster.wire.errors import KafkaError
-
-from .checkpoints import LEADER_EPOCHS, encode_epochs
-from .log_state import LogState
-from .tickets import FlushTicket
 
 _log = logging.getLogger(__name__)
 

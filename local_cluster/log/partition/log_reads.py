@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from local_cluster.log.partition import lookup
+from local_cluster.log.partition.log_state import LogState
+from local_cluster.log.segment.segment import LogSlice
+from local_cluster.log.segment.transaction_index import AbortedTransaction, collect_aborted
+from local_cluster.log.state.epochs import EpochEnd
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import lookup
-from .epochs import EpochEnd
-from .log_state import LogState
-from .segment import LogSlice
-from .transaction_index import AbortedTransaction, collect_aborted
 
 
 class LogReads(LogState):

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState
+from local_cluster.log.disk.files import Files
+from local_cluster.log.partition.flushing import FlushState
+from local_cluster.log.partition.recovery import OpenedFiles
+from local_cluster.log.segment.segment import LOG_SUFFIX, Segment
+from local_cluster.log.segment.segments import Segments
+from local_cluster.log.state.producer_state import ProducerState
+from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .config import LogConfig
-from .disk import DiskState
-from .files import Files
-from .flushing import FlushState
-from .producer_state import ProducerState
-from .recovery import OpenedFiles
-from .segment import LOG_SUFFIX, Segment
-from .segments import Segments
-from .snapshots import ProducerSnapshots
 
 
 class LogState:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from local_cluster.log.partition.log_state import LogState
+from local_cluster.log.segment.index import RELATIVE_OFFSET_MAX
+from local_cluster.log.state.snapshot_files import aborted_transaction
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .index import RELATIVE_OFFSET_MAX
-from .log_state import LogState
-from .snapshots import aborted_transaction
 
 _NO_MARKERS: Final[Mapping[int, EndMarker]] = MappingProxyType({})
 

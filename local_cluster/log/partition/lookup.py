@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from local_cluster.log.segment.scan import iter_file_headers
+from local_cluster.log.segment.segment import Segment
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .scan import iter_file_headers
-from .segment import Segment
 
 
 class TimestampedOffset(NamedTuple):

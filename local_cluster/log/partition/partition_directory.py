@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from local_cluster.log.disk.files import Files
+from local_cluster.log.state import checkpoints as c
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from . import checkpoints as c
-from .files import Files
 
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"

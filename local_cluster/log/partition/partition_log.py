@@ -18,24 +18,23 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState, is_out_of_space
+from local_cluster.log.disk.files import Files
+from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.partition import recovery
+from local_cluster.log.partition.follower_appends import FollowerAppends
+from local_cluster.log.partition.leader_appends import AppendResult, LeaderAppends
+from local_cluster.log.partition.log_cuts import LogCuts
+from local_cluster.log.partition.log_reads import LogReads
+from local_cluster.log.partition.log_state import storage_error
+from local_cluster.log.partition.relocation import Relocation
+from local_cluster.log.segment.segment import LogSlice
+from local_cluster.log.state.checkpoints import PARTITION_METADATA, encode_partition_metadata
+from local_cluster.log.state.producer_state import ProducerState
+from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.records.batch import CorruptRecordError
 from local_cluster.records.compress import CompressionError
-
-from . import recovery
-from .checkpoints import PARTITION_METADATA, encode_partition_metadata
-from .config import LogConfig
-from .disk import DiskState, is_out_of_space
-from .files import Files
-from .follower_appends import FollowerAppends
-from .leader_appends import AppendResult, LeaderAppends
-from .log_cuts import LogCuts
-from .log_reads import LogReads
-from .log_state import storage_error
-from .producer_state import ProducerState
-from .relocation import Relocation
-from .segment import LogSlice
-from .snapshots import ProducerSnapshots
-from .tickets import FlushTicket
 
 __all__ = ["AppendResult", "FlushTicket", "LogSlice", "PartitionLog"]
 

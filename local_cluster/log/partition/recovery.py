@@ -23,14 +23,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .checkpoints import LEADER_EPOCHS, CheckpointCorruptError, decode_epochs
-from .epochs import LeaderEpochs
-from .files import Files
-from .index import IndexCorruptError
-from .producer_snapshot import SNAPSHOT_SUFFIX
-from .scan import has_batch_after, is_damaged_batch, is_unwritten
-from .segment import LOG_SUFFIX, Segment, file_name
-from .swap import recover_swaps
+from local_cluster.log.disk.files import Files
+from local_cluster.log.segment.index import IndexCorruptError
+from local_cluster.log.segment.scan import has_batch_after, is_damaged_batch, is_unwritten
+from local_cluster.log.segment.segment import LOG_SUFFIX, Segment, file_name
+from local_cluster.log.segment.swap import recover_swaps
+from local_cluster.log.state.checkpoints import LEADER_EPOCHS, CheckpointCorruptError, decode_epochs
+from local_cluster.log.state.epochs import LeaderEpochs
+from local_cluster.log.state.producer_snapshot import SNAPSHOT_SUFFIX
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ unmark            the other one is gone
 
 from __future__ import annotations
 
-from .epochs import LeaderEpochs
-from .log_flushes import LogFlushes
-from .partition_directory import MOVED_HERE
-from .tickets import FlushTicket
+from local_cluster.log.disk.tickets import FlushTicket
+from local_cluster.log.partition.log_flushes import LogFlushes
+from local_cluster.log.partition.partition_directory import MOVED_HERE
+from local_cluster.log.state.epochs import LeaderEpochs
 
 
 class Relocation(LogFlushes):

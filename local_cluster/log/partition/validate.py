@@ -7,8 +7,8 @@ records; `check_records` does that for topics whose `heliograph.record.check` is
 `check_keys` looks for records without a key, which compacted topics refuse.
 
 The order of the checks and their error codes are those of Kafka's ProduceRequest.validateRecords,
-UnifiedLog.analyzeAndValidateRecords and LogValidator; real/test_record_checks_like_kafka.py holds
-them against a Kafka. Where this differs:
+UnifiedLog.analyzeAndValidateRecords and LogValidator; `tests/real/broker/
+test_record_checks_like_kafka.py` compares them with a Kafka's. Where this differs:
 
 - a header whose largest timestamp is wrong and the LogAppendTime bit from a client are refused
   (Kafka corrects both silently, which changes the visible times). Without the full check a wrong
@@ -29,12 +29,15 @@ from typing import Final
 
 from crc32c import crc32c
 
+from local_cluster.log.partition.record_times import (
+    RecordsRefusedError,
+    TimestampLimits,
+    out_of_range,
+)
 from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import DECOMPRESSED_BYTES_MAX, Codec, CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .record_times import RecordsRefusedError, TimestampLimits, out_of_range
 
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of message.max.bytes: one MiB and the overhead of a batch in the log."""

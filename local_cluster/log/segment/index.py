@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
-from .files import Files, LogFile
+from local_cluster.log.disk.files import Files, LogFile
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from .config import LogConfig
-from .segment import Segment
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.segment.segment import Segment
 
 
 def decide_expired(

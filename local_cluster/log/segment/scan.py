@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from local_cluster.log.disk.files import LogFile
 from local_cluster.records.header import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -15,8 +16,6 @@ from local_cluster.records.header import (
     compute_crc,
     read_header,
 )
-
-from .files import LogFile
 
 CHUNK_BYTES: Final = 1024 * 1024
 """How much is read at once where everything is looked at."""

@@ -12,10 +12,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from local_cluster.records.header import BatchHeader, Buffer
-
-from .files import Files, LogFile
-from .index import (
+from local_cluster.log.disk.files import Files, LogFile
+from local_cluster.log.disk.open_files import OPEN_FILES
+from local_cluster.log.segment.index import (
     OFFSET_ENTRY_BYTES,
     RELATIVE_OFFSET_MAX,
     TIME_ENTRY_BYTES,
@@ -23,8 +22,7 @@ from .index import (
     OffsetIndex,
     TimeIndex,
 )
-from .open_files import OPEN_FILES
-from .scan import (
+from local_cluster.log.segment.scan import (
     CheckedScan,
     Found,
     ValidPrefix,
@@ -33,12 +31,13 @@ from .scan import (
     iter_file_headers,
     leads_to,
 )
-from .transaction_index import (
+from local_cluster.log.segment.transaction_index import (
     AbortedTransaction,
     TransactionIndexCorruptError,
     decode_index,
     encode_index,
 )
+from local_cluster.records.header import BatchHeader, Buffer
 
 _log = logging.getLogger(__name__)
 

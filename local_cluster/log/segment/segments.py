@@ -7,14 +7,19 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from local_cluster.log.disk.files import Files
+from local_cluster.log.disk.tickets import DeletedSegment, Deletion
+from local_cluster.log.segment.index import IndexCorruptError
+from local_cluster.log.segment.segment import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    Boundary,
+    LogSlice,
+    Segment,
+)
+from local_cluster.log.segment.swap import swap_steps
+from local_cluster.log.segment.transaction_index import AbortedTransaction
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .files import Files
-from .index import IndexCorruptError
-from .segment import DELETED_SUFFIX, LOG_SUFFIX, Boundary, LogSlice, Segment
-from .swap import swap_steps
-from .tickets import DeletedSegment, Deletion
-from .transaction_index import AbortedTransaction
 
 _log = logging.getLogger(__name__)
 

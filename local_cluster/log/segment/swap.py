@@ -22,9 +22,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from .files import Files
-from .scan import iter_file_headers
-from .segment import (
+from local_cluster.log.disk.files import Files
+from local_cluster.log.segment.scan import iter_file_headers
+from local_cluster.log.segment.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,

@@ -21,7 +21,12 @@ from typing import Final
 
 from crc32c import crc32c
 
-from .producer_state import BATCHES_KEPT, ProducerEntry, ProducerState, SequencedBatch
+from local_cluster.log.state.producer_state import (
+    BATCHES_KEPT,
+    ProducerEntry,
+    ProducerState,
+    SequencedBatch,
+)
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 

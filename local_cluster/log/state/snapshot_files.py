@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from local_cluster.records.control import read_marker
-
-from .files import Files
-from .producer_snapshot import (
+from local_cluster.log.disk.files import Files
+from local_cluster.log.segment.scan import iter_file_headers
+from local_cluster.log.segment.segment import Segment, file_name
+from local_cluster.log.segment.transaction_index import AbortedTransaction
+from local_cluster.log.state.producer_snapshot import (
     SNAPSHOT_SUFFIX,
     SnapshotCorruptError,
     decode_snapshot,
     encode_snapshot,
 )
-from .producer_state import CompletedTransaction, ProducerState
-from .scan import iter_file_headers
-from .segment import Segment, file_name
-from .transaction_index import AbortedTransaction
+from local_cluster.log.state.producer_state import CompletedTransaction, ProducerState
+from local_cluster.records.control import read_marker
 
 _log = logging.getLogger(__name__)
 

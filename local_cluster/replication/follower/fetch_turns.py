@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from .partition import Partition
+from local_cluster.replication.partition import Partition
 
 
 class FetchTurns:

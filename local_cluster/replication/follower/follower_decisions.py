@@ -20,11 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from local_cluster.log.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
+from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
+from local_cluster.replication.truncation import decide_truncation
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import PartitionFetched, records_size_bytes
-
-from .truncation import decide_truncation
 
 
 @dataclass(frozen=True, slots=True)

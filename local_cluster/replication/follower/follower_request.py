@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
+from local_cluster.replication.follower.follower_session import FollowerSession
+from local_cluster.replication.follower.following import Position
+from local_cluster.replication.partition import Partition
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import fetch as codec
-
-from .follower_session import FollowerSession
-from .following import Position
-from .partition import Partition
 
 FETCH_VERSION: Final = 17
 PARTITION_BYTES_MAX: Final = 1024 * 1024

@@ -16,11 +16,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
-from local_cluster.controller.model import NO_EPOCH
+from local_cluster.controller.model.cluster_image import NO_EPOCH
+from local_cluster.replication.follower.following import Position
+from local_cluster.replication.partition import Partition
 from local_cluster.wire.fetch import INITIAL_EPOCH, NO_SESSION, next_session_epoch
-
-from .following import Position
-from .partition import Partition
 
 _Key = tuple[int, int]
 """Topic id, as a number that hashes faster than a UUID, and partition."""

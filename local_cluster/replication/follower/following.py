@@ -1,4 +1,4 @@
-"""Does what follower.py decides to a replica's log: append, cut back, begin anew.
+"""Does what follower_decisions.py decides to a replica's log: append, cut back, begin anew.
 
 Guarantees: no batch is appended whose CRC-32C does not match, so that damage on the way or at the
 leader does not spread; none of a later epoch than the fetch, as the leader's file may have become
@@ -13,18 +13,20 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from local_cluster.log.tickets import Deletion
-from local_cluster.records.header import (
-    CRC_START,
-    LOG_OVERHEAD_BYTES,
-    BatchHeader,
-    complete_header,
+from local_cluster.log.disk.tickets import Deletion
+from local_cluster.records.header import CRC_START, LOG_OVERHEAD_BYTES, BatchHeader, complete_header
+from local_cluster.replication.follower.follower_decisions import (
+    Append,
+    Next,
+    Retry,
+    StartAnew,
+    Truncate,
+    Wait,
+    decide_next,
 )
+from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import PartitionFetched
-
-from .follower import Append, Next, Retry, StartAnew, Truncate, Wait, decide_next
-from .partition import Partition
 
 EPOCH_MAX: Final = 0x7FFFFFFF
 """Of a leader epoch: an int32."""

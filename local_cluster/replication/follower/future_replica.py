@@ -17,9 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from local_cluster.log.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
-
-from .truncation import decide_truncation, find_divergence
+from local_cluster.log.state.epochs import UNDEFINED_EPOCH, EpochEnd, LeaderEpochs
+from local_cluster.replication.truncation import decide_truncation, find_divergence
 
 
 class Ends(Protocol):

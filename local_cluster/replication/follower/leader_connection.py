@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from local_cluster.controller.metadata_cache import MetadataCache
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.network import Line, OpenLine
-from local_cluster.replication.follower_request import FETCH_VERSION
-from local_cluster.replication.follower_session import FollowerSession
+from local_cluster.replication.follower.follower_request import FETCH_VERSION
+from local_cluster.replication.follower.follower_session import FollowerSession
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

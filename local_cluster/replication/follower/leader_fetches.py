@@ -24,22 +24,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from local_cluster.clock import Clock
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.log.tickets import Deletion
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.log.disk.tickets import Deletion
 from local_cluster.network import OpenLine
-from local_cluster.replication.fetch_turns import FetchTurns
-from local_cluster.replication.follower import Append, Retry, StartAnew, Truncate, Wait
-from local_cluster.replication.follower_request import FETCH_VERSION, encode_follower_request
-from local_cluster.replication.following import Position, position_of, take_answer
+from local_cluster.replication.follower.disk_waits import DiskWaits, note_end, undurable
+from local_cluster.replication.follower.fetch_turns import FetchTurns
+from local_cluster.replication.follower.follower_decisions import (
+    Append,
+    Retry,
+    StartAnew,
+    Truncate,
+    Wait,
+)
+from local_cluster.replication.follower.follower_request import (
+    FETCH_VERSION,
+    encode_follower_request,
+)
+from local_cluster.replication.follower.following import Position, position_of, take_answer
+from local_cluster.replication.follower.leader_connection import LeaderLine
+from local_cluster.replication.follower.retries import Retries
 from local_cluster.replication.partition import Partition
-from local_cluster.replication.retries import Retries
 from local_cluster.replication.throttle import ThrottledSide
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
-
-from .disk_waits import DiskWaits, note_end, undurable
-from .leader_line import LeaderLine
 
 BACKOFF_MS: Final = 100
 """Default of replica.fetch.backoff.ms; Kafka's is 1000."""

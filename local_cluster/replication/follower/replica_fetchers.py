@@ -10,15 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from local_cluster.clock import Clock
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.log.tickets import Deletion
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.log.disk.tickets import Deletion
 from local_cluster.network import OpenLine, open_line
+from local_cluster.replication.follower.disk_waits import DiskWaits
+from local_cluster.replication.follower.leader_fetches import FetchContext, LeaderFetches
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.settings import BrokerSettings
-
-from .disk_waits import DiskWaits
-from .leader_fetches import FetchContext, LeaderFetches
 
 
 class ReplicaFetchers:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .asking import Ask
+from tests.compat.same_answers.asking import Ask
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from local_cluster.wire.api import ApiKey
-
-from .asking import UNKNOWN_ID, Ask
-from .case import Case, case
+from tests.compat.same_answers.asking import UNKNOWN_ID, Ask
+from tests.compat.same_answers.case import Case, case
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

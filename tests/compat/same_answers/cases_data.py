@@ -13,9 +13,8 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import compute_crc
 from local_cluster.wire import fetch
 from local_cluster.wire.api import ApiKey
-
-from .asking import UNKNOWN_ID, Ask, Side
-from .case import Case, case
+from tests.compat.same_answers.asking import UNKNOWN_ID, Ask, Side
+from tests.compat.same_answers.case import Case, case
 
 INT64_MAX = (1 << 63) - 1
 

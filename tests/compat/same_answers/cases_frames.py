@@ -9,10 +9,9 @@ from typing import NamedTuple
 import local_cluster.handlers.all  # noqa: F401  (registers what is served)
 from local_cluster.handlers.registry import Handler, advertised_apis
 from local_cluster.wire.api import ApiKey, is_flexible
+from tests.compat.same_answers.asking import Ask
+from tests.compat.same_answers.case import Case, case
 from tests.golden.frames import golden
-
-from .asking import Ask
-from .case import Case, case
 
 
 class RawStream(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .case import Deviation
+from tests.compat.same_answers.case import Deviation
 
 BYTES: Final = (
     Deviation(

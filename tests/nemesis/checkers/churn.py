@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .findings import Findings
-from .set_full import Outcome
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.set_full import Outcome
 
 
 class Incarnation(NamedTuple):

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .findings import Findings
-from .set_full import Outcome
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.set_full import Outcome
 
 
 class Update(NamedTuple):

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from .findings import Findings
+from tests.nemesis.checkers.findings import Findings
 
 
 def check_copy(

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .copies import check_positions
-from .findings import Findings
-from .offsets import Commit
+from tests.nemesis.checkers.copies import check_positions
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.offsets import Commit
 
 
 class Copied(NamedTuple):

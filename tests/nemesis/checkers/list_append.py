@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from .findings import Findings
-from .graph import Edge, cycle, edges_of_components
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.graph import Edge, cycle, edges_of_components
 
 
 class End(Enum):

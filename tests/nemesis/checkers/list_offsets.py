@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .findings import Findings
+from tests.nemesis.checkers.findings import Findings
 
 
 class Stamped(NamedTuple):

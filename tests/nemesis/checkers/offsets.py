@@ -13,8 +13,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .findings import Findings
-from .set_full import Outcome
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.set_full import Outcome
 
 NOTHING: Final = -1
 """What is read where nothing was ever committed."""

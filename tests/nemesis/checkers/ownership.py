@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-from .findings import Findings
+from tests.nemesis.checkers.findings import Findings
 
 Partition = tuple[str, int]
 

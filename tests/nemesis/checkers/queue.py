@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from .findings import Findings
-from .resent import Place
-from .set_full import Outcome
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.resent import Place
+from tests.nemesis.checkers.set_full import Outcome
 
 
 class Sent(NamedTuple):

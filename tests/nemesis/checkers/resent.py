@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from .findings import Findings
+from tests.nemesis.checkers.findings import Findings
 
 Place = tuple[int, int]
 """(partition, offset)"""

@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .findings import Findings
-from .set_full import Found, Outcome, Write, check_set
+from tests.nemesis.checkers.findings import Findings
+from tests.nemesis.checkers.set_full import Found, Outcome, Write, check_set
 
 
 class LogStart(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from .findings import Findings
+from tests.nemesis.checkers.findings import Findings
 
 
 class Outcome(Enum):

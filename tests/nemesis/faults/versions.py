@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from local_cluster.wire.api import ApiKey
-from tests.cluster import PRESENT_CODE, BrokerProcess
 from tests.nemesis import older
 from tests.nemesis.cluster import REQUEST_MS_MAX, Cluster, ClusterOptions, until
 from tests.nemesis.faults.fault import OURS, Fault
+from tests.support.cluster import PRESENT_CODE, BrokerProcess
 
 MIXED_SECONDS: Final = 5.0
 """For how long each mixture serves: records, groups and transactions go through it meanwhile."""

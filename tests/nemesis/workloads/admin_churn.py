@@ -19,7 +19,7 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.set_full import Outcome
 from tests.nemesis.cluster import until
 from tests.nemesis.workloads.workload import Workload, spread_topic
-from tests.producing import produce_once
+from tests.support.producing import produce_once
 
 COMES_AND_GOES: Final = "churn"
 STAYS: Final = "churn-stays"

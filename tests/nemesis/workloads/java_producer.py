@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from local_cluster.client.model import NewTopic
-from tests.java_process import JavaProcess
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.set_full import Found, Outcome, Write, check_set
 from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.workload import Workload, spread_topic
+from tests.support.java_process import JavaProcess
 
 TOPIC: Final = "java-producer"
 PARTITIONS: Final = 2

@@ -1,8 +1,8 @@
 """Our mirror from the cluster under faults, judged by the referee's checks: several ways of it.
 
 Outside clients write as the referee's do: idempotent, in tiny and in large batches, with every
-codec, and in transactions. In the end `tests/mirror_judging.py` puts both logs, the map and the
-journal before the checks of `tests/referee/checks`.
+codec, and in transactions. In the end `tests/support/mirror_judging.py` puts both logs, the
+map and the journal before the checks of `tests/referee/checks`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.naming import TopicNames
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import LinkSettings, MirrorSettings
-from mirror_maker.trouble import Policies
-from tests.cluster import BrokerProcess, running_broker
-from tests.mirror_judging import JudgedTopic, judge_links
-from tests.mirror_process import MirrorProcess
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.cluster import Cluster
 from tests.nemesis.workloads.workload import Workload, end_watcher, spread_topic
@@ -34,7 +31,10 @@ from tests.referee.modes import State
 from tests.referee.plan import CODECS
 from tests.referee.transactions import TransactionalWriter
 from tests.referee.writers import Writer, burst_size
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.mirror_judging import JudgedTopic, judge_links
+from tests.support.mirror_process import MirrorProcess
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 UNDER_FAULTS: Final = "a"
 """The cluster that faults happen to; `b` and the target are brokers that nothing happens to."""

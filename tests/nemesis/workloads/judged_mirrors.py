@@ -10,12 +10,7 @@ from typing import Any, ClassVar, Final
 
 import confluent_kafka
 
-from tests.nemesis.workloads.judged_mirror import (
-    QUIET_SOURCE,
-    TARGET,
-    UNDER_FAULTS,
-    JudgedMirror,
-)
+from tests.nemesis.workloads.judged_mirror import QUIET_SOURCE, TARGET, UNDER_FAULTS, JudgedMirror
 from tests.nemesis.workloads.workload import LIBRDKAFKA, end_watcher
 from tests.referee.admin import AdminGaveUp
 from tests.referee.modes import State

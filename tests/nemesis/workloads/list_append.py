@@ -15,13 +15,7 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.list_append import End, Transaction, check_list_append
 from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.transactional import Fenced, TransactionalProducer, Undecided
-from tests.nemesis.workloads.workload import (
-    LIBRDKAFKA,
-    Worker,
-    Workload,
-    end_all,
-    spread_topic,
-)
+from tests.nemesis.workloads.workload import LIBRDKAFKA, Worker, Workload, end_all, spread_topic
 
 TOPIC: Final = "list-append"
 PARTITIONS: Final = 3

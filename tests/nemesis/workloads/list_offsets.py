@@ -23,7 +23,7 @@ from tests.nemesis.checkers.list_offsets import (
 )
 from tests.nemesis.cluster import until
 from tests.nemesis.workloads.workload import Workload, spread_topic
-from tests.producing import produce_once
+from tests.support.producing import produce_once
 
 TOPIC: Final = "list-offsets"
 PARTITIONS: Final = 2

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
+from local_cluster.client.admin.group_offsets import committed_offsets
 from local_cluster.client.client import LATEST_TIMESTAMP, KafkaClient
-from local_cluster.client.group_offsets import committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.errors import KafkaError
-from tests.cluster import BrokerProcess, running_broker
-from tests.mirror_process import check_map, mirror, read_map, read_records
 from tests.nemesis.checkers.copies import check_copy
 from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.group_sync import Copied, Seen, check_synced, translated
@@ -28,7 +26,9 @@ from tests.nemesis.workloads.numbered_transactions import NumberedTransactions
 from tests.nemesis.workloads.reading import read_all
 from tests.nemesis.workloads.set_full import PARTITIONS, found_numbers
 from tests.nemesis.workloads.workload import Workload, end_all, end_watcher, spread_topic
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.mirror_process import check_map, mirror, read_map, read_records
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 TOPIC: Final = "mirrored"
 COPY: Final = "a.mirrored"

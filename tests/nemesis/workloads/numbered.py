@@ -10,12 +10,7 @@ from typing import Any
 import confluent_kafka
 
 from tests.nemesis.checkers.set_full import Outcome, Write
-from tests.nemesis.workloads.workload import (
-    DELIVERY_MS_MAX,
-    LIBRDKAFKA,
-    Worker,
-    offset_told,
-)
+from tests.nemesis.workloads.workload import DELIVERY_MS_MAX, LIBRDKAFKA, Worker, offset_told
 
 
 class NumberedProducer(Worker):

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import EARLIEST_TIMESTAMP, KafkaClient
-from local_cluster.client.configs import alter_topic_configs
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.wire.errors import KafkaError
 from tests.nemesis.checkers.findings import Findings

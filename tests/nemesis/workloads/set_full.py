@@ -15,7 +15,7 @@ from tests.nemesis.checkers.findings import Findings
 from tests.nemesis.checkers.set_full import Found, Outcome, Write, check_set
 from tests.nemesis.workloads.reading import Message, read_all
 from tests.nemesis.workloads.workload import Workload, spread_topic
-from tests.producing import produce_once
+from tests.support.producing import produce_once
 
 TOPIC: Final = "set-full"
 PARTITIONS: Final = 2

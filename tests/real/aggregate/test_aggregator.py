@@ -17,8 +17,8 @@ import aiohttp
 import aiokafka
 import pytest
 
-from aggregator.audit import AuditReport
-from aggregator.audit_reader import audit_topic
+from aggregator.audit.log_audit import audit_topic
+from aggregator.audit.partition_audit import AuditReport
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
@@ -26,10 +26,10 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import map_topic_name
 from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings, dump_settings
-from tests.aggregator_process import START_SECONDS_MAX
-from tests.aggregator_process import running_aggregator as aggregator_process
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
+from tests.support.aggregator_process import START_SECONDS_MAX
+from tests.support.aggregator_process import running_aggregator as aggregator_process
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
 from tests.unit.aggregator.fakes import opening_and_block
 
 pytestmark = pytest.mark.real
@@ -147,7 +147,7 @@ def running_mirror(
         process = subprocess.Popen(
             [sys.executable, *program, "--settings", str(path)],
             stderr=log,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
         )
     try:
         yield Path(settings.ready_file)
@@ -384,7 +384,7 @@ async def test_bad_settings_end_with_code_2(tmp_path: Path) -> None:
         [sys.executable, "-m", "aggregator", "--settings", str(path)],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         timeout=START_SECONDS_MAX,
     )
     assert done.returncode == 2

@@ -15,14 +15,14 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from tests.quiet_ports import quiet_ports
+from tests.support.quiet_ports import quiet_ports
 from topology.demo.flights import AIRPORTS, flights_of, read_flights
 from topology.demo.run import EXIT_BAD, EXIT_GOOD, EXIT_USAGE
-from topology.shipped import shipped_topology
+from topology.file.shipped import shipped_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT = Path(__file__).with_name("tampered_demo.py")
 FLIGHTS_MAX = 400
 PRODUCED = FLIGHTS_MAX * len(AIRPORTS)

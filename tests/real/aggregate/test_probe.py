@@ -19,21 +19,21 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aggregator.probe.clients import FETCH_WAIT_MS_MAX
 from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
+from local_cluster.client.admin.group_offsets import list_groups
 from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, KafkaClient
-from local_cluster.client.group_offsets import list_groups
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
 from spark_global.links import MirrorLink
-from spark_global.maps import load_maps
+from spark_global.source.maps import load_maps
 from spark_global.views import Aggregate, global_topics
-from tests.aggregator_process import running_aggregator
-from tests.cluster import BrokerProcess, running_broker
-from tests.heliograph_command import HeliographCommand, pids
-from tests.mirror_process import MirrorProcess, mirror, read_records
-from tests.producing import produce_to
-from tests.quiet_ports import quiet_ports
+from tests.support.aggregator_process import running_aggregator
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.mirror_process import MirrorProcess, mirror, read_records
+from tests.support.producing import produce_to
+from tests.support.quiet_ports import quiet_ports
 
 pytestmark = pytest.mark.real
 

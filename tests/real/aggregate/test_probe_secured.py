@@ -15,12 +15,12 @@ from aggregator.probe.link_probe import LinkProbe, ProbeState, link_probes
 from aggregator.probe.prober import Prober
 from aggregator.probe.settings import ProbeSettings
 from aggregator.settings import AggregatorSettings, LinkSettings
-from local_cluster.client.acls import Operation, ResourceType
+from local_cluster.client.admin.acls import Operation, ResourceType
+from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.security import Secret
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
-from tests.secure_kafka import running_secure_kafka
+from tests.support.secure_kafka import running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

@@ -15,23 +15,23 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from local_cluster.client.acls import Operation, PatternType, ResourceType
+from local_cluster.client.admin.acls import Operation, PatternType, ResourceType
+from local_cluster.client.auth.security import Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
-from local_cluster.client.security import Secret
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_name
 from spark_global.audit import audit_topic
 from spark_global.sql import run_sql
 from spark_global.views import Aggregate, create_views
-from tests.heliograph_command import HeliographCommand
-from tests.producing import produce_to
-from tests.secure_kafka import PASSWORD, SecureKafka, running_secure_kafka
-from topology.aggregate_view import aggregate_view
-from topology.deployment import Deployment, encode_deployment
-from topology.load import parse_topology
-from topology.render import render
-from topology.state import StateDir
+from tests.support.heliograph_command import HeliographCommand
+from tests.support.producing import produce_to
+from tests.support.secure_kafka import PASSWORD, SecureKafka, running_secure_kafka
+from topology.deployment.aggregate_view import aggregate_view
+from topology.deployment.deployment import Deployment, encode_deployment
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import parse_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(600)]
 

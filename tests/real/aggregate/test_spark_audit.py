@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_global.audit import AuditReport, Finding, PartitionCount, audit_fingerprints
-from spark_global.tables import FINGERPRINTS_TABLE, spark_schema
+from spark_global.source.tables import FINGERPRINTS_TABLE, spark_schema
 
 pytestmark = pytest.mark.real
 

@@ -20,8 +20,8 @@ from mirror_maker.formats import Block, FlowKey, Run, encode_record, map_topic_n
 from spark_global.links import MirrorLink
 from spark_global.sql import run_sql
 from spark_global.views import Aggregate, create_views, global_topics, load_table
-from tests.cluster import running_broker
-from tests.producing import produce_once
+from tests.support.cluster import running_broker
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

@@ -16,11 +16,10 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire import fetch, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
-from tests.session_scenario import fetch_in_a_session
-
-from .test_broker_protocol import Peer
+from tests.real.broker.test_broker_protocol import Peer
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
+from tests.support.session_scenario import fetch_in_a_session
 
 pytestmark = pytest.mark.real
 

@@ -11,8 +11,8 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import running_broker
-from tests.producing import produce_once
+from tests.support.cluster import running_broker
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

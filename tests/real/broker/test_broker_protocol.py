@@ -18,8 +18,8 @@ from local_cluster.wire import messages, produce
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.header import encode_request_header, read_response_header
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

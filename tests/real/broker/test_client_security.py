@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.acls import Operation, PatternType, ResourceType
+from local_cluster.client.admin.acls import Operation, PatternType, ResourceType
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
-from local_cluster.client.security import ClientSecurity, Secret
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import running_broker
-from tests.mirror_process import mirror, read_records
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import create
-from tests.secure_kafka import Mechanism, SecureKafka, running_secure_kafka
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.cluster import running_broker
+from tests.support.mirror_process import mirror, read_records
+from tests.support.producing import produce_to
+from tests.support.secure_kafka import Mechanism, SecureKafka, running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

@@ -21,8 +21,8 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

@@ -39,9 +39,9 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess, running_broker
-from tests.java_process import JavaProcess
-from tests.kafka_from_maven import kafka_jars
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.java_process import JavaProcess
+from tests.support.kafka_from_maven import kafka_jars
 
 pytestmark = pytest.mark.real
 

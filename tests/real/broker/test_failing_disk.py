@@ -14,9 +14,9 @@ from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import running_broker
-from tests.producing import produce_once
-from tests.sick_disk import GROUND_MIB, SickDisk, sick_disk
+from tests.support.cluster import running_broker
+from tests.support.producing import produce_once
+from tests.support.sick_disk import GROUND_MIB, SickDisk, sick_disk
 
 pytestmark = pytest.mark.real
 

@@ -22,9 +22,9 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
-from tests.replicas import (
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,

@@ -13,8 +13,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.real.transactional_frames import (
+from tests.real.broker.transactional_frames import (
     WAIT_SECONDS,
     Producer,
     add,
@@ -25,6 +24,7 @@ from tests.real.transactional_frames import (
     state_of,
     write,
 )
+from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 

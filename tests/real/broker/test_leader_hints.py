@@ -14,9 +14,8 @@ from local_cluster.client.model import NewTopic
 from local_cluster.wire import fetch, messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-
-from .test_broker_protocol import Peer
+from tests.real.broker.test_broker_protocol import Peer
+from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 

@@ -12,13 +12,13 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
-from local_cluster.controller.dynamic_broker_configs import LOG_DIRS_RATE
+from local_cluster.controller.decisions.dynamic_broker_configs import LOG_DIRS_RATE
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
-from tests.replicas import IdempotentProducer, eventually, log_bytes, replica_directory
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
+from tests.support.replicas import IdempotentProducer, eventually, log_bytes, replica_directory
 
 pytestmark = pytest.mark.real
 

@@ -17,9 +17,9 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess, running_broker
-from tests.producing import produce_once
-from tests.replicas import (
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,
@@ -29,7 +29,7 @@ from tests.replicas import (
     replicas_are_equal,
     running_cluster,
 )
-from tests.sick_disk import sick_disk
+from tests.support.sick_disk import sick_disk
 
 pytestmark = pytest.mark.real
 

@@ -15,22 +15,15 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config.log_config import LogConfig
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, iter_headers
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import running_broker
-from tests.kafka_from_maven import kafka_jars, running_kafka
-from tests.producing import produce_once
-from tests.unit.local_cluster.log.compacting import compact, put
-from tests.unit.local_cluster.log.samples import (
-    NOW_MS,
-    append,
-    batch,
-    create,
-    offsets_of,
-    read_all,
-)
+from tests.support.cluster import running_broker
+from tests.support.kafka_from_maven import kafka_jars, running_kafka
+from tests.support.producing import produce_once
+from tests.unit.local_cluster.log.compaction.compacting import compact, put
+from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, offsets_of, read_all
 
 pytestmark = pytest.mark.oracle
 

@@ -17,7 +17,7 @@ from local_cluster.client.connection import Connection, connect
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
+from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 

@@ -20,9 +20,9 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import running_broker
-from tests.compacted_batches import encode_cleaned
-from tests.kafka_from_maven import running_kafka
+from tests.support.cluster import running_broker
+from tests.support.compacted_batches import encode_cleaned
+from tests.support.kafka_from_maven import running_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

@@ -11,8 +11,8 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, ProducedPartition, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.producing import produce_once
-from tests.replicas import (
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     bootstrap,
     end_offset,
     eventually,

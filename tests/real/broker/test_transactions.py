@@ -19,8 +19,8 @@ from local_cluster.records.header import TRANSACTIONAL_BIT
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.real import transactional_frames as frames
+from tests.real.broker import transactional_frames as frames
+from tests.support.cluster import BrokerProcess, running_broker
 
 pytestmark = pytest.mark.real
 

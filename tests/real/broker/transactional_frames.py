@@ -11,7 +11,7 @@ from local_cluster.records.header import TRANSACTIONAL_BIT
 from local_cluster.wire import produce as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess
+from tests.support.cluster import BrokerProcess
 
 ID = "tx"
 WAIT_SECONDS = 30.0

@@ -10,11 +10,11 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.session_file import SESSION_FILE
+from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.zk.session_file import SESSION_FILE
 from local_cluster.settings import BrokerSettings, Listener
-from tests.quiet_ports import quiet_port
+from tests.support.quiet_ports import quiet_port
 
 SESSION_TIMEOUT_MS = 4_000
 

@@ -11,14 +11,14 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.controller import znodes
-from local_cluster.controller.metadata_cache import Changes
-from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.model.metadata_cache import Changes
+from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk import znodes
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import running_broker
-from tests.real.control_plane_member import Member, running
-from tests.replicas import EVENTUALLY_SECONDS, eventually
+from tests.real.cluster.control_plane_member import Member, running
+from tests.support.cluster import running_broker
+from tests.support.replicas import EVENTUALLY_SECONDS, eventually
 
 pytestmark = pytest.mark.real
 

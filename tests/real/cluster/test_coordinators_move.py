@@ -11,13 +11,17 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from local_cluster.client.admin.group_offsets import (
+    CommittedOffset,
+    commit_offsets,
+    committed_offsets,
+)
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.partitioning import partition_of as partition_of_key
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.replicas import all_in_sync, bootstrap, eventually, leader_of, running_cluster
+from tests.support.replicas import all_in_sync, bootstrap, eventually, leader_of, running_cluster
 
 pytestmark = pytest.mark.real
 

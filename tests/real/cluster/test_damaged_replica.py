@@ -10,8 +10,8 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from local_cluster.records.header import iter_headers
-from tests.cluster import BrokerProcess
-from tests.replicas import (
+from tests.support.cluster import BrokerProcess
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.replicas import (
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,

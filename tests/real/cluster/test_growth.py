@@ -13,9 +13,9 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.heliograph_command import HeliographCommand, pids
-from tests.quiet_ports import quiet_ports
-from tests.replicas import IdempotentProducer, eventually
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import IdempotentProducer, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

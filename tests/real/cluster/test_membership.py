@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from local_cluster.controller import znodes
-from local_cluster.controller.session_file import SESSION_FILE, SessionFile
-from local_cluster.controller.topic_requests import TopicSpec
-from local_cluster.controller.zk_shell import KazooCoordination
+from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.session_file import SESSION_FILE, SessionFile
+from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.quiet_ports import quiet_port
-from tests.real.control_plane_member import Member, end_session, running
-from tests.replicas import EVENTUALLY_SECONDS, eventually
-from topology.zookeeper import EmbeddedZooKeeper
+from tests.real.cluster.control_plane_member import Member, end_session, running
+from tests.support.quiet_ports import quiet_port
+from tests.support.replicas import EVENTUALLY_SECONDS, eventually
+from topology.deployment.zookeeper import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.real
 

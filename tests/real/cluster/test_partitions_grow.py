@@ -14,7 +14,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.replicas import all_in_sync, bootstrap, eventually, running_cluster
+from tests.support.replicas import all_in_sync, bootstrap, eventually, running_cluster
 
 pytestmark = pytest.mark.real
 

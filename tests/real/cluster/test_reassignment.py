@@ -12,7 +12,7 @@ from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.replicas import (
+from tests.support.replicas import (
     IdempotentProducer,
     ask_controller,
     bootstrap,

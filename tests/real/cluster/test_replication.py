@@ -12,17 +12,17 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.connection import connect
 from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
 from local_cluster.client.reader import read_topic
-from local_cluster.controller.session_file import SESSION_FILE
+from local_cluster.controller.zk.session_file import SESSION_FILE
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.replication.replica_selector import RACK_AWARE
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.fetch import records_size_bytes
-from tests.cluster import BrokerProcess
-from tests.producing import produce_once
-from tests.real.control_plane_member import end_session
-from tests.replicas import (
+from tests.real.cluster.control_plane_member import end_session
+from tests.support.cluster import BrokerProcess
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     all_in_sync,
     bootstrap,
     end_offset,

@@ -19,20 +19,26 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.heliograph_command import HeliographCommand, pids
-from tests.quiet_ports import quiet_ports
-from tests.replicas import IdempotentProducer
-from topology import answers, deploy, rolling_restart
-from topology.answers import Answers
-from topology.control import supervisor_apply, supervisor_status
-from topology.deploy import DeployError, down, plan_steps
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, encode_deployment
-from topology.rolling import PartitionState
-from topology.state import StateDir, write_atomically
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import IdempotentProducer
+from topology.deployment.deployment import (
+    BrokerView,
+    ClusterView,
+    Daemon,
+    Deployment,
+    encode_deployment,
+)
+from topology.deployment.state import StateDir, write_atomically
+from topology.operate import answers, deploy, rolling_restart
+from topology.operate.answers import Answers
+from topology.operate.deploy import DeployError, down, plan_steps
+from topology.operate.restart_stages import PartitionState
+from topology.supervisor.control import supervisor_apply, supervisor_status
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
-FAKE = Path(__file__).with_name("fake_daemon.py")
+FAKE = Path(__file__).parents[1] / "topology" / "fake_daemon.py"
 WAIT_S = 60.0
 PARTITIONS = 3
 BROKER_IDS = (1, 2, 3)

@@ -15,9 +15,9 @@ from local_cluster.client.reader import read_topic
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.cluster import BrokerProcess
-from tests.producing import produce_once
-from tests.replicas import (
+from tests.support.cluster import BrokerProcess
+from tests.support.producing import produce_once
+from tests.support.replicas import (
     all_in_sync,
     ask_controller,
     bootstrap,

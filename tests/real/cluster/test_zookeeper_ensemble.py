@@ -14,10 +14,16 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import KafkaError
-from tests.quiet_ports import quiet_ports
-from tests.replicas import IdempotentProducer, all_in_sync, bootstrap, eventually, running_cluster
-from topology.readiness import zookeeper_serves
-from topology.zookeeper import EmbeddedZooKeeper, Node
+from tests.support.quiet_ports import quiet_ports
+from tests.support.replicas import (
+    IdempotentProducer,
+    all_in_sync,
+    bootstrap,
+    eventually,
+    running_cluster,
+)
+from topology.deployment.readiness import zookeeper_serves
+from topology.deployment.zookeeper import EmbeddedZooKeeper, Node
 
 pytestmark = pytest.mark.real
 

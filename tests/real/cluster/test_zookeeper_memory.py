@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.interfaces import IAsyncResult
 
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
 from local_cluster.wire.errors import ErrorCode
-from tests.replicas import (
+from tests.support.replicas import (
     IdempotentProducer,
     all_in_sync,
     bootstrap,
@@ -19,7 +19,7 @@ from tests.replicas import (
     leader_of,
     running_cluster,
 )
-from tests.zookeeper_process import ZooKeeperProcess
+from tests.support.zookeeper_process import ZooKeeperProcess
 
 pytestmark = pytest.mark.real
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk.coordination import (
     READ_MANY_MAX,
     CheckVersion,
     CommitConflict,
@@ -20,10 +20,10 @@ from local_cluster.controller.coordination import (
     SetPayload,
     ZkOp,
 )
-from local_cluster.controller.zk_requests import MultiRead
-from local_cluster.controller.zk_shell import KazooCoordination
-from tests.real.control_plane_member import SESSION_TIMEOUT_MS
-from tests.replicas import eventually
+from local_cluster.controller.zk.zk_requests import MultiRead
+from local_cluster.controller.zk.zk_shell import KazooCoordination
+from tests.real.cluster.control_plane_member import SESSION_TIMEOUT_MS
+from tests.support.replicas import eventually
 
 pytestmark = pytest.mark.real
 

@@ -17,9 +17,9 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.records.header import BatchHeader, iter_headers
 from mirror_maker.settings import Limits
-from tests.mirror_peers import Peers, pair, running_peers
-from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
-from tests.producing import produce_to
+from tests.support.mirror_peers import Peers, pair, running_peers
+from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
+from tests.support.producing import produce_to
 
 pytestmark = pytest.mark.real
 

@@ -17,13 +17,19 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import gaps_topic_name
-from mirror_maker.record_rules import Condition, HeaderValue, JsonTest, RecordFilter, Transform
-from tests.cluster import BrokerProcess, running_broker
-from tests.heliograph_command import HeliographCommand
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.producing import produce_to
-from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
-from topology.state import StateDir
+from mirror_maker.rules.record_rules import (
+    Condition,
+    HeaderValue,
+    JsonTest,
+    RecordFilter,
+    Transform,
+)
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.heliograph_command import HeliographCommand
+from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.support.producing import produce_to
+from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
+from topology.deployment.state import StateDir
 
 pytestmark = pytest.mark.real
 

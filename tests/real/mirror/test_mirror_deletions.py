@@ -14,12 +14,11 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.client.reader import read_topic
 from mirror_maker.formats import gaps_topic_name
 from mirror_maker.settings import Limits
-from tests.cluster import running_broker
-from tests.mirror_process import mirror
-from topology.deployment import Daemon, Deployment, LinkView
-from topology.mirror_sync import sync_links
-
-from .test_mirror_links import create, until_copied, write
+from tests.real.mirror.test_mirror_links import create, until_copied, write
+from tests.support.cluster import running_broker
+from tests.support.mirror_process import mirror
+from topology.deployment.deployment import Daemon, Deployment, LinkView
+from topology.operate.mirror_sync import sync_links
 
 pytestmark = pytest.mark.real
 

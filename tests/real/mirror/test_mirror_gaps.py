@@ -12,13 +12,13 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
-from mirror_maker.trouble import Policies
-from tests.cluster import BrokerProcess, running_broker
-from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
-from tests.producing import produce_once
-from topology.deployment import ClusterView, Deployment, LinkView
-from topology.gaps import read_gaps
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
+from tests.support.producing import produce_once
+from topology.deployment.deployment import ClusterView, Deployment, LinkView
+from topology.operate.gaps import read_gaps
 
 pytestmark = pytest.mark.real
 

@@ -11,19 +11,18 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as ConsumedPartition
 
-from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import (
+from local_cluster.client.admin.group_offsets import (
     CommittedOffset,
     commit_offsets,
     committed_offsets,
     list_groups,
 )
+from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode
-from tests.cluster import BrokerProcess, running_broker
-from tests.mirror_process import MirrorProcess, mirror, read_records
-
-from .test_mirror_links import COPY, T0, create, until_copied, write
+from tests.real.mirror.test_mirror_links import COPY, T0, create, until_copied, write
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.mirror_process import MirrorProcess, mirror, read_records
 
 pytestmark = pytest.mark.real
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.configs import alter_topic_configs
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
-from tests.cluster import running_clusters
-from tests.mirror_process import MirrorProcess, read_records
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import create
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.cluster import running_clusters
+from tests.support.mirror_process import MirrorProcess, read_records
+from tests.support.producing import produce_to
 
 pytestmark = pytest.mark.real
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from tests.mirror_process import read_records
-
-from .test_mirror_groups import commit, position
-from .test_mirror_identity import AT, BothWays, running_both_ways
+from tests.real.mirror.test_mirror_groups import commit, position
+from tests.real.mirror.test_mirror_identity import AT, BothWays, running_both_ways
+from tests.support.mirror_process import read_records
 
 pytestmark = pytest.mark.real
 

@@ -17,11 +17,11 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
-from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_container import KafkaInContainer, running_kafka_container
-from tests.kafka_from_maven import KafkaProcess, running_kafka
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_container import KafkaInContainer, running_kafka_container
+from tests.support.kafka_from_maven import KafkaProcess, running_kafka
+from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.client.admin.group_offsets import committed_offsets
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.group_offsets import committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.compress import Codec
-from tests.cluster import BrokerProcess, running_broker
-from tests.kafka_from_maven import running_kafka
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.producing import produce_once
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.kafka_from_maven import running_kafka
+from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

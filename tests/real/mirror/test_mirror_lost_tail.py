@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from local_cluster.client.auth.security import ClientSecurity
 from local_cluster.client.model import NewTopic, TopicPartition
-from local_cluster.client.security import ClientSecurity
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.api import ApiKey
-from mirror_maker.mirror_client import MirrorClient
+from mirror_maker.clusters.cluster_client import MirrorClient
 from mirror_maker.model import DescribedProducer
-from tests.cluster import running_broker
-from tests.producing import produce_once
+from tests.support.cluster import running_broker
+from tests.support.producing import produce_once
 
 pytestmark = pytest.mark.real
 

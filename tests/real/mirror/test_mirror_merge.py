@@ -15,12 +15,12 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import LinkSettings, MirrorSettings
 from spark_global.links import MirrorLink
-from spark_global.tables import RECORDS_TABLE
+from spark_global.source.tables import RECORDS_TABLE
 from spark_global.views import Aggregate, load_table
-from tests.cluster import running_clusters
-from tests.mirror_process import MirrorProcess, read_map, read_records
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import create
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.cluster import running_clusters
+from tests.support.mirror_process import MirrorProcess, read_map, read_records
+from tests.support.producing import produce_to
 
 pytestmark = pytest.mark.real
 

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from local_cluster.client.admin.configs import alter_topic_configs
+from local_cluster.client.admin.group_offsets import (
+    CommittedOffset,
+    commit_offsets,
+    committed_offsets,
+)
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.configs import alter_topic_configs
-from local_cluster.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.wire.errors import ErrorCode
@@ -23,9 +27,9 @@ from mirror_maker.formats.mm2 import (
     offset_syncs_topic,
 )
 from mirror_maker.settings import Limits
-from tests.mirror_peers import Peers, pair, running_peers
-from tests.mirror_process import check_map, mirror, read_map, read_records
-from tests.producing import produce_to
+from tests.support.mirror_peers import Peers, pair, running_peers
+from tests.support.mirror_process import check_map, mirror, read_map, read_records
+from tests.support.producing import produce_to
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 

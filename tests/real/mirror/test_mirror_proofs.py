@@ -25,15 +25,15 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import Gap, GapJournal, gaps_topic_name
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
-from mirror_maker.trouble import Policies
-from tests.mirror_judging import JudgedTopic, judge_links
-from tests.mirror_peers import Peers, pair, running_peers
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.producing import produce_to
 from tests.referee.admin import Admin
 from tests.referee.content import identity_of
 from tests.referee.history import Content, Fate, Partition, Written
+from tests.support.mirror_judging import JudgedTopic, judge_links
+from tests.support.mirror_peers import Peers, pair, running_peers
+from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.support.producing import produce_to
 
 pytestmark = [
     pytest.mark.real,

@@ -18,12 +18,12 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import GapJournal, OffsetMap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.settings import Limits
-from tests.cluster import BrokerProcess, running_broker
-from tests.heliograph_command import HeliographCommand
-from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
-from tests.producing import produce_to
-from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
-from topology.state import StateDir
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.heliograph_command import HeliographCommand
+from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
+from tests.support.producing import produce_to
+from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
+from topology.deployment.state import StateDir
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.acls import (
+from local_cluster.client.admin.acls import (
     Acl,
     Operation,
     PatternType,
@@ -26,11 +26,11 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats import gaps_topic_name
 from mirror_maker.settings import Limits
-from tests.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
-from tests.mirror_rights import READER, WRITER
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import create
-from tests.secure_kafka import running_secure_kafka
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.mirror_process import MirrorProcess, check_map, mirror, read_map, read_records
+from tests.support.mirror_rights import READER, WRITER
+from tests.support.producing import produce_to
+from tests.support.secure_kafka import running_secure_kafka
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

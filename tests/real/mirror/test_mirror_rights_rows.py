@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import ClientError
 
-from local_cluster.client.acls import (
+from local_cluster.client.admin.acls import (
     Acl,
     Operation,
     ResourceType,
@@ -25,17 +25,21 @@ from local_cluster.client.acls import (
     delete_acls,
     describe_acls,
 )
+from local_cluster.client.admin.configs import alter_topic_configs
+from local_cluster.client.admin.group_offsets import (
+    CommittedOffset,
+    commit_offsets,
+    committed_offsets,
+)
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.configs import alter_topic_configs
-from local_cluster.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.settings import Limits, LinkSettings, MirrorSettings
-from tests.mirror_process import MirrorProcess, check_map, read_map, read_records
-from tests.mirror_rights import (
+from tests.support.mirror_process import MirrorProcess, check_map, read_map, read_records
+from tests.support.mirror_rights import (
     READER,
     USERS,
     WRITER,
@@ -47,9 +51,9 @@ from tests.mirror_rights import (
     resources_of,
     understand,
 )
-from tests.producing import produce_to
-from tests.quiet_ports import quiet_port
-from tests.secure_kafka import SecureKafka, running_secure_kafka
+from tests.support.producing import produce_to
+from tests.support.quiet_ports import quiet_port
+from tests.support.secure_kafka import SecureKafka, running_secure_kafka
 
 pytestmark = [
     pytest.mark.real,

@@ -13,16 +13,16 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
-from tests.cluster import running_clusters
-from tests.mirror_process import read_records
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import create
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.cluster import running_clusters
+from tests.support.mirror_process import read_records
+from tests.support.producing import produce_to
 
 pytestmark = pytest.mark.real
 
 WAIT_SECONDS_MAX = 240.0
 AT = TopicPartition("orders", 0)
-RUN = "from topology.cli import main; main()"
+RUN = "from topology.cli.main import main; main()"
 
 
 async def test_a_file_of_mirror_maker_2_is_run(zookeeper: str, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ async def test_a_file_of_mirror_maker_2_is_run(zookeeper: str, tmp_path: Path) -
                 [sys.executable, "-c", RUN, "mirror", "run", "--mm2", str(file)],
                 stdout=output,
                 stderr=output,
-                cwd=Path(__file__).parent.parent.parent,
+                cwd=Path(__file__).parents[3],
             )
         try:
             found: list[bytes | None] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.acls import (
+from local_cluster.client.admin.acls import (
     Acl,
     Operation,
     PatternType,
@@ -18,15 +18,15 @@ from local_cluster.client.acls import (
     delete_acls,
     describe_acls,
 )
+from local_cluster.client.admin.configs import alter_topic_configs
 from local_cluster.client.client import KafkaClient
-from local_cluster.client.configs import alter_topic_configs
 from mirror_maker.settings import dump_settings
-from mirror_maker.topic_syncing import plan_acls, plan_configs
-from tests.mirror_process import mirror
-from tests.real.test_mirror_kill import create
-from tests.secure_kafka import running_secure_kafka
-from topology.deployment import Daemon, Deployment, LinkView
-from topology.mirror_sync import sync_links
+from mirror_maker.topic_sync.topic_syncer import plan_acls, plan_configs
+from tests.real.mirror.test_mirror_kill import create
+from tests.support.mirror_process import mirror
+from tests.support.secure_kafka import running_secure_kafka
+from topology.deployment.deployment import Daemon, Deployment, LinkView
+from topology.operate.mirror_sync import sync_links
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

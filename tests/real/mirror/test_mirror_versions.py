@@ -22,13 +22,13 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats import Gap, GapJournal, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import FAULTS, VerdictTopic, verdicts_topic_name
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits
-from mirror_maker.trouble import Policies
-from tests.cluster import BrokerProcess, running_broker
-from tests.mirror_process import MirrorProcess, mirror, read_map, read_records
-from tests.older_mirror import OLDER_MIRROR, make_older, make_present, older_mirror
-from tests.producing import produce_to
-from tests.real.test_mirror_kill import PARTITIONS, Feed, check_maps, create, until_equal
+from tests.real.mirror.test_mirror_kill import PARTITIONS, Feed, check_maps, create, until_equal
+from tests.support.cluster import BrokerProcess, running_broker
+from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
+from tests.support.older_mirror import OLDER_MIRROR, make_older, make_present, older_mirror
+from tests.support.producing import produce_to
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

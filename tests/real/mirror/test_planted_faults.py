@@ -21,7 +21,7 @@ from tests.planted.table import FAULTS
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUN_SECONDS_MAX = 800.0
 HOLD_SECONDS = 10.0
 

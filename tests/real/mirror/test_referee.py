@@ -37,7 +37,7 @@ def test_merged_compacted_and_transactional_topics_under_kills(tmp_path: Path) -
     command += ["--rate", "80", "--offsets-max", "15000", "--seed", str(SEED)]
     done = subprocess.run(
         [*command, "--directory", str(tmp_path / "files"), "-o", str(outcome)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS_MAX,

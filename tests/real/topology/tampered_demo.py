@@ -17,11 +17,11 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.records.header import CONTROL_BIT, iter_headers
-from tests.producing import produce_once
+from tests.support.producing import produce_once
 from topology.demo import run_demo
 from topology.demo.mirrored import MirrorStalledError
-from topology.deployment import Deployment
-from topology.state import StateDir
+from topology.deployment.deployment import Deployment
+from topology.deployment.state import StateDir
 
 FLIGHTS_MAX = 400
 DROPPED = TopicPartition("jfk.flights", 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_from_maven import kafka_jars
+from tests.support.kafka_from_maven import kafka_jars
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

@@ -9,7 +9,7 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.client.reader import read_topic
-from tests.cluster import running_broker
+from tests.support.cluster import running_broker
 from topology.demo.feed import PARTITIONS, TOPIC, FeedError, create_topic, feed_airports
 from topology.demo.flights import AirportFlights
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import running_broker
-from topology.answers import ask_everyone
-from topology.deployment import ClusterView, Deployment
+from tests.support.cluster import running_broker
+from topology.deployment.deployment import ClusterView, Deployment
+from topology.operate.answers import ask_everyone
 
 pytestmark = pytest.mark.real
 

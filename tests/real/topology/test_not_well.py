@@ -17,8 +17,8 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from tests.heliograph_command import HeliographCommand, pids
-from tests.quiet_ports import quiet_ports
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.quiet_ports import quiet_ports
 
 pytestmark = pytest.mark.real
 

@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
-from topology import deploy
-from topology.control import SupervisorUnreachable, supervisor_status
-from topology.deploy import DeployError, current_status, down, plan_steps, read_deployment
-from topology.deployment import Daemon, Deployment, encode_deployment
-from topology.journal import StartedProcess, read_processes, write_processes
-from topology.process import Identity, start_mark
-from topology.state import SOCKET_PATH_CHARS_MAX, StateDir
+from topology.deployment.deployment import Daemon, Deployment, encode_deployment
+from topology.deployment.process import Identity, start_mark
+from topology.deployment.process_journal import StartedProcess, read_processes, write_processes
+from topology.deployment.state import SOCKET_PATH_CHARS_MAX, StateDir
+from topology.operate import deploy
+from topology.operate.deploy import DeployError, current_status, down, plan_steps, read_deployment
+from topology.supervisor.control import SupervisorUnreachable, supervisor_status
 
 FAKE = Path(__file__).with_name("fake_daemon.py")
 WAIT_S = 60.0
@@ -78,7 +78,7 @@ def supervisor_and_keeper(state: StateDir) -> tuple[psutil.Process, psutil.Proce
     supervisor = psutil.Process(int(supervisor_status(state.socket_path)["pid"]))
     keeper = supervisor.parent()
     assert keeper is not None
-    assert "topology.keeper" in keeper.cmdline()
+    assert "topology.supervisor.keeper" in keeper.cmdline()
     return supervisor, keeper
 
 
@@ -228,7 +228,7 @@ def test_what_could_not_be_written_down_never_runs(state: StateDir) -> None:
     log_file = state.log_file("a")
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from topology.process import start\n"
+        "from topology.deployment.process import start\n"
         "log_file, directory, *argv = sys.argv[1:]\n"
         "print(start(argv, log_file=Path(log_file), directory=Path(directory)).pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -236,7 +236,7 @@ def test_what_could_not_be_written_down_never_runs(state: StateDir) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, str(log_file), str(state.path), *daemon.argv],
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
         timeout=WAIT_S,
         check=False,
     )
@@ -250,8 +250,8 @@ def test_a_supervisor_that_cannot_read_what_to_keep_says_so(state: StateDir) -> 
     down(state)
     state.processes_file.write_text("{}")
     done = subprocess.run(
-        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
-        cwd=Path(__file__).resolve().parents[2],
+        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        cwd=Path(__file__).resolve().parents[3],
         stderr=subprocess.PIPE,
         timeout=WAIT_S,
         check=False,
@@ -348,8 +348,9 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
         "import signal, sys, time; from pathlib import Path\n"
         # A parent that ignores hang-ups (nohup) would pass that on.
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "from topology.deploy import up; from topology.deployment import decode_deployment\n"
-        "from topology.state import StateDir\n"
+        "from topology.operate.deploy import up\n"
+        "from topology.deployment.deployment import decode_deployment\n"
+        "from topology.deployment.state import StateDir\n"
         "up(decode_deployment(Path(sys.argv[1]).read_text()), StateDir(Path(sys.argv[2])))\n"
         "print('up', flush=True); time.sleep(60)\n"
     )
@@ -360,7 +361,7 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
     )
     os.close(terminal)
     output = b""
@@ -423,8 +424,8 @@ def test_two_supervisors_never_keep_one_state_directory(state: StateDir) -> None
     up(deployment(fake(state, "a")), state)
     before = supervisor_status(state.socket_path)["pid"]
     second = subprocess.run(
-        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
-        cwd=Path(__file__).resolve().parents[2],
+        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        cwd=Path(__file__).resolve().parents[3],
         timeout=WAIT_S,
         check=False,
     )

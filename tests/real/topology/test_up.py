@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM, HeliographCommand, pids
-from tests.quiet_ports import quiet_ports
+from tests.support.heliograph_command import COMMAND_TIMEOUT_S, PROGRAM, HeliographCommand, pids
+from tests.support.quiet_ports import quiet_ports
 
 pytestmark = pytest.mark.real
 
@@ -133,7 +133,7 @@ clusters: [{{name: jfk, brokers: [{{id: 1, port: {jfk}}}]}}]
     arguments = ("up", str(command.file), "--foreground", *command.options)
     stays = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )

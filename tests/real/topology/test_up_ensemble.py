@@ -13,9 +13,9 @@ import pytest
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
 from local_cluster.wire.errors import KafkaError
-from tests.heliograph_command import HeliographCommand, pids
-from tests.quiet_ports import quiet_ports, quiet_range
-from tests.replicas import all_in_sync, eventually
+from tests.support.heliograph_command import HeliographCommand, pids
+from tests.support.quiet_ports import quiet_ports, quiet_range
+from tests.support.replicas import all_in_sync, eventually
 
 pytestmark = pytest.mark.real
 

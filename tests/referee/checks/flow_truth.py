@@ -24,16 +24,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from tests.referee.history import (
-    Content,
-    EntryKind,
-    Fate,
-    Flow,
-    JournalEntry,
-    Log,
-    Logged,
-    Written,
-)
+from tests.referee.history import Content, EntryKind, Fate, Flow, JournalEntry, Log, Logged, Written
 
 _Place = tuple[float, float]
 """Generation and source offset."""

@@ -15,38 +15,37 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeVar, cast
 
-from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.coordination import CoordinationUnavailable
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.fetch_sessions import FetchSessions
-from local_cluster.follower_sessions import FollowerSessions
+from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.fetch_sessions.follower_sessions import FollowerSessions
+from local_cluster.fetch_sessions.sessions import FetchSessions
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.tickets import Deletion, LogDirectoryError
-from local_cluster.producer_ids import ProducerIds
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
 from local_cluster.server.log_dir_moves import LogDirMoves
-from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.coordinator import TransactionCoordinator
+from local_cluster.transactions.producer_ids import ProducerIds
 from local_cluster.wire.errors import KafkaError
-
-from .sim_clock import SimClock
-from .sim_disk import SimDisk
-from .sim_flusher import SimFlusher
-from .sim_network import SimLine, SimNetwork
-from .sim_process import HOME, OUTSIDE, SimProcess
-from .sim_serving import LISTENER, Body, dispatch
-from .sim_zookeeper import SimCoordination, SimZooKeeper
+from tests.sim.broker.sim_clock import SimClock
+from tests.sim.broker.sim_disk import SimDisk
+from tests.sim.broker.sim_flusher import SimFlusher
+from tests.sim.broker.sim_network import SimLine, SimNetwork
+from tests.sim.broker.sim_process import HOME, OUTSIDE, SimProcess
+from tests.sim.broker.sim_serving import LISTENER, Body, dispatch
+from tests.sim.broker.sim_zookeeper import SimCoordination, SimZooKeeper
 
 Result = TypeVar("Result")
 

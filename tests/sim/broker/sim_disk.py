@@ -13,7 +13,7 @@ import errno
 import posixpath
 from random import Random
 
-from local_cluster.log.files import LogFile, Syncable
+from local_cluster.log.disk.files import LogFile, Syncable
 
 _FIRST_FD = 1_000_000
 

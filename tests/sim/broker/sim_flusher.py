@@ -6,13 +6,13 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from .sim_broker import SimBroker
+    from tests.sim.broker.sim_broker import SimBroker
 
 RETRY_SECONDS = 0.5
 

@@ -17,9 +17,8 @@ from random import Random
 from local_cluster.client.connection import RefusedError
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .sim_process import OUTSIDE
-from .sim_serving import Body, rendered
+from tests.sim.broker.sim_process import OUTSIDE
+from tests.sim.broker.sim_serving import Body, rendered
 
 POLL_SECONDS = 0.1
 """How often bytes that wait at a cut link try again."""

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any, TypeVarTuple, Unpack
 
-from .virtual_time import VirtualTimeLoop
+from tests.sim.virtual_time import VirtualTimeLoop
 
 WORKER_SECONDS = 0.001
 """What work in a thread takes."""

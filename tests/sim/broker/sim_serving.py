@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import local_cluster.handlers.all
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.log.partition_log import LogSlice
+from local_cluster.log.partition.partition_log import LogSlice
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
 if TYPE_CHECKING:
-    from .sim_broker import SimBroker
+    from tests.sim.broker.sim_broker import SimBroker
 
 assert local_cluster.handlers.all, "importing it registers every handler"
 

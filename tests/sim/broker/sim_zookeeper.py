@@ -7,8 +7,8 @@ import contextvars
 from collections.abc import Sequence
 from random import Random
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Create,
     SessionState,
@@ -16,9 +16,8 @@ from local_cluster.controller.coordination import (
     ZkOp,
     Znode,
 )
-from tests.unit.local_cluster.controller.fake_zookeeper import FakeCoordination, FakeZooKeeper
-
-from .sim_process import OUTSIDE
+from tests.sim.broker.sim_process import OUTSIDE
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 SESSION_SECONDS = 3.0
 CONNECT_SECONDS_MAX = 10.0

@@ -22,12 +22,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from .broken_variants import VARIANTS
-from .cluster_names import Anomaly
-from .cluster_scenarios import scenario_of
-from .cluster_world import SimWorld
-from .sim_process import ProcessLoop
-from .virtual_time import run_virtually
+from tests.sim.broker.sim_process import ProcessLoop
+from tests.sim.cluster.broken_variants import VARIANTS
+from tests.sim.cluster.names import Anomaly
+from tests.sim.cluster.scenarios import scenario_of
+from tests.sim.cluster.world import SimWorld
+from tests.sim.virtual_time import run_virtually
 
 SECONDS: Final = 10.0
 """Of faults, in virtual time; healing comes on top."""
@@ -146,7 +146,9 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
         environment = os.environ | {"PYTHONHASHSEED": HASH_SEED}
         os.execve(
-            sys.executable, [sys.executable, "-m", "tests.sim.cluster", *sys.argv[1:]], environment
+            sys.executable,
+            [sys.executable, "-m", "tests.sim.cluster", *sys.argv[1:]],
+            environment,
         )
     if options.verbose:
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")

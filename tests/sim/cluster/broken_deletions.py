@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from unittest import mock
 
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition import Partition
-
-from .broken_transactions import Broken
+from tests.sim.cluster.broken_transactions import Broken
 
 
 def refuse_the_batch_to_begin_within() -> Broken:

@@ -8,8 +8,8 @@ from unittest import mock
 
 from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.outcome import Outcome
-from local_cluster.handlers import partition_read
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.handlers.data import partition_read
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.transactions import ending, shard
 from local_cluster.transactions.ending import Verdict
 from local_cluster.transactions.markers import MarkerSender

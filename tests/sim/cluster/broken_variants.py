@@ -12,35 +12,29 @@ from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from local_cluster.controller import (
-    active_controller,
-    elections,
-    isr_messages,
-    isr_requests,
-    isr_writer,
-    reassignments,
-)
-from local_cluster.controller.coordination import ANY_VERSION, SetPayload
-from local_cluster.controller.elections import decide_leader
-from local_cluster.controller.isr_messages import response_fields
-from local_cluster.controller.model import NO_LEADER, PartitionState
-from local_cluster.controller.state_writer import StateWriter
-from local_cluster.controller.term import Term
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.producer_state import ProducerState
+from local_cluster.controller.active import active_controller, isr_writer
+from local_cluster.controller.active.state_writer import StateWriter
+from local_cluster.controller.decisions import elections, isr_requests, reassignments
+from local_cluster.controller.decisions.elections import decide_leader
+from local_cluster.controller.member import isr_messages
+from local_cluster.controller.member.isr_messages import response_fields
+from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.controller.zk.coordination import ANY_VERSION, SetPayload
+from local_cluster.controller.zk.term import Term
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
-
-from .broken_deletions import (
+from tests.sim.cluster.broken_deletions import (
     delete_what_nobody_asked_for,
     never_tell_followers_what_was_deleted,
     refuse_the_batch_to_begin_within,
 )
-from .broken_transactions import (
+from tests.sim.cluster.broken_transactions import (
     Broken,
     answer_before_the_decision_is_written,
     end_transactions_of_any_epoch,

@@ -36,18 +36,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import Znode
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import Znode
 from local_cluster.replication.partition import Partition
-
-from .cluster_committed import CommittedLog
-from .cluster_disks import check_disks
-from .cluster_names import Anomaly, At, Log
+from tests.sim.cluster.committed import CommittedLog
+from tests.sim.cluster.disks import check_disks
+from tests.sim.cluster.names import Anomaly, At, Log
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
-    from .sim_broker import SimBroker
+    from tests.sim.broker.sim_broker import SimBroker
+    from tests.sim.cluster.world import SimWorld
 
 READ_BYTES = 1 << 20
 CUT_REFUSED = "cannot be truncated"

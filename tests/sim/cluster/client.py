@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .sim_broker import host_of
-from .sim_network import SimLine
+from tests.sim.broker.sim_broker import host_of
+from tests.sim.broker.sim_network import SimLine
 
 if TYPE_CHECKING:
-    from .cluster_names import At
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.names import At
+    from tests.sim.cluster.world import SimWorld
 
 CLIENT = "client"
 ANSWER_SECONDS_MAX = 4.0

@@ -14,13 +14,12 @@ from local_cluster.wire import fetch as fetch_codec
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_client import SimClient
-from .cluster_names import Anomaly, At, Log
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.names import Anomaly, At, Log
 
 if TYPE_CHECKING:
-    from .cluster_transactions import SimTransactions
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.transactions import SimTransactions
+    from tests.sim.cluster.world import SimWorld
 
 FETCH_VERSION: Final = 13
 FETCH_BYTES: Final = 1 << 20

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_client import SimClient
-from .cluster_committed import CommittedLog
-from .cluster_names import Anomaly, Log
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.committed import CommittedLog
+from tests.sim.cluster.names import Anomaly, Log
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.world import SimWorld
 
 VERSION: Final = 2
 TIMEOUT_MS: Final = 3_000

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from local_cluster.records.header import iter_headers
 from local_cluster.replication.partition import Partition
-
-from .cluster_committed import CommittedLog
-from .cluster_names import Anomaly, At
+from tests.sim.cluster.committed import CommittedLog
+from tests.sim.cluster.names import Anomaly, At
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
-    from .sim_broker import SimBroker
+    from tests.sim.broker.sim_broker import SimBroker
+    from tests.sim.cluster.world import SimWorld
 
 
 def check_disks(world: SimWorld, at: At, committed: CommittedLog, partition: Partition) -> None:

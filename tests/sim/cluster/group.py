@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_client import SimClient
-from .cluster_names import Anomaly, At
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.names import Anomaly, At
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.world import SimWorld
 
 GROUP = "g"
 VERSION = 7

@@ -24,19 +24,18 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import CoordinationUnavailable
-from local_cluster.controller.reassignments import ReassignmentRequest
-from local_cluster.controller.topic_requests import PartitionsSpec
+from local_cluster.controller.decisions.reassignments import ReassignmentRequest
+from local_cluster.controller.model.topic_requests import PartitionsSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import KafkaError
-
-from .cluster_client import SimClient
-from .cluster_deletions import delete_records
-from .cluster_names import At, Log
-from .sim_broker import SimBroker, host_of
+from tests.sim.broker.sim_broker import SimBroker, host_of
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.deletions import delete_records
+from tests.sim.cluster.names import At, Log
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.world import SimWorld
 
 PAUSE_SECONDS = 1.2
 """Between two faults, on average."""

@@ -10,12 +10,11 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_client import SimClient
-from .cluster_names import Anomaly, At, Log
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.names import Anomaly, At, Log
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.world import SimWorld
 
 PRODUCE_VERSION = 13
 SEQUENCE_ERRORS = frozenset(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .broken_variants import VARIANTS
+from tests.sim.cluster.broken_variants import VARIANTS
 
 ONE = os.environ.get("SIM_SEED")
 SEEDS = 500
@@ -22,7 +22,7 @@ SEEDS_PER_TEST = 50
 """So that several workers share them."""
 SEEDS_FOR_VARIANTS = 600
 """A broken variant that none of so many seeds notices is not noticed."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 """A variant may take many seeds, on a machine that has other things to do."""
 

@@ -14,16 +14,16 @@ from unittest import mock
 
 import pytest
 
-from local_cluster.controller import elections
-from local_cluster.controller.elections import decide_leader
-from local_cluster.log import checkpoints, recovery
-
-from .cluster import play
-from .cluster_names import Anomaly, At
-from .cluster_nemesis import Nemesis
-from .cluster_scenarios import Scenario
-from .cluster_world import TOPIC, SimWorld
-from .sim_broker import SimBroker
+from local_cluster.controller.decisions import elections
+from local_cluster.controller.decisions.elections import decide_leader
+from local_cluster.log.partition import recovery
+from local_cluster.log.state import checkpoints
+from tests.sim.broker.sim_broker import SimBroker
+from tests.sim.cluster.__main__ import play
+from tests.sim.cluster.names import Anomaly, At
+from tests.sim.cluster.nemesis import Nemesis
+from tests.sim.cluster.scenarios import Scenario
+from tests.sim.cluster.world import TOPIC, SimWorld
 
 AT = At(TOPIC, 0)
 SECONDS = 60.0

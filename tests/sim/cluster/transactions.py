@@ -11,7 +11,7 @@ transaction version 1, some version 2 (KIP-890).
     a producer that is gone          its transaction is aborted when its timeout is over
     a read_committed reader          reads what is committed in the end, and nothing else before
 
-The reader, and the judge of all this, stand in cluster_committed_reads.py.
+The reader, and the judge of all this, stand in committed_reads.py.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from local_cluster.controller.model import TRANSACTIONS_TOPIC
+from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT
 from local_cluster.wire import messages
 from local_cluster.wire import produce as produce_codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_client import SimClient
-from .cluster_names import Anomaly, At
+from tests.sim.cluster.client import SimClient
+from tests.sim.cluster.names import Anomaly, At
 
 if TYPE_CHECKING:
-    from .cluster_world import SimWorld
+    from tests.sim.cluster.world import SimWorld
 
 TRANSACTIONAL_ID: Final = "x"
 COORDINATOR: Final = At(TRANSACTIONS_TOPIC, 0)

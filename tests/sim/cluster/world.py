@@ -1,8 +1,8 @@
 """Simulated brokers under load and faults, watched after every step.
 
 A *step* is what happens at one moment of virtual time; `ClusterChecks.look` runs between steps.
-What must hold stands in cluster_checks.py, what goes wrong in cluster_nemesis.py, what a seed
-chooses of both in cluster_scenarios.py. Everything is a function of the seed.
+What must hold stands in checks.py, what goes wrong in nemesis.py, what a seed
+chooses of both in scenarios.py. Everything is a function of the seed.
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from local_cluster.controller import znodes
-from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, PartitionState
-from local_cluster.controller.topic_requests import TopicCreation, TopicSpec
+from local_cluster.controller.model.cluster_image import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    PartitionState,
+)
+from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec
+from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .cluster_checks import ClusterChecks, decode_topic, state_of
-from .cluster_committed_reads import SimReader, judge_transactions
-from .cluster_group import SimGroup
-from .cluster_names import Anomaly, At, Log
-from .cluster_nemesis import Nemesis
-from .cluster_producer import SimProducer
-from .cluster_scenarios import Scenario
-from .cluster_transactions import SimTransactions
-from .sim_broker import SimBroker
-from .sim_flusher import SimFlusher
-from .sim_network import SimNetwork
-from .sim_process import ProcessLoop
-from .sim_zookeeper import SimZooKeeper
+from tests.sim.broker.sim_broker import SimBroker
+from tests.sim.broker.sim_flusher import SimFlusher
+from tests.sim.broker.sim_network import SimNetwork
+from tests.sim.broker.sim_process import ProcessLoop
+from tests.sim.broker.sim_zookeeper import SimZooKeeper
+from tests.sim.cluster.checks import ClusterChecks, decode_topic, state_of
+from tests.sim.cluster.committed_reads import SimReader, judge_transactions
+from tests.sim.cluster.group import SimGroup
+from tests.sim.cluster.names import Anomaly, At, Log
+from tests.sim.cluster.nemesis import Nemesis
+from tests.sim.cluster.producer import SimProducer
+from tests.sim.cluster.scenarios import Scenario
+from tests.sim.cluster.transactions import SimTransactions
 
 TOPIC = "t"
 UNCLEAN_TOPIC = "u"

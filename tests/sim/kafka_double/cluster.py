@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from random import Random
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.fetch_sessions import FetchSessions
+from local_cluster.fetch_sessions.sessions import FetchSessions
 from local_cluster.records import header as h
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .kafka_double_log import SimPartition
+from tests.sim.kafka_double.log import SimPartition
 
 
 @dataclass

@@ -17,9 +17,8 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import decode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.model import DescribedProducer
-
-from .kafka_double_log import SimPartition
-from .kafka_double_source import SimSource
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.source import SimSource
 
 
 class SimClient(SimSource):

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .kafka_double_cluster import SimCluster
+from tests.sim.kafka_double.cluster import SimCluster
 
 
 @dataclass

@@ -21,8 +21,7 @@ from local_cluster.client.model import (
 from local_cluster.client.throttled import until_answered
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import NO_SESSION
-
-from .kafka_double_network import SimConnections
+from tests.sim.kafka_double.network import SimConnections
 
 
 class SimReader(SimConnections):

@@ -12,7 +12,7 @@ from local_cluster.client.model import (
     SessionAnswer,
     TopicPartition,
 )
-from local_cluster.fetch_sessions import FetchContext
+from local_cluster.fetch_sessions.sessions import FetchContext
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import (
     NO_SESSION,
@@ -21,8 +21,7 @@ from local_cluster.wire.fetch import (
     PartitionFetched,
     records_size_bytes,
 )
-
-from .kafka_double_reader import SimReader
+from tests.sim.kafka_double.reader import SimReader
 
 
 class SimSource(SimReader):

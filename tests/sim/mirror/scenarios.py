@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
 
-from .kafka_double_network import Killed
-from .mirror_world import MirrorWorld, SimWorker
-from .virtual_time import run_virtually
+from tests.sim.kafka_double.network import Killed
+from tests.sim.mirror.world import MirrorWorld, SimWorker
+from tests.sim.virtual_time import run_virtually
 
 LATE_SECONDS = 5.0
 """Whatever was on its way has arrived by then: more than `Network.late_ms_max`."""

@@ -16,12 +16,11 @@ from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import PRODUCER_EPOCH_MAX, FlowState, LinkState
-from mirror_maker.trouble import Trouble
-
-from .kafka_double import SimClient
-from .kafka_double_log import SimPartition
-from .mirror_scenarios import chaos, kill_at_every_step
-from .mirror_world import (
+from mirror_maker.rules.trouble import Trouble
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.scenarios import chaos, kill_at_every_step
+from tests.sim.mirror.world import (
     LIMITS,
     TOPIC,
     MirrorWorld,
@@ -29,7 +28,7 @@ from .mirror_world import (
     SourceWriter,
     read_map_topic,
 )
-from .virtual_time import run_virtually
+from tests.sim.virtual_time import run_virtually
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "60")))
 """`SIM_SEEDS=2000` for a long run; a failing seed alone: `-k 'seed-17'`."""

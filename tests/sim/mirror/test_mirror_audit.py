@@ -18,10 +18,9 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.flow_audit import LOST_AFTER_MS
 from mirror_maker.formats.verdicts import FAULTS, Verdict
-
-from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld
-from .virtual_time import run_virtually
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.world import TOPIC, MirrorWorld
+from tests.sim.virtual_time import run_virtually
 
 BATCHES, RECORDS = 8, 3
 """Of the source's first partition; each batch is copied as it is."""

@@ -14,10 +14,16 @@ from mirror_maker.audit.flow_audit import LOST_AFTER_MS, FlowAudit
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import Finding, Verdict, verdicts_topic_name
 from mirror_maker.model import LinkState
-from mirror_maker.resuming import raise_epoch
-
-from .mirror_world import LINK, TOPIC, MirrorWorld, SimWorker, SourceWriter, read_verdicts_topic
-from .virtual_time import run_virtually
+from mirror_maker.resume.prove import raise_epoch
+from tests.sim.mirror.world import (
+    LINK,
+    TOPIC,
+    MirrorWorld,
+    SimWorker,
+    SourceWriter,
+    read_verdicts_topic,
+)
+from tests.sim.virtual_time import run_virtually
 
 COPY = TopicPartition(f"a.{TOPIC}", 0)
 OTHER = TopicPartition(f"a-{TOPIC}", 0)

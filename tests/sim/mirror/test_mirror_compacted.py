@@ -12,17 +12,16 @@ import pytest
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker import resuming, tail_reading
 from mirror_maker.formats import Gap, OffsetMap, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Policies, Trouble
-from tests.compacted_batches import without_records
-
-from .kafka_double_log import SimPartition
-from .mirror_world import LINK, TOPIC, MirrorWorld, SourceWriter, read_map_topic
-from .translation_checks import check_translations
-from .virtual_time import run_virtually
+from mirror_maker.resume import prove, tail_reader
+from mirror_maker.rules.trouble import Policies, Trouble
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.translation_checks import check_translations
+from tests.sim.mirror.world import LINK, TOPIC, MirrorWorld, SourceWriter, read_map_topic
+from tests.sim.virtual_time import run_virtually
+from tests.support.compacted_batches import without_records
 
 
 async def _refuse_to_write(*args: object) -> None:
@@ -376,9 +375,9 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
                 partition = world.source.partition(world.partitions[0])
                 world.writers = [SourceWriter(partition, Random(1))]
                 world.writers[0].write_plain(60)
-            return await tail_reading.read_tail(*args)
+            return await tail_reader.read_tail(*args)
 
-        monkeypatch.setattr(resuming, "read_tail", recreate_first)
+        monkeypatch.setattr(prove, "read_tail", recreate_first)
         worker = await world.worker("next")
         await world.settle(worker, is_audited=False)
         copies = world.copies(world.partitions[0])

@@ -17,14 +17,13 @@ from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.verdicts import Verdict
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Trouble
-from tests.compacted_batches import without_records
-
-from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, read_map_topic
-from .test_mirror_compacted import _refuse_to_write, world_with_unmapped_copies
-from .translation_checks import check_translations
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Trouble
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.test_mirror_compacted import _refuse_to_write, world_with_unmapped_copies
+from tests.sim.mirror.translation_checks import check_translations
+from tests.sim.mirror.world import TOPIC, MirrorWorld, read_map_topic
+from tests.sim.virtual_time import run_virtually
+from tests.support.compacted_batches import without_records
 
 
 def _compact(partition: SimPartition, gone: set[int]) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.model import FlowState, LinkState
-
-from .mirror_world import TOPIC, MirrorWorld
-from .virtual_time import run_virtually
+from tests.sim.mirror.world import TOPIC, MirrorWorld
+from tests.sim.virtual_time import run_virtually
 
 
 def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:

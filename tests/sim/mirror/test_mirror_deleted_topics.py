@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.model import FlowState
-from mirror_maker.status import link_status
-
-from .mirror_scenarios import until
-from .mirror_world import TOPIC, MirrorWorld, SimWorker
-from .virtual_time import run_virtually
+from mirror_maker.worker.status import link_status
+from tests.sim.mirror.scenarios import until
+from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker
+from tests.sim.virtual_time import run_virtually
 
 GONE = TopicPartition("a-" + TOPIC, 0)
 """Sorts before everything else."""

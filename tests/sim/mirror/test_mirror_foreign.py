@@ -12,12 +12,11 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Policies, Policy, Trouble
-
-from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
-from .translation_checks import check_translations
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Policies, Policy, Trouble
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.translation_checks import check_translations
+from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
+from tests.sim.virtual_time import run_virtually
 
 FOREIGN = b"nobody copied this"
 

@@ -9,10 +9,9 @@ import pytest
 
 from local_cluster.records.batch import Record
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Policies, Trouble
-
-from .mirror_world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Policies, Trouble
+from tests.sim.mirror.world import TOPIC, MirrorWorld, SimWorker, SourceWriter, read_map_topic
+from tests.sim.virtual_time import run_virtually
 
 SKIP = Policies(truncated="skip", recreated="skip", out_of_range="skip")
 

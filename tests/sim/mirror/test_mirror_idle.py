@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from mirror_maker import flow, resuming
-from mirror_maker.fetcher import SESSION_CLOSE_MS_MAX, SESSION_KEPT_MS
+from mirror_maker.flow import flow
+from mirror_maker.flow.fetcher import SESSION_CLOSE_MS_MAX, SESSION_KEPT_MS
 from mirror_maker.formats.controls import Controls, PausedPart
-from mirror_maker.lag import STALE_MS, UNKNOWN_LAG, Lag
+from mirror_maker.metrics.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
-
-from .kafka_double_network import Network
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
-from .virtual_time import run_virtually
+from mirror_maker.resume.prove import prove
+from tests.sim.kafka_double.network import Network
+from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
+from tests.sim.virtual_time import run_virtually
 
 CAUGHT_UP = Lag(0, 0, 0.0)
 PARTITIONS = 8
@@ -185,7 +185,6 @@ def test_a_broker_that_leads_nothing_any_more_need_not_keep_its_session() -> Non
 def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     proving: list[int] = []
     at_once: list[int] = []
-    prove = resuming.prove
 
     async def counted(*arguments: Any) -> Any:
         proving.append(1)

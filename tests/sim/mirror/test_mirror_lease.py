@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from .mirror_product.cells import Cell
-from .mirror_product.evidence import gather
-from .mirror_product.judges import judge
-from .mirror_product.world import ProductWorld
-from .virtual_time import run_virtually
+from tests.sim.mirror_product.cells import Cell
+from tests.sim.mirror_product.evidence import gather
+from tests.sim.mirror_product.judges import judge
+from tests.sim.mirror_product.world import ProductWorld
+from tests.sim.virtual_time import run_virtually
 
 
 def test_a_worker_without_a_lease_maps_nothing() -> None:

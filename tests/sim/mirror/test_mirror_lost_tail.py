@@ -18,14 +18,13 @@ from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.model import DescribedProducer, FlowState
-from mirror_maker.trouble import Policies, Trouble
-
-from .kafka_double import SimClient
-from .kafka_double_log import SimPartition
-from .kafka_double_network import Killed
-from .mirror_world import TOPIC, MirrorWorld, read_map_topic
-from .test_mirror_compacted import world_with_unmapped_copies
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Policies, Trouble
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.network import Killed
+from tests.sim.mirror.test_mirror_compacted import world_with_unmapped_copies
+from tests.sim.mirror.world import TOPIC, MirrorWorld, read_map_topic
+from tests.sim.virtual_time import run_virtually
 
 
 def _target_of(world: MirrorWorld) -> SimPartition:

@@ -12,13 +12,12 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.model import FlowState, LinkState
-from mirror_maker.record_rules import Condition, HeaderValue, KeyTest, RecordFilter, Transform
-from mirror_maker.status import link_status
-from mirror_maker.trouble import Trouble
-
-from .mirror_scenarios import chaos, until
-from .mirror_world import LINK, TOPIC, MirrorWorld, SourceWriter
-from .virtual_time import run_virtually
+from mirror_maker.rules.record_rules import Condition, HeaderValue, KeyTest, RecordFilter, Transform
+from mirror_maker.rules.trouble import Trouble
+from mirror_maker.worker.status import link_status
+from tests.sim.mirror.scenarios import chaos, until
+from tests.sim.mirror.world import LINK, TOPIC, MirrorWorld, SourceWriter
+from tests.sim.virtual_time import run_virtually
 
 PROBE = TopicPartition(probe_topic_name(LINK), 0)
 LEAVES_ALL_OUT: dict[str, Any] = {

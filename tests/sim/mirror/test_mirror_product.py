@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from .mirror_product.broken import VARIANTS
-from .mirror_product.cells import DIMENSIONS, Cell, cell_of, covering, is_allowed
-from .mirror_product.pairwise import pairs_of, product_rows
+from tests.sim.mirror_product.broken import VARIANTS
+from tests.sim.mirror_product.cells import DIMENSIONS, Cell, cell_of, covering, is_allowed
+from tests.sim.mirror_product.pairwise import pairs_of, product_rows
 
 ONE = os.environ.get("SIM_SEED")
 SEEDS = len(covering())
@@ -24,7 +24,7 @@ SEEDS_PER_TEST = 12
 """So that several workers share them."""
 SEEDS_FOR_VARIANTS = 3
 """A broken variant that none of so many seeds from its own on notices is not noticed."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
 
 

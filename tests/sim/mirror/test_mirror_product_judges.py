@@ -23,15 +23,14 @@ from mirror_maker.formats import (
 )
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import Finding, Verdict, VerdictTopic, finding_record
-
-from .cluster_names import Anomaly
-from .mirror_product.cells import Cell
-from .mirror_product.evidence import Evidence, LinkEvidence, SourceLog, committed
-from .mirror_product.judges import judge
-from .mirror_product.play import run_world
-from .mirror_product.world import ProductWorld
-from .mirror_product.writing import NAME_HEADER
-from .virtual_time import run_virtually
+from tests.sim.cluster.names import Anomaly
+from tests.sim.mirror_product.cells import Cell
+from tests.sim.mirror_product.evidence import Evidence, LinkEvidence, SourceLog, committed
+from tests.sim.mirror_product.judges import judge
+from tests.sim.mirror_product.play import run_world
+from tests.sim.mirror_product.world import ProductWorld
+from tests.sim.mirror_product.writing import NAME_HEADER
+from tests.sim.virtual_time import run_virtually
 
 AT = TopicPartition("t", 0)
 Log = dict[int, Record]

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from .mirror_scenarios import chaos
-from .mirror_world import MirrorWorld
-from .virtual_time import run_virtually
+from tests.sim.mirror.scenarios import chaos
+from tests.sim.mirror.world import MirrorWorld
+from tests.sim.virtual_time import run_virtually
 
 
 class Quotas:

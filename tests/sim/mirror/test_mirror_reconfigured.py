@@ -9,10 +9,9 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.record_rules import Condition, RecordFilter, Transform
-
-from .mirror_world import TOPIC, MirrorWorld
-from .virtual_time import run_virtually
+from mirror_maker.rules.record_rules import Condition, RecordFilter, Transform
+from tests.sim.mirror.world import TOPIC, MirrorWorld
+from tests.sim.virtual_time import run_virtually
 
 AT = TopicPartition(TOPIC, 0)
 DROPS = {"filter": RecordFilter(drop=(Condition(header="test"),))}

@@ -15,8 +15,8 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.batch import NewRecord, Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.passthrough import CopyPath
-from mirror_maker.record_rules import (
+from mirror_maker.copy.passthrough import CopyPath
+from mirror_maker.rules.record_rules import (
     Condition,
     HeaderValue,
     JsonTest,
@@ -24,11 +24,10 @@ from mirror_maker.record_rules import (
     RecordFilter,
     Transform,
 )
-
-from .kafka_double import SimClient
-from .mirror_scenarios import chaos, kill_at_every_step
-from .mirror_world import MirrorWorld, SimWorker, SourceWriter
-from .virtual_time import run_virtually
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.mirror.scenarios import chaos, kill_at_every_step
+from tests.sim.mirror.world import MirrorWorld, SimWorker, SourceWriter
+from tests.sim.virtual_time import run_virtually
 
 RULES: dict[str, Any] = {
     "filter": RecordFilter(

@@ -14,21 +14,20 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.diagnosing import NoRepairError
+from mirror_maker.flow.trouble_handling import Troubles
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.verdicts import Verdict
 from mirror_maker.model import FlowFailedError, FlowState
-from mirror_maker.repair import How
-from mirror_maker.trouble import Policies, Trouble
-from mirror_maker.troubles import Troubles
-
-from .kafka_double_log import SimPartition
-from .kafka_double_network import Killed
-from .mirror_scenarios import until
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, read_map_topic
-from .translation_checks import check_translations
-from .virtual_time import run_virtually
+from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.plan import How
+from mirror_maker.rules.trouble import Policies, Trouble
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.network import Killed
+from tests.sim.mirror.scenarios import until
+from tests.sim.mirror.translation_checks import check_translations
+from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker, read_map_topic
+from tests.sim.virtual_time import run_virtually
 
 AT = TopicPartition(TOPIC, 0)
 FOREIGN = b"nobody copied this"

@@ -10,14 +10,13 @@ from random import Random
 from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.flow import Flow
+from mirror_maker.flow.flow import Flow
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Policies
-
-from .mirror_scenarios import until
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Policies
+from tests.sim.mirror.scenarios import until
+from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker, SourceWriter
+from tests.sim.virtual_time import run_virtually
 
 SKIP = Policies(recreated="skip")
 QUIET_S = LIMITS.epoch_quiet_ms / 1000

@@ -9,12 +9,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mirror_maker.batch_spans import BatchSpans
 from mirror_maker.formats.naming import remote_topic
-
-from .mirror_scenarios import KillAtStep
-from .mirror_world import LINK, TOPIC, MirrorWorld, VirtualClock
-from .virtual_time import run_virtually
+from mirror_maker.metrics.batch_spans import BatchSpans
+from tests.sim.mirror.scenarios import KillAtStep
+from tests.sim.mirror.world import LINK, TOPIC, MirrorWorld, VirtualClock
+from tests.sim.virtual_time import run_virtually
 
 
 def _traced_world(seed: int) -> tuple[MirrorWorld, InMemorySpanExporter]:

@@ -9,15 +9,14 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.clusters.log_offsets import LogOffsets
 from mirror_maker.formats import TranslationState
 from mirror_maker.formats.naming import remote_topic
-from mirror_maker.log_offsets import LogOffsets
 from mirror_maker.model import FlowState
-from mirror_maker.trouble import Trouble
-
-from .kafka_double_log import SimPartition
-from .mirror_world import TOPIC, MirrorWorld, SourceWriter
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Trouble
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.world import TOPIC, MirrorWorld, SourceWriter
+from tests.sim.virtual_time import run_virtually
 
 
 def _forget_before(world: MirrorWorld, offset: int) -> None:

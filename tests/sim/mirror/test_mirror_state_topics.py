@@ -10,18 +10,17 @@ import pytest
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.flow import Flow
+from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import Verdict, verdicts_topic_name
-from mirror_maker.map_flushing import RECEIPTS_WAIT_MS_MAX
-from mirror_maker.map_writes import UNMAPPED_MS_MAX
+from mirror_maker.link.map_flusher import RECEIPTS_WAIT_MS_MAX
 from mirror_maker.model import LinkState
-from mirror_maker.status import link_status
-
-from .mirror_scenarios import LATE_SECONDS, until
-from .mirror_world import LINK, MirrorWorld
-from .virtual_time import run_virtually
+from mirror_maker.stores.map_write_health import UNMAPPED_MS_MAX
+from mirror_maker.worker.status import link_status
+from tests.sim.mirror.scenarios import LATE_SECONDS, until
+from tests.sim.mirror.world import LINK, MirrorWorld
+from tests.sim.virtual_time import run_virtually
 
 RECEIPTS_TOPIC = receipts_topic_name(LINK)
 VERDICTS_TOPIC = verdicts_topic_name(LINK)

@@ -10,12 +10,11 @@ import pytest
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
+from mirror_maker.copy.passthrough import CopyPath
 from mirror_maker.formats.naming import remote_topic
-from mirror_maker.passthrough import CopyPath
-
-from .mirror_scenarios import chaos, kill_at_every_step
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
-from .virtual_time import run_virtually
+from tests.sim.mirror.scenarios import chaos, kill_at_every_step
+from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
+from tests.sim.virtual_time import run_virtually
 
 
 class TinyWorld(MirrorWorld):

@@ -15,15 +15,14 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker import troubles
+from mirror_maker.copy.replicator import PartitionReplicator
+from mirror_maker.flow import trouble_handling
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
-from mirror_maker.replicator import PartitionReplicator
-from mirror_maker.status import link_status
-from mirror_maker.trouble import Policies, Trouble
-
-from .mirror_scenarios import chaos, kill_at_every_step, until
-from .mirror_world import LIMITS, MirrorWorld, SourceWriter
-from .virtual_time import run_virtually
+from mirror_maker.rules.trouble import Policies, Trouble
+from mirror_maker.worker.status import link_status
+from tests.sim.mirror.scenarios import chaos, kill_at_every_step, until
+from tests.sim.mirror.world import LIMITS, MirrorWorld, SourceWriter
+from tests.sim.virtual_time import run_virtually
 
 
 def _refuse_first_partition(world: MirrorWorld, code: ErrorCode) -> None:
@@ -482,7 +481,7 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
         worker = await world.worker("w")
         await world.settle(worker)
         with monkeypatch.context() as patch:
-            patch.setattr(troubles, "note_gap", fail)
+            patch.setattr(trouble_handling, "note_gap", fail)
             _refuse_first_partition(world, ErrorCode.invalid_timestamp)
             world.write(30)
             flow = await worker.until_troubled(trouble, FlowState.FAILED)

@@ -15,11 +15,10 @@ from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import map_topic_name
 from mirror_maker.formats.naming import TopicNames
-
-from .kafka_double_cluster import SimCluster
-from .kafka_double_network import Network
-from .mirror_world import LIMITS, TOPIC, MirrorWorld, SimWorker
-from .virtual_time import run_virtually
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.network import Network
+from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
+from tests.sim.virtual_time import run_virtually
 
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "25")))
 AT = TopicPartition(TOPIC, 0)

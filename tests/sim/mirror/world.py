@@ -13,31 +13,30 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit.audit_topics import AuditTopics
 from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.batch_spans import BatchSpans
+from mirror_maker.clusters.origins import Origins
+from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.context import LinkContext
-from mirror_maker.directory import Directory
-from mirror_maker.flow import Flow
+from mirror_maker.flow.flow import Flow
+from mirror_maker.flow.sender import Senders
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.verdicts import Finding, Tally, Verdict, VerdictTopic, verdicts_topic_name
-from mirror_maker.gap_store import GapStore
-from mirror_maker.link import LinkWorker
-from mirror_maker.map_store import MapStore
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.metrics.batch_spans import BatchSpans
 from mirror_maker.model import FlowState
-from mirror_maker.origins import Origins
-from mirror_maker.sender import Senders
+from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.trouble import Trouble
-from tests.compacted_batches import encode_cleaned
-
-from .kafka_double import SimClient
-from .kafka_double_cluster import SimCluster
-from .kafka_double_log import SimPartition
-from .kafka_double_network import Killed, Network
+from mirror_maker.stores.audit_topics import AuditTopics
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.map_store import MapStore
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.network import Killed, Network
+from tests.support.compacted_batches import encode_cleaned
 
 KINDS = (
     "plain", "plain", "plain", "commit", "abort", "holes", "horizon", "append_time", "empty",

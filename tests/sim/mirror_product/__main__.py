@@ -20,9 +20,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .broken import VARIANTS
-from .cells import cell_of
-from .play import play
+from tests.sim.mirror_product.broken import VARIANTS
+from tests.sim.mirror_product.cells import cell_of
+from tests.sim.mirror_product.play import play
 
 HASH_SEED: Final = "0"
 """Sets of strings have an order that depends on it."""

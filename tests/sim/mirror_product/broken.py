@@ -13,32 +13,24 @@ from unittest import mock
 
 from local_cluster.records import header as h
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker import (
-    coalescing,
-    generations,
-    lost_sources,
-    opening,
-    passthrough,
-    record_path,
-    replicator,
-    resuming,
-    sender,
-)
-from mirror_maker.alignment import Aligned
 from mirror_maker.audit.log_check import LogCheck
 from mirror_maker.context import LinkContext
-from mirror_maker.copying import Copying
+from mirror_maker.copy import coalescing, passthrough, record_path, replicator
+from mirror_maker.copy.open_block import OpenBlock
+from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, SourceBatch
+from mirror_maker.copy.replicator import Outgoing
+from mirror_maker.flow import sender
+from mirror_maker.flow.copy_span import Copying
+from mirror_maker.flow.sender import Sender
 from mirror_maker.formats import Gap, OffsetMap, Run, Translation, TranslationState, encode_gap
-from mirror_maker.gap_store import GapStore
-from mirror_maker.map_flushing import MapFlushing
+from mirror_maker.link.map_flusher import MapFlushing
 from mirror_maker.model import FlowFailedError, SourceGap
-from mirror_maker.offset_map import OpenBlock
-from mirror_maker.passthrough import CopyPath, PreparedBatch, SourceBatch
-from mirror_maker.replicator import Outgoing
-from mirror_maker.sender import Sender
-from mirror_maker.skipping import note_gap
-from mirror_maker.tail import TailReader
-from mirror_maker.trouble import Trouble
+from mirror_maker.resume import generations, lost_source, opening, prove
+from mirror_maker.resume.gap_writer import note_gap
+from mirror_maker.rules.trouble import Trouble
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.tail.alignment import Aligned
+from mirror_maker.tail.target_tail import TailReader
 
 Broken = AbstractContextManager[object]
 
@@ -99,7 +91,7 @@ def tell_copies_without_a_source_as_lost() -> Broken:
             epoch = opened.producer_epoch
             await note_gap(context, opened.flow, target, epoch, target_next, error)
 
-    return mock.patch.object(resuming, "note_source_losses", note)
+    return mock.patch.object(prove, "note_source_losses", note)
 
 
 def forget_that_copies_lost_their_source() -> Broken:
@@ -108,7 +100,7 @@ def forget_that_copies_lost_their_source() -> Broken:
     async def note_nothing(*args: Any, **options: Any) -> None:
         return
 
-    return mock.patch.object(lost_sources, "note_copied", note_nothing)
+    return mock.patch.object(lost_source, "note_copied", note_nothing)
 
 
 def pass_over_foreign_records() -> Broken:
@@ -119,7 +111,7 @@ def pass_over_foreign_records() -> Broken:
 
     stack = ExitStack()
     stack.enter_context(mock.patch.object(Copying, "_on_others", lambda self, start, end: None))
-    stack.enter_context(mock.patch.object(resuming, "settle_foreign", settle_nothing))
+    stack.enter_context(mock.patch.object(prove, "settle_foreign", settle_nothing))
     return stack
 
 
@@ -152,7 +144,7 @@ def trust_the_map_without_pairing() -> Broken:
     ) -> Aligned:
         return Aligned((), gaps.behind(base.source_next))
 
-    return mock.patch.object(resuming, "_find_places", find_none)
+    return mock.patch.object(prove, "_find_places", find_none)
 
 
 def count_the_tail_without_looking() -> Broken:
@@ -162,7 +154,7 @@ def count_the_tail_without_looking() -> Broken:
         records = sum(each.header.records_count for each in tail.batches)
         return Aligned((), gaps.behind(base.source_next) + records)
 
-    return mock.patch.object(resuming, "_find_places", count)
+    return mock.patch.object(prove, "_find_places", count)
 
 
 def jump_one_too_far() -> Broken:
@@ -346,13 +338,13 @@ def translate_behind_what_others_wrote() -> Broken:
 
 def go_on_behind_the_next_record() -> Broken:
     """A resume passes over one offset behind the tail."""
-    find = resuming._find_places
+    find = prove._find_places
 
     async def find_further(*args: Any) -> Aligned:
         found = await find(*args)
         return found._replace(source_next=found.source_next + bool(found.pieces))
 
-    return mock.patch.object(resuming, "_find_places", find_further)
+    return mock.patch.object(prove, "_find_places", find_further)
 
 
 def never_see_the_others_in_the_tail() -> Broken:

@@ -11,7 +11,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
-from .pairwise import Row, covering_rows, product_rows
+from tests.sim.mirror_product.pairwise import Row, covering_rows, product_rows
 
 NAMINGS: Final = ("prefixed", "identity", "map", "merge", "probes", "ring", "pair", "hops")
 STATES: Final = (

@@ -10,14 +10,13 @@ from typing import Any, Final
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from ..cluster_names import Anomaly
-from ..kafka_double_log import SimPartition
-from ..kafka_double_network import Killed
-from .cells import BOTH_WAYS, LOSSES
-from .process import MirrorProcess
-from .world import ProductWorld
-from .writing import NAME_HEADER, History
+from tests.sim.cluster.names import Anomaly
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.network import Killed
+from tests.sim.mirror_product.cells import BOTH_WAYS, LOSSES
+from tests.sim.mirror_product.process import MirrorProcess
+from tests.sim.mirror_product.world import ProductWorld
+from tests.sim.mirror_product.writing import NAME_HEADER, History
 
 STORM: Final = ("kill", "unmapped", "overlap", "leaders", "deletions", "foreign", "none")
 STEPS_TO_LIVE_MAX: Final = 400

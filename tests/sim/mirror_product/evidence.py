@@ -9,22 +9,14 @@ from uuid import UUID
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record, decode_batch
-from mirror_maker.formats import (
-    FlowKey,
-    Gap,
-    GapJournal,
-    MapTopic,
-    gaps_topic_name,
-    map_topic_name,
-)
+from mirror_maker.formats import FlowKey, Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import FlowVerdicts, VerdictTopic, verdicts_topic_name
-
-from ..kafka_double_cluster import SimCluster
-from ..kafka_double_log import SimPartition
-from .topology import LinkPlan
-from .world import ProductWorld
-from .writing import History, name_of
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror_product.topology import LinkPlan
+from tests.sim.mirror_product.world import ProductWorld
+from tests.sim.mirror_product.writing import History, name_of
 
 
 @dataclass(frozen=True)

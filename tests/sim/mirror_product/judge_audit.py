@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import FAULTS, Tally, Verdict
-
-from ..cluster_names import Anomaly
-from .evidence import Copies, LinkEvidence
+from tests.sim.cluster.names import Anomaly
+from tests.sim.mirror_product.evidence import Copies, LinkEvidence
 
 
 def judge_audit(link: LinkEvidence, copies: Copies) -> None:

@@ -9,10 +9,9 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records.batch import Record
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
-
-from ..cluster_names import Anomaly
-from .evidence import Copies, Evidence, LinkEvidence, SourceLog
-from .writing import name_of
+from tests.sim.cluster.names import Anomaly
+from tests.sim.mirror_product.evidence import Copies, Evidence, LinkEvidence, SourceLog
+from tests.sim.mirror_product.writing import name_of
 
 
 def judge_records(evidence: Evidence) -> dict[tuple[str, TopicPartition], list[Copies]]:

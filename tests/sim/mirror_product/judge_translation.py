@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from mirror_maker.formats import Gap, OffsetMap, TranslationState
 from mirror_maker.formats.gaps import GapKind
-
-from ..cluster_names import Anomaly
-from .evidence import Copies, LinkEvidence
+from tests.sim.cluster.names import Anomaly
+from tests.sim.mirror_product.evidence import Copies, LinkEvidence
 
 
 def judge_translation(link: LinkEvidence, copies: Copies) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
-
-from ..cluster_names import Anomaly
-from .evidence import Copies, Evidence, LinkEvidence
-from .judge_audit import judge_audit
-from .judge_records import judge_records
-from .judge_translation import judge_translation
+from tests.sim.cluster.names import Anomaly
+from tests.sim.mirror_product.evidence import Copies, Evidence, LinkEvidence
+from tests.sim.mirror_product.judge_audit import judge_audit
+from tests.sim.mirror_product.judge_records import judge_records
+from tests.sim.mirror_product.judge_translation import judge_translation
 
 
 def judge(evidence: Evidence) -> int:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from ..virtual_time import run_virtually
-from .cells import Cell, cell_of
-from .disturbances import Disturbances
-from .evidence import Evidence, gather
-from .judges import judge
-from .world import ProductWorld
+from tests.sim.mirror_product.cells import Cell, cell_of
+from tests.sim.mirror_product.disturbances import Disturbances
+from tests.sim.mirror_product.evidence import Evidence, gather
+from tests.sim.mirror_product.judges import judge
+from tests.sim.mirror_product.world import ProductWorld
+from tests.sim.virtual_time import run_virtually
 
 LATE_SECONDS: Final = 5.0
 """Whatever was on its way has arrived by then: more than `Network.late_ms_max`."""

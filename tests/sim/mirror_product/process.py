@@ -8,25 +8,24 @@ from random import Random
 from typing import Any
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.audit.audit_topics import AuditTopics
 from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
+from mirror_maker.clusters.origins import Origins
+from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.context import LinkContext
-from mirror_maker.directory import Directory
-from mirror_maker.flow import Flow
-from mirror_maker.gap_store import GapStore
-from mirror_maker.link import LinkWorker
-from mirror_maker.map_store import MapStore
+from mirror_maker.flow.flow import Flow
+from mirror_maker.flow.sender import Senders
+from mirror_maker.link.link import LinkWorker
 from mirror_maker.model import FlowState
-from mirror_maker.origins import Origins
-from mirror_maker.sender import Senders
+from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.trouble import Trouble
-
-from ..kafka_double import SimClient
-from ..kafka_double_cluster import SimCluster
-from ..kafka_double_network import Killed, Network
-from ..mirror_world import SimLease, VirtualClock
+from mirror_maker.stores.audit_topics import AuditTopics
+from mirror_maker.stores.journal_store import GapStore
+from mirror_maker.stores.map_store import MapStore
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.network import Killed, Network
+from tests.sim.mirror.world import SimLease, VirtualClock
 
 
 class PausableClient(SimClient):

@@ -11,18 +11,17 @@ from typing import Final
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.trouble import Policies
-
-from ..cluster_names import Anomaly
-from ..kafka_double_cluster import SimCluster
-from ..kafka_double_log import SimPartition
-from ..kafka_double_network import Network
-from ..mirror_world import LIMITS
-from .cells import Cell
-from .process import MirrorProcess
-from .topology import LinkPlan, topology_of
-from .writing import KINDS, History, NamingWriter
+from tests.sim.cluster.names import Anomaly
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.kafka_double.network import Network
+from tests.sim.mirror.world import LIMITS
+from tests.sim.mirror_product.cells import Cell
+from tests.sim.mirror_product.process import MirrorProcess
+from tests.sim.mirror_product.topology import LinkPlan, topology_of
+from tests.sim.mirror_product.writing import KINDS, History, NamingWriter
 
 POLICIES: Final = Policies(
     out_of_range="skip", truncated="skip", recreated="skip", foreign="skip", corrupt="skip"

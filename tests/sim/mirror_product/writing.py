@@ -14,10 +14,9 @@ from uuid import UUID
 
 from local_cluster.records.batch import NewRecord, Record
 from local_cluster.records.header import read_header
-from tests.compacted_batches import without_records
-
-from ..kafka_double_log import SimPartition
-from ..mirror_world import SourceWriter
+from tests.sim.kafka_double.log import SimPartition
+from tests.sim.mirror.world import SourceWriter
+from tests.support.compacted_batches import without_records
 
 NAME_HEADER: Final = "name"
 KINDS: Final[Mapping[str, Sequence[str]]] = {

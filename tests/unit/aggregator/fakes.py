@@ -23,11 +23,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from local_cluster.wire.messages import (
-    decode_response,
-    encode_request,
-    encode_response,
-)
+from local_cluster.wire.messages import decode_response, encode_request, encode_response
 from mirror_maker.formats import Block, FlowKey, Opening, Run, encode_record
 
 SOURCE_TOPIC_ID = uuid.UUID(int=1)

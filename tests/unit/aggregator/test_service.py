@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from aggregator import service as service_module
-from aggregator import topic_follower, topic_watcher
+from aggregator.following import topic_follower, topic_watcher
+from aggregator.following.topic_follower import TopicFollower
 from aggregator.service import AggregatorService
-from aggregator.topic_follower import TopicFollower
 from mirror_maker.formats import map_topic_name
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, settings_of
 

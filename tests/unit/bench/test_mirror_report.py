@@ -12,23 +12,9 @@ import pytest
 from tests.bench.bench_mirror import is_asked, works
 from tests.bench.delaying_proxy import Accepting
 from tests.bench.mirror_load import make_batches
-from tests.bench.mirror_model import (
-    FIRST_RECORD_SECONDS,
-    MIRRORS,
-    MM2,
-    MM2_TUNED,
-)
+from tests.bench.mirror_model import FIRST_RECORD_SECONDS, MIRRORS, MM2, MM2_TUNED
 from tests.bench.mirrors import MM2_TUNING, Ends, Route, mm2_properties
-from tests.bench.model import (
-    CPU_PER_GB,
-    MB_PER_SECOND,
-    OURS,
-    Figures,
-    Row,
-    Sample,
-    Side,
-    Wanted,
-)
+from tests.bench.model import CPU_PER_GB, MB_PER_SECOND, OURS, Figures, Row, Sample, Side, Wanted
 from tests.bench.report import Report
 from tests.bench.table import lines_of
 

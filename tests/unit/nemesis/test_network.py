@@ -20,7 +20,7 @@ from tests.nemesis.links import (
     load_rules,
 )
 from tests.nemesis.proxy import Proxy
-from tests.quiet_ports import quiet_ports
+from tests.support.quiet_ports import quiet_ports
 
 QUIET_SECONDS = 0.3
 """How long nothing may come where nothing must come."""

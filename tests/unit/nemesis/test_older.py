@@ -13,11 +13,11 @@ import pytest
 
 from local_cluster.settings import BrokerSettings, Listener, dump_settings
 from local_cluster.wire.api import ApiKey
-from tests.cluster import PRESENT_CODE, BrokerProcess
 from tests.nemesis import older
 from tests.nemesis.cluster import NODES, Cluster, ClusterOptions
 from tests.nemesis.faults.table import FAULTS
 from tests.nemesis.life import options_for
+from tests.support.cluster import PRESENT_CODE, BrokerProcess
 
 PROGRAM = """
 import sys

@@ -40,13 +40,13 @@ def test_a_process_says_what_it_has_planted(name: str) -> None:
 def test_without_the_variable_nothing_is_planted() -> None:
     variables = environment("merge-collision")
     del variables[VARIABLE]
-    done = imported("mirror_maker.sender", variables)
+    done = imported("mirror_maker.flow.sender", variables)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_unknown_fault_is_refused() -> None:
     """Python says what its sitecustomize raised, and goes on without it."""
-    done = imported("mirror_maker.sender", environment("no-such-fault"))
+    done = imported("mirror_maker.flow.sender", environment("no-such-fault"))
     assert "KeyError: 'no-such-fault'" in done.stderr
 
 

@@ -47,7 +47,9 @@ def test_no_module_of_the_product_is_reached() -> None:
     start = sorted((ROOT / "tests" / "referee").rglob("*.py"))
     assert len(start) > 20
     found = reached(start)
-    assert ROOT / "tests" / "quiet_ports.py" in found, "helpers of tests/ are walked too"
+    assert ROOT / "tests" / "support" / "quiet_ports.py" in found, (
+        "helpers of tests/ are walked too"
+    )
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"
         for path, names in found.items()
@@ -64,6 +66,6 @@ def test_nothing_is_imported_by_name_at_run_time() -> None:
 
 
 def test_the_walk_sees_what_a_helper_imports() -> None:
-    found = reached([ROOT / "tests" / "kafka_from_maven.py"])
+    found = reached([ROOT / "tests" / "support" / "kafka_from_maven.py"])
     assert any("local_cluster" in name for names in found.values() for name in names)
     assert importlib.util.find_spec("tests.referee") is not None

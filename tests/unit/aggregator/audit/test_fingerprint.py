@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.fingerprint import fingerprint_batch
+from aggregator.audit.fingerprint import fingerprint_batch
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import (
     TIMESTAMP_TYPE_BIT,

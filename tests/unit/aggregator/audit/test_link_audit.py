@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.audit_document import AUDITOR_SHOWN_MS, faults, link_document
-from aggregator.link_audit import (
+from aggregator.audit.audit_document import AUDITOR_SHOWN_MS, faults, link_document
+from aggregator.audit.link_audit import (
     AuditRow,
     PartitionAudit,
     audit_partition,
@@ -16,14 +16,8 @@ from aggregator.link_audit import (
 )
 from mirror_maker.formats import Gap, OffsetMap, Run
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.formats.verdicts import (
-    BUCKET_MS,
-    AuditorState,
-    FlowVerdicts,
-    Tally,
-    Verdict,
-)
-from tests.unit.aggregator.audits import FLOW, complete, finding, gap, progress, verdicts
+from mirror_maker.formats.verdicts import BUCKET_MS, AuditorState, FlowVerdicts, Tally, Verdict
+from tests.unit.aggregator.audit.audits import FLOW, complete, finding, gap, progress, verdicts
 
 NAMES = {"link": "jfk-nyc", "datacenter": "jfk", "source": "jfk", "target": "nyc"}
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from aggregator import audit_reader
-from aggregator.audit import AuditReport, PartitionAudit
-from aggregator.audit_reader import audit_topic
+from aggregator.audit import log_audit
+from aggregator.audit.log_audit import audit_topic
+from aggregator.audit.partition_audit import AuditReport, PartitionAudit
 from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic
@@ -56,7 +56,7 @@ async def test_same_batches_are_never_opened(monkeypatch: pytest.MonkeyPatch) ->
     def opened(*_: object) -> None:
         raise AssertionError("a batch was opened")
 
-    monkeypatch.setattr(audit_reader, "decode_batch", opened)
+    monkeypatch.setattr(log_audit, "decode_batch", opened)
     source = _cluster("flights", "ab", "c", "def")
     aggregate = _cluster("jfk.flights", "ab", "c", "def")
     found = await _one(source, aggregate)
@@ -141,7 +141,7 @@ async def test_unreachable_side_is_an_error_not_a_loss() -> None:
 
 
 async def test_log_that_does_not_come_ends_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_reader, "FETCHES_WITHOUT_PROGRESS_MAX", 3)
+    monkeypatch.setattr(log_audit, "FETCHES_WITHOUT_PROGRESS_MAX", 3)
     source = _cluster("flights", "ab")
     source.topics["flights"].next_offset = 9
     with pytest.raises(KafkaError, match="nothing comes at offset 2"):

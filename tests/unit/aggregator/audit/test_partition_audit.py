@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator import alignment
-from aggregator.alignment import align
-from aggregator.audit import AuditReport, PartitionAudit, PartitionKey, reconcile
+from aggregator.audit import alignment
+from aggregator.audit.alignment import align
+from aggregator.audit.partition_audit import AuditReport, PartitionAudit, PartitionKey, reconcile
 
 _KEY = PartitionKey("jfk", "flights", 2)
 

@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 
-from aggregator import topic_follower
-from aggregator.followed import TopicState
-from aggregator.link_map import TranslationState
-from aggregator.topic_follower import TopicFollower
-from aggregator.translation import LinkMaps
+from aggregator.following import topic_follower
+from aggregator.following.followed import TopicState
+from aggregator.following.topic_follower import TopicFollower
+from aggregator.maps.link_map import TranslationState
+from aggregator.maps.translation import LinkMaps
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block
 

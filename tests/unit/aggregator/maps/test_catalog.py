@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.catalog import MappedTopic, build_catalog, is_internal, nearest
+from aggregator.maps.catalog import MappedTopic, build_catalog, is_internal, nearest
 from aggregator.settings import LinkSettings
 from mirror_maker.formats.naming import TopicNames
 

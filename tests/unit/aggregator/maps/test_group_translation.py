@@ -8,20 +8,15 @@ from typing import Any
 
 import pytest
 
-from aggregator.groups import CommittedOffset, fetch_committed, translate_group
-from aggregator.link_map import LinkMap, TranslationState
+from aggregator.maps.group_translation import CommittedOffset, fetch_committed, translate_group
+from aggregator.maps.link_map import LinkMap, TranslationState
+from aggregator.maps.translation import LinkMaps
 from aggregator.settings import LinkSettings
-from aggregator.translation import LinkMaps
 from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.records import NO_TOPIC_ID
-from tests.unit.aggregator.fakes import (
-    SOURCE_TOPIC_ID,
-    FakeCluster,
-    FakeTopic,
-    opening_and_block,
-)
+from tests.unit.aggregator.fakes import SOURCE_TOPIC_ID, FakeCluster, FakeTopic, opening_and_block
 
 JFK = LinkSettings(name="jfk-nyc", datacenter="jfk", source="jfk", source_bootstrap="-")
 

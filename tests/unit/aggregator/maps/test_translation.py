@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from aggregator.followed import TopicState
-from aggregator.link_map import LinkMap, MapAnswer, TranslationState
-from aggregator.translation import LinkMaps
+from aggregator.following.followed import TopicState
+from aggregator.maps.link_map import LinkMap, MapAnswer, TranslationState
+from aggregator.maps.translation import LinkMaps
 from local_cluster.records.batch import Record
 from mirror_maker.formats import MapFormatError
 from mirror_maker.formats.probe import probe_topic_name

@@ -9,13 +9,8 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import LeaderNotAvailableError
 
-from aggregator.probe.clients import (
-    StrayCancelError,
-    check_leader,
-    client_options,
-    in_own_task,
-)
-from local_cluster.client.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
+from aggregator.probe.clients import StrayCancelError, check_leader, client_options, in_own_task
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret, SecurityError
 
 
 async def await_a_cancelled_task() -> None:

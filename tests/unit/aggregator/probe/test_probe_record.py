@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from aggregator.probe.record import (
-    Arrived,
-    ProbeRecord,
-    decode_probe_record,
-    encode_probe_record,
-)
+from aggregator.probe.record import Arrived, ProbeRecord, decode_probe_record, encode_probe_record
 
 RECORD = ProbeRecord("jfk-nyc", "9f86d081884c7d65", 17, 1_700_000_000_123)
 VALUE = b"heliograph-probe/1 jfk-nyc 9f86d081884c7d65 17 1700000000123 69bb0160"

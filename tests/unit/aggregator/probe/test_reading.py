@@ -12,8 +12,8 @@ from aggregator.probe.link_probe import LinkProbe
 from aggregator.probe.reading import CREATE_TIME, ProbeReader
 from aggregator.probe.record import encode_probe_record
 from aggregator.probe.settings import ProbeSettings
+from local_cluster.client.auth.security import PLAINTEXT
 from local_cluster.client.model import TopicPartition
-from local_cluster.client.security import PLAINTEXT
 from tests.unit.aggregator.probe.test_link_probe import merged_probes, prefixed_probes
 
 

@@ -12,7 +12,7 @@ from mirror_maker.formats.verdicts import (
     finding_record,
     progress_record,
 )
-from tests.unit.aggregator.audits import FLOW, complete, finding, progress
+from tests.unit.aggregator.audit.audits import FLOW, complete, finding, progress
 from tests.unit.aggregator.http_world import World
 
 

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from aggregator.mirror_watcher import MirrorWatcher
-from mirror_maker.assignment import Subscription, encode_subscription
+from aggregator.following.mirror_watcher import MirrorWatcher
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState
+from mirror_maker.worker.assignment import Subscription, encode_subscription
 from tests.unit.aggregator.http_world import World
 
 

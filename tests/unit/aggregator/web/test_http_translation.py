@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from aggregator import aggregate as aggregate_module
-from aggregator.link_map import LinkMap
+from aggregator.maps.link_map import LinkMap
 from local_cluster.records.batch import Record
 from mirror_maker.formats.naming import TopicNames
 from tests.unit.aggregator.fakes import opening_and_block

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from .control_plane_member import Member
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import Member
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 @pytest.fixture

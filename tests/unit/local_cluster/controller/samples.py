@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     UNWRITTEN,
     BrokerEndpoints,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.groups.requests import CommitRequest, OffsetToCommit
 from local_cluster.groups.shard import GroupShard

@@ -7,11 +7,7 @@ import asyncio
 import pytest
 
 from local_cluster.coordinator_runtime import batches, commit_queue, partition_runtime
-from local_cluster.groups.requests import (
-    CommitRequest,
-    GroupLimits,
-    OffsetToCommit,
-)
+from local_cluster.groups.requests import CommitRequest, GroupLimits, OffsetToCommit
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -12,12 +12,7 @@ from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
-from local_cluster.groups.requests import (
-    HeartbeatRequest,
-    LeaveRequest,
-    LeavingMember,
-    SyncRequest,
-)
+from local_cluster.groups.requests import HeartbeatRequest, LeaveRequest, LeavingMember, SyncRequest
 from local_cluster.records.batch import iter_records
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import read_header

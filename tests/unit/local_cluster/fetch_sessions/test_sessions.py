@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from local_cluster.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
+from local_cluster.fetch_sessions.sessions import EVICTION_MS, FetchContext, FetchSessions
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import FetchPartition, ForgottenPartition, PartitionFetched
 from tests.unit.local_cluster.moving import Thing

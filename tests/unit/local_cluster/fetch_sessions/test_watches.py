@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local_cluster.fetch_watches import Watches
+from local_cluster.fetch_sessions.watches import Watches
 from tests.unit.local_cluster.moving import Thing
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     OFFSETS_TOPIC,
     BrokerEndpoints,
     PartitionState,
@@ -23,12 +23,7 @@ from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.records.control import EndMarker, encode_marker
-from local_cluster.records.header import (
-    BatchHeader,
-    iter_headers,
-    patch_base_offset,
-    read_header,
-)
+from local_cluster.records.header import BatchHeader, iter_headers, patch_base_offset, read_header
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.wire import messages

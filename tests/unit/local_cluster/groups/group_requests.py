@@ -6,15 +6,15 @@ import asyncio
 import uuid
 from typing import Any
 
-import local_cluster.handlers.p08_offset_commit
-import local_cluster.handlers.p09_offset_fetch
-import local_cluster.handlers.p10_find_coordinator
-import local_cluster.handlers.p11_join_group
-import local_cluster.handlers.p12_heartbeat
-import local_cluster.handlers.p13_leave_group
-import local_cluster.handlers.p14_sync_group
-import local_cluster.handlers.p15_describe_groups
-import local_cluster.handlers.p16_list_groups  # noqa: F401
+import local_cluster.handlers.groups.p08_offset_commit
+import local_cluster.handlers.groups.p09_offset_fetch
+import local_cluster.handlers.groups.p10_find_coordinator
+import local_cluster.handlers.groups.p11_join_group
+import local_cluster.handlers.groups.p12_heartbeat
+import local_cluster.handlers.groups.p13_leave_group
+import local_cluster.handlers.groups.p14_sync_group
+import local_cluster.handlers.groups.p15_describe_groups
+import local_cluster.handlers.groups.p16_list_groups  # noqa: F401
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from local_cluster.wire.messages import get

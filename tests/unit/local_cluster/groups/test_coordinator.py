@@ -7,8 +7,8 @@ import uuid
 
 import pytest
 
-from local_cluster.controller.metadata_cache import Changes
-from local_cluster.controller.model import OFFSETS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
+from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.groups.coordinator import read_limits
 from local_cluster.groups.requests import CommitRequest, HeartbeatRequest, OffsetToCommit

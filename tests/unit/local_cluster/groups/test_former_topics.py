@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import ClusterImage, TopicState, difference
+from local_cluster.controller.model.cluster_image import ClusterImage, TopicState, difference
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.coordinator_runtime.outcome import Now
 from local_cluster.groups import former_topics
 from local_cluster.groups.former_topics import FormerTopics

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from local_cluster.handlers.registry import find_handler
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-import local_cluster.handlers.p47_offset_delete  # noqa: F401
+import local_cluster.handlers.groups.p47_offset_delete  # noqa: F401
 from local_cluster.groups.subscription import read_topics
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .doubles import FakeBroker
-from .group_requests import commit, joined, sync
+from tests.unit.local_cluster.groups.doubles import FakeBroker
+from tests.unit.local_cluster.groups.group_requests import commit, joined, sync
 
 
 def subscription(*topics: str, version: int = 3) -> bytes:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import local_cluster.handlers.p28_txn_offset_commit  # noqa: F401
-from local_cluster.controller.model import OFFSETS_TOPIC
+import local_cluster.handlers.transactions.p28_txn_offset_commit  # noqa: F401
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.groups.doubles import FakeBroker

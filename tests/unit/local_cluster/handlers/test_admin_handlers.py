@@ -13,29 +13,29 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.controller.delta_json import decode_reply, encode_delta
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
     TopicState,
     difference,
 )
-from local_cluster.handlers.cluster_delta import cluster_delta
-from local_cluster.handlers.p03_metadata import metadata
-from local_cluster.handlers.p19_create_topics import create_topics
-from local_cluster.handlers.p20_delete_topics import delete_topics
-from local_cluster.handlers.p32_describe_configs import describe_configs
-from local_cluster.handlers.p37_create_partitions import create_partitions
-from local_cluster.handlers.p60_describe_cluster import describe_cluster
+from local_cluster.controller.model.delta_json import decode_reply, encode_delta
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.handlers.cluster.cluster_delta import cluster_delta
+from local_cluster.handlers.cluster.p03_metadata import metadata
+from local_cluster.handlers.cluster.p60_describe_cluster import describe_cluster
+from local_cluster.handlers.configs.p32_describe_configs import describe_configs
 from local_cluster.handlers.registry import RequestContext
 from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.topics.p19_create_topics import create_topics
+from local_cluster.handlers.topics.p20_delete_topics import delete_topics
+from local_cluster.handlers.topics.p37_create_partitions import create_partitions
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from tests.unit.local_cluster.controller.control_plane_member import Member
-from tests.unit.local_cluster.controller.fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import Member
 from tests.unit.local_cluster.controller.samples import partition, topic, topic_id
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 NOT_ASKED = -(2**31)
 

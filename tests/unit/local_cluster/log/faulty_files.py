@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from local_cluster.log.files import OsFile, OsFiles, Syncable
+from local_cluster.log.disk.files import OsFile, OsFiles, Syncable
 
 
 class FaultyFile(OsFile):

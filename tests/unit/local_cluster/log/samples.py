@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.disk import DiskState
-from local_cluster.log.files import LogFile, OsFile, OsFiles, Syncable
-from local_cluster.log.partition_log import AppendResult, PartitionLog
-from local_cluster.log.validate import check_produced
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState
+from local_cluster.log.disk.files import LogFile, OsFile, OsFiles, Syncable
+from local_cluster.log.partition.partition_log import AppendResult, PartitionLog
+from local_cluster.log.partition.validate import check_produced
 from local_cluster.records.batch import NewRecord, Record, encode_batch, iter_records
 
 TOPIC_ID = UUID(int=7)

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.controller.model import ALL_WELL
+from local_cluster.controller.model.cluster_image import ALL_WELL
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import append, batch
-
-from .test_offline_replicas import OTHER_ID, TOPIC_ID, Broker
+from tests.unit.local_cluster.replication.test_offline_replicas import OTHER_ID, TOPIC_ID, Broker
 
 
 def strays(root: Path) -> list[str]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from local_cluster.controller.model import PartitionState
+from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.replication.in_sync import UNKNOWN_OFFSET, InSyncReplicas
 from local_cluster.replication.replica_selector import THE_LEADER, preferred_replica
 from local_cluster.wire.errors import ErrorCode, KafkaError

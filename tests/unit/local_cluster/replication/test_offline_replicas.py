@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.controller.coordination import CoordinationUnavailable
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     ALL_WELL,
     BrokerEndpoints,
     ClusterImage,
@@ -21,17 +19,19 @@ from local_cluster.controller.model import (
     difference,
     frozen_mapping,
 )
-from local_cluster.log import checkpoints
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.files import OsFiles
-from local_cluster.log.segment import Segment
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.segment.segment import Segment
+from local_cluster.log.state import checkpoints
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.replica_watch import ReplicaWatch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.replicas import eventually
-from tests.unit.local_cluster.log.log_directories import StandingClock
+from tests.support.replicas import eventually
+from tests.unit.local_cluster.log.directory.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, flush
 
 TOPIC_ID = uuid.UUID(int=1)

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
     PartitionState,
     TopicState,
     difference,
 )
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.files import OsFiles
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.disk.files import OsFiles
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.stray_replicas import StrayReplicas
 from local_cluster.wire.errors import KafkaError
-from tests.unit.local_cluster.log.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import append, batch, offsets_of
 
 OLD, NEW, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import ClusterImage, TopicState, difference
+from local_cluster.controller.model.cluster_image import ClusterImage, TopicState, difference
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.replication.rate_quota import UNLIMITED
 from local_cluster.replication.throttle import ReplicationThrottle, throttled_partitions
 from tests.unit.local_cluster.controller.samples import partition, topic, topic_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cluster.log.epochs import EpochEnd, EpochEntry, LeaderEpochs
+from local_cluster.log.state.epochs import EpochEnd, EpochEntry, LeaderEpochs
 from local_cluster.replication.truncation import decide_truncation, find_divergence
 
 LEADER_EPOCH = 99

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from local_cluster.controller.metadata_cache import Changes
+from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.server.change_listeners import ChangeListeners
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.log.compaction_round import plan_round
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.files import OsFile, OsFiles
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.compaction.compaction_round import plan_round
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.disk.files import OsFile, OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.server import compaction
 from local_cluster.server.compaction import UNCLEANABLE_RETRY_MS, Compaction
-from tests.unit.local_cluster.log.compacting import put
+from tests.unit.local_cluster.log.compaction.compacting import put
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, records_of
 
 WAIT_SECONDS_MAX = 60.0

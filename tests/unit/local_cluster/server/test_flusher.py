@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from local_cluster.log.file_system import FileSystem
-from local_cluster.log.tickets import FlushTicket, LogDirectoryError
+from local_cluster.log.disk.file_system import FileSystem
+from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.server import flusher
 from local_cluster.server.flusher import GroupCommit

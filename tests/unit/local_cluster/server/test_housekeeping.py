@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.files import OsFiles
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.disk.files import OsFiles
 from local_cluster.server import housekeeping
 from local_cluster.server.housekeeping import Housekeeping
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch

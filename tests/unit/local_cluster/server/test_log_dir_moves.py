@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.segments import Segments
-from local_cluster.log.snapshots import ProducerSnapshots
-from local_cluster.log.validate import check_produced
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.partition.validate import check_produced
+from local_cluster.log.segment.segments import Segments
+from local_cluster.log.state.snapshot_files import ProducerSnapshots
 from local_cluster.replication.partition import Partition
 from local_cluster.server import log_dir_moves
 from local_cluster.server.flusher import GroupCommit

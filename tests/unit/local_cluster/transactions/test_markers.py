@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     OFFSETS_TOPIC,
     BrokerEndpoints,
     ClusterImage,
     TopicState,
     difference,
 )
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.coordinator_runtime import partition_runtime
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.network import OpenLine

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
-from local_cluster.transactions.records import (
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from local_cluster.transactions.records import decode_key, decode_value, encode_key, encode_value
 from local_cluster.transactions.requests import TransactionLimits
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction

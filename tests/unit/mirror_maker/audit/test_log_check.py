@@ -12,7 +12,7 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.audit.log_check import WAITING_MAX, Judged, LogCheck, SeenBatch
 from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts
 from mirror_maker.formats.verdicts import AuditPlace, Verdict
-from tests.compacted_batches import encode_cleaned
+from tests.support.compacted_batches import encode_cleaned
 
 OURS, THEIRS = 7, 8
 COMPLETE, LOST, DUPLICATED = Verdict.COMPLETE, Verdict.LOST, Verdict.DUPLICATED

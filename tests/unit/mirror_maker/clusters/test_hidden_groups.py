@@ -9,9 +9,9 @@ from typing import Any, cast
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.group_syncing import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSync
 from mirror_maker.settings import Limits, LinkSettings
-from tests.groups_double import GroupsDouble
+from tests.support.groups_double import GroupsDouble
 
 AT = TopicPartition("t", 0)
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from local_cluster.client.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.rights import (
+from mirror_maker.clusters.missing_rights import (
     MISSING_MAX,
     MissingRights,
     Right,
     answered_rights,
     topic_right,
 )
-from tests.mirror_rights import read_table, resources_of
+from tests.support.mirror_rights import read_table, resources_of
 
 OF_TOPIC = ErrorCode.topic_authorization_failed
 OF_GROUP = ErrorCode.group_authorization_failed

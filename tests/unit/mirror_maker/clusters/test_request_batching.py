@@ -10,8 +10,8 @@ import pytest
 
 from local_cluster.client.model import ListedOffset, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.log_offsets import LogOffsets
-from mirror_maker.together import Together
+from mirror_maker.clusters.log_offsets import LogOffsets
+from mirror_maker.clusters.request_batching import Together
 
 
 class Requests:

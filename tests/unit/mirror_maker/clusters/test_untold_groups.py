@@ -13,10 +13,10 @@ from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import MapTopic, OffsetMap, Run, encode_record
 from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.group_sync import SyncedPosition, SyncState
-from mirror_maker.group_syncing import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
 from mirror_maker.settings import Limits, LinkSettings
-from tests.groups_double import GroupsDouble
+from tests.support.groups_double import GroupsDouble
 
 AT = TopicPartition("t", 0)
 GROUP = "g"

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.copy.mm2_offset_syncs import SYNCS_PENDING_MAX, FlowSyncs
 from mirror_maker.formats import Run
 from mirror_maker.formats.mm2 import OffsetSync
-from mirror_maker.offset_syncs import SYNCS_PENDING_MAX, FlowSyncs
 
 AT = TopicPartition("t", 2)
 

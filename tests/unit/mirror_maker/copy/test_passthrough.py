@@ -9,10 +9,8 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.formats import Run
-from mirror_maker.gap_ranges import GapRanges
-from mirror_maker.model import SourceGap, UncopyableBatchError
-from mirror_maker.passthrough import (
+from mirror_maker.copy.gap_ranges import GapRanges
+from mirror_maker.copy.passthrough import (
     CopyPath,
     PreparedBatch,
     SourceBatch,
@@ -20,7 +18,9 @@ from mirror_maker.passthrough import (
     select_batches,
     stamp,
 )
-from tests.compacted_batches import encode_cleaned
+from mirror_maker.formats import Run
+from mirror_maker.model import SourceGap, UncopyableBatchError
+from tests.support.compacted_batches import encode_cleaned
 
 UNKNOWN_BIT = 0x80
 RECORDS = [NewRecord(1_000 + i, b"k%d" % i, b"value-%d" % i, (("h", b"x"),)) for i in range(6)]

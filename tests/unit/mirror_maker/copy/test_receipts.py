@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.alignment import Place
-from mirror_maker.audit.flow_receipts import RECEIPTS_KEPT_MAX, FlowReceipts
+from mirror_maker.copy.receipts import RECEIPTS_KEPT_MAX, FlowReceipts
 from mirror_maker.formats.receipts import Receipt
-from mirror_maker.tail import Missing, TargetBatch
-from tests.compacted_batches import without_records
+from mirror_maker.tail.alignment import Place
+from mirror_maker.tail.target_tail import Missing, TargetBatch
+from tests.support.compacted_batches import without_records
 
 LAST_SEQUENCE = 2**31 - 1
 

@@ -8,10 +8,10 @@ import pytest
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
+from mirror_maker.copy.open_block import RUNS_PER_BLOCK, OpenBlock
+from mirror_maker.copy.replicator import PROBATION_BATCHES, Outgoing, PartitionReplicator
 from mirror_maker.formats import FlowKey, OffsetMap, Run
 from mirror_maker.model import UNACKED_BATCHES_MAX, UncopyableBatchError
-from mirror_maker.offset_map import RUNS_PER_BLOCK, OpenBlock
-from mirror_maker.replicator import PROBATION_BATCHES, Outgoing, PartitionReplicator
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 

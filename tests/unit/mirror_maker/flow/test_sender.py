@@ -14,12 +14,12 @@ from local_cluster.client.model import ProducedPartition, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.copy.open_block import OpenBlock
+from mirror_maker.copy.replicator import Outgoing, PartitionReplicator
+from mirror_maker.flow.sender import Sender
 from mirror_maker.formats import FlowKey, OffsetMap
-from mirror_maker.offset_map import OpenBlock
-from mirror_maker.replicator import Outgoing, PartitionReplicator
-from mirror_maker.sender import Sender
 from mirror_maker.settings import Limits
-from tests.sim.kafka_double_log import SimPartition
+from tests.sim.kafka_double.log import SimPartition
 
 NODE = 0
 FLOWS = 96

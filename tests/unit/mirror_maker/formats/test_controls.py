@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker import service
+from mirror_maker.clusters.throttle import Throttle
 from mirror_maker.formats import MapTopic, encode_record
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
-from mirror_maker.service import MirrorService
 from mirror_maker.settings import LinkSettings, MirrorSettings
-from mirror_maker.throttle import Throttle
+from mirror_maker.worker import service
+from mirror_maker.worker.service import MirrorService
 
 
 def test_a_link_a_topic_or_a_partition_is_paused() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from mirror_maker import offset_map as open_block
+from mirror_maker.copy import open_block
+from mirror_maker.copy.open_block import OpenBlock
 from mirror_maker.formats import (
     Block,
     FlowKey,
@@ -15,7 +16,6 @@ from mirror_maker.formats import (
     TranslationState,
     encode_record,
 )
-from mirror_maker.offset_map import OpenBlock
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 RECORDS = 20

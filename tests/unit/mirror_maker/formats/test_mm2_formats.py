@@ -24,7 +24,7 @@ from mirror_maker.formats.mm2 import (
     offset_syncs_topic,
 )
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mm2_records.txt"
+GOLDEN = Path(__file__).parents[3] / "golden" / "mm2_records.txt"
 """Lines "name key value" in hex, written by generate/Mm2Records.java with connect-mirror 4.3.0."""
 
 SYNC = OffsetSync("topic1", 3, 100, 42)

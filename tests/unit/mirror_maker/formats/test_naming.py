@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_maker.discovery import colliding_topics
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import MERGED_PROBE_COPY, is_probe_topic, probe_topic_name
-from mirror_maker.policy import is_internal_topic
+from mirror_maker.link.topic_plan import colliding_topics
+from mirror_maker.rules.topic_filter import is_internal_topic
 from mirror_maker.settings import LinkSettings
 
 PREFIXED = TopicNames()

@@ -21,6 +21,7 @@ from local_cluster.client.produce_batches import ProduceBatches
 from local_cluster.records.batch import decode_batch
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
+from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
 from mirror_maker.formats import Run
 from mirror_maker.formats.mm2 import (
     Checkpoint,
@@ -29,9 +30,8 @@ from mirror_maker.formats.mm2 import (
     decode_offset_sync,
     offset_syncs_topic,
 )
-from mirror_maker.group_sync import SyncedPosition, SyncState
-from mirror_maker.mm2_topics import Mm2Topics
-from mirror_maker.offset_syncs import FlowSyncs
+from mirror_maker.group_sync.mm2_topics import Mm2Topics
+from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
 from mirror_maker.settings import Limits, LinkSettings
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

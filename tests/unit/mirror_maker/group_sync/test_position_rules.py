@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.client.group_offsets import CommittedOffset
+from local_cluster.client.admin.group_offsets import CommittedOffset
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats import OffsetMap, Run
-from mirror_maker.group_sync import FlowMap, SyncedPosition, SyncState, decide, translate_positions
+from mirror_maker.group_sync.position_rules import (
+    FlowMap,
+    SyncedPosition,
+    SyncState,
+    decide,
+    translate_positions,
+)
 
 SOURCE = TopicPartition("t", 0)
 TARGET = TopicPartition("a.t", 0)

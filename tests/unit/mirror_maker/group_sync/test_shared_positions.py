@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 
 from mirror_maker.formats import Block, FlowKey, MapTopic, OffsetMap, Opening, Run, encode_record
-from mirror_maker.group_sync import SyncState
-from mirror_maker.growing_map import GrowingMap
-from mirror_maker.shared_positions import REREAD_RUNS_MAX, SharedFlow, safe_position
+from mirror_maker.group_sync.position_rules import SyncState
+from mirror_maker.group_sync.shared_positions import REREAD_RUNS_MAX, SharedFlow, safe_position
+from mirror_maker.stores.followed_map import GrowingMap
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 

@@ -13,11 +13,11 @@ from mirror_maker.formats import MapTopic, Registration, encode_record
 from mirror_maker.formats.marks import LedCopy
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.records import MapRecord, encode_key
-from mirror_maker.leading import CopyPair, mark_of, why_not_led
-from mirror_maker.led_copies import LedCopies, LinkMarks
-from mirror_maker.map_store import MapStore
-from mirror_maker.map_topics import MapTopics
+from mirror_maker.link.config_ownership import CopyPair, mark_of, why_not_led
+from mirror_maker.link.owned_copies import LedCopies, LinkMarks
 from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.target_maps import MapTopics
 
 HERE, THERE, OTHER = (uuid.UUID(int=number) for number in (1, 2, 3))
 ORDERS = CopyPair("orders", HERE, "orders", THERE)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
+from mirror_maker.link.stalled_partitions import SHOWN_MAX, StandingFlow, standing_still
 from mirror_maker.model import FlowState
-from mirror_maker.standing_still import SHOWN_MAX, StandingFlow, standing_still
-from mirror_maker.trouble import Trouble
+from mirror_maker.rules.trouble import Trouble
 
 
 def flow(

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.batch_spans import BatchSpans, open_provider
-from mirror_maker.passthrough import CopyPath, PreparedBatch
-from mirror_maker.replicator import Outgoing
-from mirror_maker.service import MirrorService
+from mirror_maker.copy.passthrough import CopyPath, PreparedBatch
+from mirror_maker.copy.replicator import Outgoing
+from mirror_maker.metrics.batch_spans import BatchSpans, open_provider
 from mirror_maker.settings import LinkSettings, MirrorSettings
+from mirror_maker.worker.service import MirrorService
 
 LINK = LinkSettings(
     name="jfk-nyc", source_alias="jfk", source_bootstrap="127.0.0.1:1", trace_batches=True
@@ -63,7 +63,7 @@ def test_a_span_says_what_was_copied_and_when() -> None:
 
 def test_the_environment_says_where_spans_go(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "from mirror_maker.batch_spans import open_provider\n"
+        "from mirror_maker.metrics.batch_spans import open_provider\n"
         "provider = open_provider('w1')\n"
         "provider.get_tracer('t').start_span('copy t').end()\n"
         "provider.shutdown()\n"

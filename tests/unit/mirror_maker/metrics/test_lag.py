@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirror_maker.lag import (
+from mirror_maker.metrics.lag import (
     SAMPLES_MAX,
     STALE_MS,
     UNKNOWN_LAG,

@@ -7,16 +7,8 @@ from dataclasses import replace
 
 from mirror_maker.formats import FlowKey, Gap, Opening
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.repair import (
-    FAULTS_MAX,
-    Diagnosis,
-    Fault,
-    FaultKind,
-    How,
-    Way,
-    ways,
-)
-from mirror_maker.repair_entries import entries
+from mirror_maker.repair.orders import entries
+from mirror_maker.repair.plan import FAULTS_MAX, Diagnosis, Fault, FaultKind, How, Way, ways
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 OPENING = Opening(

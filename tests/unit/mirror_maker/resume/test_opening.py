@@ -18,9 +18,9 @@ from local_cluster.records.header import read_header
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.metadata import PartitionMetadata, TopicMetadata
 from mirror_maker.formats import FlowKey, MapTopic, Opening
-from mirror_maker.map_store import MapStore
 from mirror_maker.ports import DataSink, SystemClock
-from mirror_maker.state_topic import StateTopic, make_topics
+from mirror_maker.stores.map_store import MapStore
+from mirror_maker.stores.state_topic import StateTopic, make_topics
 
 
 class Sink:

@@ -7,13 +7,13 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.alignment import Aligned, Alignment, Hole
+from mirror_maker.copy.passthrough import select_batches
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
-from mirror_maker.passthrough import select_batches
-from mirror_maker.resume import Pairing, is_same_content
-from mirror_maker.tail import ResumeBase, TailReader, tail_copies
-from tests.compacted_batches import without_records
+from mirror_maker.resume.pairing import Pairing, is_same_content
+from mirror_maker.tail.alignment import Aligned, Alignment, Hole
+from mirror_maker.tail.target_tail import ResumeBase, TailReader, tail_copies
+from tests.support.compacted_batches import without_records
 
 PID, EPOCH = 4000, 3
 

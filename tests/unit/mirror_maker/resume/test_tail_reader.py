@@ -14,10 +14,9 @@ from local_cluster.wire.errors import KafkaError
 from mirror_maker.context import LinkContext
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.model import DescribedProducer
-from mirror_maker.tail import TailReader
-from mirror_maker.tail_reading import read_tail
-
-from .test_resume import EPOCH, MAPPED, PID, own, records
+from mirror_maker.resume.tail_reader import read_tail
+from mirror_maker.tail.target_tail import TailReader
+from tests.unit.mirror_maker.resume.test_pairing import EPOCH, MAPPED, PID, own, records
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("copy", 0)
 QUIET_MS = 60_000

@@ -9,9 +9,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
-from mirror_maker.json_fields import DEPTH_MAX, NotJsonError, edit_field, parse_json, parse_pointer
-from mirror_maker.passthrough import CopyPath, prepare, select_batches
-from mirror_maker.record_rules import (
+from mirror_maker.copy.passthrough import CopyPath, prepare, select_batches
+from mirror_maker.rules.json_pointer import (
+    DEPTH_MAX,
+    NotJsonError,
+    edit_field,
+    parse_json,
+    parse_pointer,
+)
+from mirror_maker.rules.record_rules import (
     RecordFilter,
     RecordRules,
     Transforms,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirror_maker.start import Start, StartKind, mm2_offsets_topic, parse_start
-from topology.load import parse_topology
+from mirror_maker.rules.start_position import Start, StartKind, mm2_offsets_topic, parse_start
+from topology.file.load import parse_topology
 
 TOPOLOGY = """
 name: n

@@ -10,7 +10,13 @@ import pytest
 
 from local_cluster.client.model import ClusterMetadata, PartitionMetadata, TopicMetadata
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.discovery import (
+from mirror_maker.formats import gaps_topic_name, map_topic_name
+from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
+from mirror_maker.formats.naming import TopicNames, remote_topic
+from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
+from mirror_maker.formats.receipts import receipts_topic_name
+from mirror_maker.formats.verdicts import verdicts_topic_name
+from mirror_maker.link.topic_plan import (
     grown_topics,
     left_out_topics,
     link_topics,
@@ -18,15 +24,9 @@ from mirror_maker.discovery import (
     new_topic,
     select_topics,
 )
-from mirror_maker.formats import gaps_topic_name, map_topic_name
-from mirror_maker.formats.mm2 import checkpoints_topic, offset_syncs_topic
-from mirror_maker.formats.naming import TopicNames, remote_topic
-from mirror_maker.formats.probe import MERGED_PROBE_COPY, probe_topic_name
-from mirror_maker.formats.receipts import receipts_topic_name
-from mirror_maker.formats.verdicts import verdicts_topic_name
-from mirror_maker.policy import TopicFilter, is_internal_topic
+from mirror_maker.rules.start_position import mm2_offsets_topic
+from mirror_maker.rules.topic_filter import TopicFilter, is_internal_topic
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT, LinkSettings
-from mirror_maker.start import mm2_offsets_topic
 
 
 def at_jfk(name: str) -> str:

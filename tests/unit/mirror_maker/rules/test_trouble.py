@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from mirror_maker.trouble import REFUSALS, Policies, Trouble
+from mirror_maker.rules.trouble import REFUSALS, Policies, Trouble
 from topology.model import LinkTroubles
 
 

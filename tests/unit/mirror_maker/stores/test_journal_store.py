@@ -7,14 +7,13 @@ from random import Random
 
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.gap_store import GapStore
-from tests.sim.kafka_double import SimClient
-from tests.sim.kafka_double_cluster import SimCluster
-from tests.sim.kafka_double_network import Network
-from tests.sim.mirror_world import VirtualClock
+from mirror_maker.stores.journal_store import GapStore
+from tests.sim.kafka_double.cluster import SimCluster
+from tests.sim.kafka_double.double import SimClient
+from tests.sim.kafka_double.network import Network
+from tests.sim.mirror.world import VirtualClock
 from tests.sim.virtual_time import run_virtually
-
-from .test_gaps import FLOW, GAP
+from tests.unit.mirror_maker.formats.test_gaps import FLOW, GAP
 
 LOST = replace(GAP, source_from=100, source_to=120)
 COPIED = replace(

@@ -7,17 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.client.model import (
-    FetchedPartition,
-    FetchPosition,
-    ListedOffset,
-    TopicPartition,
-)
+from local_cluster.client.model import FetchedPartition, FetchPosition, ListedOffset, TopicPartition
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.metadata import PartitionMetadata, TopicMetadata
 from mirror_maker.ports import DataSink, SystemClock
-from mirror_maker.state_topic import StateTopic
+from mirror_maker.stores.state_topic import StateTopic
 
 AT = TopicPartition("state", 0)
 

@@ -18,13 +18,13 @@ from local_cluster.client.model import (
     TopicPartition,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.deleting import TopicDeletions
-from mirror_maker.deletions import Fate, GoneTopic, decide_fate
+from mirror_maker.clusters.log_offsets import LATEST
 from mirror_maker.formats import FlowKey, Gap, MapTopic, Opening, encode_record
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.link import LinkWorker
-from mirror_maker.log_offsets import LATEST
+from mirror_maker.link.link import LinkWorker
 from mirror_maker.settings import Limits, LinkSettings
+from mirror_maker.topic_sync.copy_deletion import TopicDeletions
+from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 GRACE_MS = 10_000
 GONE = GoneTopic(

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.client.acls import Acl, Operation, PatternType, Permission, ResourceType
+from local_cluster.client.admin.acls import Acl, Operation, PatternType, Permission, ResourceType
 from local_cluster.wire.api import ApiKey
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.topic_sync import ChangeKind, acl_changes, config_changes, wanted_acls
-from mirror_maker.topic_syncing import TopicSync
+from mirror_maker.topic_sync.sync_plan import ChangeKind, acl_changes, config_changes, wanted_acls
+from mirror_maker.topic_sync.topic_syncer import TopicSync
 
 TOPICS = ["orders", "returns"]
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from local_cluster.client.group import GroupAssignment
 from local_cluster.client.model import TopicPartition
-from mirror_maker.assignment import (
+from mirror_maker.formats.workers import (
+    WorkerAddress,
+    decode_document,
+    encode_document,
+    worker_address,
+)
+from mirror_maker.link.link import LinkWorker
+from mirror_maker.worker.assignment import (
     Assignment,
     FlowName,
     Subscription,
@@ -23,14 +30,7 @@ from mirror_maker.assignment import (
     encode_assignment,
     encode_subscription,
 )
-from mirror_maker.formats.workers import (
-    WorkerAddress,
-    decode_document,
-    encode_document,
-    worker_address,
-)
-from mirror_maker.link import LinkWorker
-from mirror_maker.sharing import WorkerGroup
+from mirror_maker.worker.worker_group import WorkerGroup
 
 
 def flows(count: int, topic: str = "t") -> frozenset[FlowName]:

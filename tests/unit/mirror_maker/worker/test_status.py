@@ -10,16 +10,16 @@ from typing import Any
 from aiohttp import ClientSession
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.diagnosing import NoRepairError
 from mirror_maker.formats.controls import Controls, PausedPart
-from mirror_maker.http import StatusServer
-from mirror_maker.lag import UNKNOWN_LAG, Lag
-from mirror_maker.latency import BOUNDS_MS, LatencyHistogram
-from mirror_maker.rates import WINDOW_MS, WindowedRate
-from mirror_maker.repair import How
-from mirror_maker.status import render_metrics, total_lag
+from mirror_maker.metrics.lag import UNKNOWN_LAG, Lag
+from mirror_maker.metrics.latency import BOUNDS_MS, LatencyHistogram
+from mirror_maker.metrics.rates import WINDOW_MS, WindowedRate
+from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.plan import How
+from mirror_maker.worker.http import StatusServer
+from mirror_maker.worker.status import render_metrics, total_lag
 
-MM2_METRIC_NAMES = Path(__file__).parents[2] / "golden" / "mm2_metric_names.txt"
+MM2_METRIC_NAMES = Path(__file__).parents[3] / "golden" / "mm2_metric_names.txt"
 
 
 def flow(**changes: object) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from local_cluster.records.header import (
     patch_attributes,
     read_header,
 )
-from spark_global.columns import (
+from spark_global.source.columns import (
     RecordColumns,
     binary_column,
     decode_columns,
@@ -32,9 +32,9 @@ from spark_global.columns import (
     headers_column,
     take_rows,
 )
-from spark_global.tables import HEADER
+from spark_global.source.tables import HEADER
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 ODD_RECORDS = [
     NewRecord(1_000, None, None),

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.client.security import PLAINTEXT, ClientSecurity, Secret
+from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.links import MirrorLink, decode_links, encode_links
-from spark_global.options import parse_options
-from spark_global.pruning import Interval
+from spark_global.source.options import parse_options
+from spark_global.source.pruning import Interval
 
 LINK = MirrorLink(name="jfk-nyc", source="jfk", datacenter="JFK", bootstrap="127.0.0.1:1")
 SECURITY = ClientSecurity(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirror_maker.formats import OffsetMap, Run
-from spark_global.provenance import UNKNOWN_OFFSET, MapRuns
+from spark_global.source.provenance import UNKNOWN_OFFSET, MapRuns
 
 RUNS = [(10, 0, 5), (15, 7, 3), (30, 10, 1), (31, 20, 4)]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from spark_global.addresses import ClusterAddress
-from spark_global.provenance import MapRuns
-from spark_global.pruning import Bounds, Interval, cut_range
-from spark_global.splits import Origin, PartitionRange, split_ranges
-from spark_global.tables import SOURCE_SIDE
+from spark_global.source.provenance import MapRuns
+from spark_global.source.pruning import Bounds, Interval, cut_range
+from spark_global.source.splits import Origin, PartitionRange, split_ranges
+from spark_global.source.tables import SOURCE_SIDE
 
 # Source offsets 100..109 lie at 0..9, 200..209 at 20..29; 10..19 were written by others.
 RUNS = MapRuns.of([(100, 0, 10), (200, 20, 10)], source_next=300, target_next=30)

@@ -12,11 +12,11 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
 from spark_global.addresses import ClusterAddress
-from spark_global.columns import RecordColumns, decode_columns
-from spark_global.provenance import MapRuns
-from spark_global.rows import fingerprint_rows, record_rows
-from spark_global.splits import Origin, PartitionRange
-from spark_global.tables import SOURCE_SIDE, TABLES, spark_schema
+from spark_global.source.columns import RecordColumns, decode_columns
+from spark_global.source.provenance import MapRuns
+from spark_global.source.rows import fingerprint_rows, record_rows
+from spark_global.source.splits import Origin, PartitionRange
+from spark_global.source.tables import SOURCE_SIDE, TABLES, spark_schema
 
 RECORDS = [NewRecord(1_000 + i, b"k", b"v%d" % i, (("n", None),) * i) for i in range(3)]
 RUNS = MapRuns.of([(500, 10, 2)], source_next=502, target_next=12)

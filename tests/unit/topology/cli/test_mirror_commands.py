@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topology import mirror_sync
-from topology.cli import app
-from topology.deployment import Daemon, Deployment, LinkView, encode_deployment
-from topology.state import StateDir
+from topology.cli.main import app
+from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
+from topology.deployment.state import StateDir
+from topology.operate import mirror_sync
 
 CONTROLS = {
     "paused": [{"topic": "t", "partition": 1}, {"topic": None, "partition": None}],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topology.plan import Step
-from topology.show import UpProgress, print_bootstraps, print_gaps, print_status
+from topology.cli.show import UpProgress, print_bootstraps, print_gaps, print_status
+from topology.deployment.plan import Step
 
 
 def status(**more: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from topology.demo.answers import Answers
 from topology.demo.boards import Board, Flight
 from topology.demo.prepare import DemoError, demo_links
 from topology.demo.report import Report, write_parquet
-from topology.deployment import Deployment, LinkView
+from topology.deployment.deployment import Deployment, LinkView
 
 FLIGHT = Flight(offset=7, timestamp_ms=1, key=b"UA", value=b'{"flight":1}', headers=())
 

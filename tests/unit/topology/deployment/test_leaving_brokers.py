@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topology.deployment import BrokerView, ClusterView, Deployment
-from topology.leaving import LeavingBroker, holding, leaving_brokers, warned
-from topology.plan import Step
+from topology.deployment.deployment import BrokerView, ClusterView, Deployment
+from topology.deployment.leaving_brokers import LeavingBroker, holding, leaving_brokers, warned
+from topology.deployment.plan import Step
 
 
 def cluster(name: str, *broker_ids: int) -> ClusterView:

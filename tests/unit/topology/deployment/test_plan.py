@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
-from topology.plan import REASONS_MAX, Running, Step, plan
+from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.deployment.plan import REASONS_MAX, Running, Step, plan
 
 
 def daemon(key: str, **settings: object) -> Daemon:

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from topology.deploy import DeployError, up
-from topology.deployment import Deployment, encode_deployment
-from topology.left_log_dirs import LeftLogDir, count_replicas, left_log_dirs, problems_of
-from topology.load import parse_topology
-from topology.render import render
-from topology.state import StateDir
+from topology.deployment.deployment import Deployment, encode_deployment
+from topology.deployment.removed_log_dirs import (
+    LeftLogDir,
+    count_replicas,
+    left_log_dirs,
+    problems_of,
+)
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import parse_topology
+from topology.operate.deploy import DeployError, up
 
 TOPOLOGY = """\
 name: t

@@ -10,12 +10,12 @@ import aggregator.settings
 import local_cluster.settings
 import mirror_maker.settings
 from aggregator.settings import load_settings as load_aggregator
-from topology.deployment import Daemon, Deployment, decode_deployment, encode_deployment
-from topology.load import load_topology, parse_topology
-from topology.render import render
-from topology.state import StateDir
+from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import load_topology, parse_topology
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
 
 @pytest.fixture

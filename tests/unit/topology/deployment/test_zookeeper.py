@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from topology import zookeeper
-from topology.zookeeper import EmbeddedZooKeeper, ZooKeeperUnavailable, find_jars, find_java
+from topology.deployment import zookeeper
+from topology.deployment.zookeeper import (
+    EmbeddedZooKeeper,
+    ZooKeeperUnavailable,
+    find_jars,
+    find_java,
+)
 
 
 def server(tmp_path: Path, *, fsync: bool = True) -> EmbeddedZooKeeper:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror_maker.record_rules import (
+from mirror_maker.rules.record_rules import (
     Condition,
     HeaderValue,
     JsonTest,
@@ -15,10 +15,10 @@ from mirror_maker.record_rules import (
     Transform,
 )
 from mirror_maker.settings import parse_settings
-from topology.load import parse_topology
-from topology.problems import InvalidTopology
-from topology.render import render
-from topology.state import StateDir
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import parse_topology
+from topology.file.problems import InvalidTopology
 
 LINK = """\
 name: shop

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from topology.kafka_configs import known_broker_configs
-from topology.load import load_topology, parse_topology
+from topology.file.kafka_configs import known_broker_configs
+from topology.file.load import load_topology, parse_topology
+from topology.file.problems import InvalidTopology
+from topology.file.yaml_document import DOCUMENT_BYTES_MAX
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
-from topology.problems import InvalidTopology
-from topology.yaml_document import DOCUMENT_BYTES_MAX
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
 SMALL = """\
 name: small

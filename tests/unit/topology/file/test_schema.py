@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from topology.schema import schema_text
-from topology.shipped import shipped_topology
+from topology.file.schema import schema_text
+from topology.file.shipped import shipped_topology
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
 
 def test_the_committed_schema_is_the_models() -> None:

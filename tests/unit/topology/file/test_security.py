@@ -8,14 +8,14 @@ from textwrap import dedent
 import pytest
 
 from aggregator.settings import parse_settings
-from local_cluster.client.security import ClientSecurity, Secret
+from local_cluster.client.auth.security import ClientSecurity, Secret
 from mirror_maker.settings import load_settings
-from topology.aggregate_view import aggregate_view
-from topology.deployment import decode_deployment, encode_deployment
-from topology.load import load_security, parse_topology
-from topology.problems import InvalidTopology
-from topology.render import render
-from topology.state import StateDir
+from topology.deployment.aggregate_view import aggregate_view
+from topology.deployment.deployment import decode_deployment, encode_deployment
+from topology.deployment.render import render
+from topology.deployment.state import StateDir
+from topology.file.load import load_security, parse_topology
+from topology.file.problems import InvalidTopology
 
 TOPOLOGY = """\
 name: secured

@@ -9,8 +9,8 @@ from typing import Any, Self
 import pytest
 
 from local_cluster.client.model import ClusterMetadata
-from topology import controller_metadata
-from topology.controller_metadata import read_from_controller
+from topology.operate import controller_metadata
+from topology.operate.controller_metadata import read_from_controller
 
 
 class Client:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment
-from topology.rolling import (
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
+from topology.operate.restart_stages import (
     Decision,
     Done,
     PartitionState,

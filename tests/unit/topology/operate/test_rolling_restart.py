@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from topology import rolling_restart
-from topology.deploy import DeployError, Endings
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment
-from topology.journal import StartedProcess
-from topology.process import Identity
-from topology.rolling import PartitionState, rolling_brokers
-from topology.rolling_restart import RollingRestart
-from topology.status import assemble_status, unsupervised_report
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
+from topology.deployment.process import Identity
+from topology.deployment.process_journal import StartedProcess
+from topology.operate import rolling_restart
+from topology.operate.deploy import DeployError, Endings
+from topology.operate.restart_stages import PartitionState, rolling_brokers
+from topology.operate.rolling_restart import RollingRestart
+from topology.operate.status import assemble_status, unsupervised_report
 
 BROKER_IDS = (1, 2, 3)
 SYNCED = [PartitionState("t-0", 1, BROKER_IDS, BROKER_IDS)]

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from topology.answers import Answers
-from topology.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.journal import StartedProcess
-from topology.process import Identity
-from topology.readiness import http_url
-from topology.status import (
+from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
+from topology.deployment.process import Identity
+from topology.deployment.process_journal import StartedProcess
+from topology.deployment.readiness import http_url
+from topology.operate.answers import Answers
+from topology.operate.status import (
     assemble_status,
     fetch_link_reports,
     fetch_probes,

@@ -11,10 +11,10 @@ import pytest
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
-from local_cluster.controller.placement import Site
+from local_cluster.controller.decisions.placement import Site
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.deploy import DeployError
+from topology.operate.deploy import DeployError
 from topology.rebalance import command, execution
 from topology.rebalance.command import GO_ON, Rebalance, rebalance
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute

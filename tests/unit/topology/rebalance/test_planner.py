@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local_cluster.client.model import TopicPartition
-from local_cluster.controller.placement import Site, spread
+from local_cluster.controller.decisions.placement import Site, spread
 from topology.rebalance.planner import CannotPlan, Move, PartitionLayout, plan_moves
 
 Layouts = dict[TopicPartition, PartitionLayout]

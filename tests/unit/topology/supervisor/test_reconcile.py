@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.deployment import Daemon
-from topology.reconcile import (
+from topology.deployment.deployment import Daemon
+from topology.supervisor.reconcile import (
     RESTART_DELAY_FIRST_S,
     RESTART_DELAY_MAX_S,
     STABLE_AFTER_S,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.client.scram import ITERATIONS_MAX, ScramClient, ScramError
-from local_cluster.client.security import ClientSecurity, Secret, SecurityError
+from local_cluster.client.auth.scram import ITERATIONS_MAX, ScramClient, ScramError
+from local_cluster.client.auth.security import ClientSecurity, Secret, SecurityError
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

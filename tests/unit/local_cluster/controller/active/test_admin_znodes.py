@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.isr_requests import IsrProposal
-from local_cluster.controller.reassignments import ReassignmentRequest
-
-from .control_plane_member import Member, dead_broker, eventually
-from .fake_zookeeper import FakeZooKeeper
+from local_cluster.controller.decisions.isr_requests import IsrProposal
+from local_cluster.controller.decisions.reassignments import ReassignmentRequest
+from local_cluster.controller.zk import znodes
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Member,
+    dead_broker,
+    eventually,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 REASSIGN, ELECT = znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION
 MALFORMED = (

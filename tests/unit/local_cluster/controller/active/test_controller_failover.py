@@ -5,16 +5,22 @@ from __future__ import annotations
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller import active_controller, znodes
-from local_cluster.controller.coordination import CheckVersion, SetPayload, Znode
-from local_cluster.controller.membership import elect, ensure_layout
-from local_cluster.controller.model import ClusterImage
-from local_cluster.controller.term import Term
-from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.controller.active import active_controller
+from local_cluster.controller.member.membership import elect, ensure_layout
+from local_cluster.controller.model.cluster_image import ClusterImage
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CheckVersion, SetPayload, Znode
+from local_cluster.controller.zk.term import Term
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .control_plane_member import Lines, Member, dead_broker, eventually, fail_at_states
-from .fake_zookeeper import FakeCoordination, FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Lines,
+    Member,
+    dead_broker,
+    eventually,
+    fail_at_states,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 
 async def raise_epoch_to(epoch: int, member: Member, server: FakeZooKeeper) -> None:

@@ -6,14 +6,17 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.active_controller import ActiveController
-from local_cluster.controller.admin_znodes import AdminZnodes
-from local_cluster.controller.coordination import CoordinationUnavailable
+from local_cluster.controller.active.active_controller import ActiveController
+from local_cluster.controller.active.admin_znodes import AdminZnodes
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .control_plane_member import Member, dead_broker, eventually
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Member,
+    dead_broker,
+    eventually,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 def controller_of(member: Member) -> ActiveController:

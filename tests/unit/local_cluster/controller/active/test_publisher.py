@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from local_cluster.client.connection import RefusedError
-from local_cluster.controller import publisher
-from local_cluster.controller.delta_json import Reply
-from local_cluster.controller.model import (
+from local_cluster.controller.active import publisher
+from local_cluster.controller.active.publisher import Publisher
+from local_cluster.controller.model.cluster_image import (
     ALL_WELL,
     NO_EPOCH,
     BrokerEndpoints,
@@ -19,10 +19,9 @@ from local_cluster.controller.model import (
     ReplicaReport,
     TopicState,
 )
-from local_cluster.controller.publisher import Publisher
+from local_cluster.controller.model.delta_json import Reply
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .samples import broker, brokers, partition, topic
+from tests.unit.local_cluster.controller.samples import broker, brokers, partition, topic
 
 EVENTUALLY_SECONDS = 5.0
 Answer = ErrorCode | Exception

@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.metadata_cache import Changes
-from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.model.metadata_cache import Changes
+from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode
-
-from .control_plane_member import EVENTUALLY_SECONDS, Member, eventually
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    EVENTUALLY_SECONDS,
+    Member,
+    eventually,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestDeletion:

@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import SetPayload, ZkOp
-from local_cluster.controller.metadata_cache import Changes
-from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.controller.model.metadata_cache import Changes
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import SetPayload, ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .control_plane_member import Member, dead_broker, eventually
-from .fake_zookeeper import FakeZooKeeper
-from .samples import partition
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Member,
+    dead_broker,
+    eventually,
+)
+from tests.unit.local_cluster.controller.samples import partition
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestTopics:

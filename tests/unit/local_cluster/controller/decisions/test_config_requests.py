@@ -6,19 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.config_requests import (
+from local_cluster.controller.decisions.config_requests import (
     AlterOperation,
     ConfigChange,
     changed_configs,
     replaced_configs,
     topic_rules,
 )
-from local_cluster.controller.config_writer import write_topic_configs
-from local_cluster.controller.coordination import ZkOp
+from local_cluster.controller.member.config_writer import write_topic_configs
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .fake_zookeeper import FakeCoordination, FakeZooKeeper
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 SET, DELETE = AlterOperation.SET, AlterOperation.DELETE
 APPEND, SUBTRACT = AlterOperation.APPEND, AlterOperation.SUBTRACT

@@ -6,26 +6,26 @@ from collections.abc import Mapping
 
 import pytest
 
-from local_cluster.controller import fsm, znodes
-from local_cluster.controller.cluster_state import ClusterState
-from local_cluster.controller.config_requests import (
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
     AlterOperation,
     ConfigChange,
     changed_configs,
 )
-from local_cluster.controller.config_writer import write_broker_configs
-from local_cluster.controller.dynamic_broker_configs import (
+from local_cluster.controller.decisions.dynamic_broker_configs import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LOG_DIRS_RATE,
     describe_dynamic,
 )
-from local_cluster.controller.fsm import step
-from local_cluster.log.config import ConfigSource
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.member.config_writer import write_broker_configs
+from local_cluster.controller.model.cluster_state import ClusterState
+from local_cluster.controller.zk import znodes
+from local_cluster.log.config.log_config import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .fake_zookeeper import FakeCoordination, FakeZooKeeper
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 
 @pytest.mark.parametrize(

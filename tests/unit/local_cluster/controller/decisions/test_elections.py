@@ -6,19 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller import fsm
-from local_cluster.controller.cluster_state import ClusterState, Reassignment, WriteState
-from local_cluster.controller.elections import (
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.elections import (
     decide_leader,
     decide_preferred,
     election_problem,
     find_imbalanced,
 )
-from local_cluster.controller.fsm import step
-from local_cluster.controller.model import NO_LEADER, PartitionState, TopicState
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState, TopicState
+from local_cluster.controller.model.cluster_state import ClusterState, Reassignment, WriteState
 from local_cluster.wire.errors import ErrorCode
-
-from .samples import broker, brokers, partition, topic, unwritten
+from tests.unit.local_cluster.controller.samples import broker, brokers, partition, topic, unwritten
 
 LIVE = {1, 2, 3}
 

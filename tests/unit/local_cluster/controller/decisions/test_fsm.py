@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller.cluster_state import Reassignment
-from local_cluster.controller.elections import decide_leader
-from local_cluster.controller.fsm import (
+from local_cluster.controller.decisions.elections import decide_leader
+from local_cluster.controller.decisions.fsm import (
     BrokersSeen,
     ClearMark,
     ClusterState,
@@ -30,9 +29,21 @@ from local_cluster.controller.fsm import (
     WriteState,
     step,
 )
-from local_cluster.controller.model import NO_LEADER, BrokerEndpoints, PartitionState, TopicState
-
-from .samples import broker, brokers, partition, topic, topic_id, unwritten
+from local_cluster.controller.model.cluster_image import (
+    NO_LEADER,
+    BrokerEndpoints,
+    PartitionState,
+    TopicState,
+)
+from local_cluster.controller.model.cluster_state import Reassignment
+from tests.unit.local_cluster.controller.samples import (
+    broker,
+    brokers,
+    partition,
+    topic,
+    topic_id,
+    unwritten,
+)
 
 
 def state_of(live: tuple[int, ...], *topics: TopicState) -> ClusterState:

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller.cluster_state import ClusterState
-from local_cluster.controller.isr_requests import IsrProposal, check_proposer, decide_isr
+from local_cluster.controller.decisions.isr_requests import IsrProposal, check_proposer, decide_isr
+from local_cluster.controller.model.cluster_state import ClusterState
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .samples import brokers, partition, topic, topic_id
+from tests.unit.local_cluster.controller.samples import brokers, partition, topic, topic_id
 
 KNOWN = partition(0, 1, 2, 3, epoch=5, isr=(1, 2), version=7)
 STATE = ClusterState(brokers(1, 2, 3, 4), {"a": topic("a", KNOWN)})

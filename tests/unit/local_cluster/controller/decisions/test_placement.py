@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cluster.controller.model import BrokerEndpoints
-from local_cluster.controller.placement import Site, load_of, place, sites_of
-
-from .samples import broker, partition, topic
+from local_cluster.controller.decisions.placement import Site, load_of, place, sites_of
+from local_cluster.controller.model.cluster_image import BrokerEndpoints
+from tests.unit.local_cluster.controller.samples import broker, partition, topic
 
 NOTHING = load_of(())
 

@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller import fsm
-from local_cluster.controller.cluster_state import (
+from local_cluster.controller.decisions import fsm
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.decisions.reassignments import (
+    PlannedReplicas,
+    ReassignmentRequest,
+    is_done,
+    plan_reassignment,
+)
+from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.controller.model.cluster_state import (
     ClusterState,
     FinishReassignments,
     Reassignment,
@@ -17,17 +25,8 @@ from local_cluster.controller.cluster_state import (
     TopicPartition,
     WriteState,
 )
-from local_cluster.controller.fsm import step
-from local_cluster.controller.model import PartitionState
-from local_cluster.controller.reassignments import (
-    PlannedReplicas,
-    ReassignmentRequest,
-    is_done,
-    plan_reassignment,
-)
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .samples import brokers, partition, topic, topic_id
+from tests.unit.local_cluster.controller.samples import brokers, partition, topic, topic_id
 
 
 def state_of(

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller.fsm import ClusterState, Deletion
-from local_cluster.controller.model import TopicState
-from local_cluster.controller.topic_planner import TopicPlanner, plan_partitions
-from local_cluster.controller.topic_requests import PartitionsSpec, TopicSpec
+from local_cluster.controller.decisions.fsm import ClusterState, Deletion
+from local_cluster.controller.decisions.topic_planner import TopicPlanner, plan_partitions
+from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .samples import SETTINGS, brokers, partition, topic, topic_id
+from tests.unit.local_cluster.controller.samples import (
+    SETTINGS,
+    brokers,
+    partition,
+    topic,
+    topic_id,
+)
 
 STATE = ClusterState(
     brokers(1, 2),

@@ -9,18 +9,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller import znodes
-from local_cluster.controller.control_plane import ControlPlane
-from local_cluster.controller.coordination import Create, ZkOp
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import ALL_WELL
-from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model.cluster_image import ALL_WELL
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import Create, ZkOp
 from local_cluster.network import OpenLine, open_line
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .fake_zookeeper import FakeCoordination, FakeZooKeeper
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 EVENTUALLY_SECONDS = 5.0
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import Create
-from local_cluster.controller.model import ALL_WELL, NO_LEADER, ReplicaReport
+from local_cluster.controller.model.cluster_image import ALL_WELL, NO_LEADER, ReplicaReport
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import Create
 from local_cluster.wire.errors import ErrorCode
-
-from .control_plane_member import Member, eventually
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import Member, eventually
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestOfflineReplicas:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from local_cluster.controller import isr_messages
-from local_cluster.controller.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.member import isr_messages
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-
-from .samples import partition, topic_id
+from tests.unit.local_cluster.controller.samples import partition, topic_id
 
 WRITTEN = IsrProposal(topic_id("a"), 0, 5, ((1, 10), (2, 20)), 7)
 REFUSED = IsrProposal(topic_id("a"), 1, 5, ((1, 10), (4, 40)), 7)

@@ -7,11 +7,15 @@ import itertools
 
 import pytest
 
-from local_cluster.controller import cluster_member, znodes
+from local_cluster.controller.member import cluster_member
+from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .control_plane_member import Member, dead_broker, eventually
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Member,
+    dead_broker,
+    eventually,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestJoining:

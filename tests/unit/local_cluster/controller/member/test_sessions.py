@@ -6,14 +6,17 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller import znodes
-from local_cluster.controller.coordination import SessionState, ZkOp
-from local_cluster.controller.isr_requests import IsrProposal
-from local_cluster.controller.topic_requests import TopicSpec
+from local_cluster.controller.decisions.isr_requests import IsrProposal
+from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk import znodes
+from local_cluster.controller.zk.coordination import SessionState, ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .control_plane_member import Member, dead_broker, eventually
-from .fake_zookeeper import FakeZooKeeper
+from tests.unit.local_cluster.controller.member.control_plane_member import (
+    Member,
+    dead_broker,
+    eventually,
+)
+from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestSuspended:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.controller.delta_json import (
+from local_cluster.controller.model.cluster_image import (
+    NO_EPOCH,
+    ClusterDelta,
+    ClusterImage,
+    ReplicaReport,
+    difference,
+)
+from local_cluster.controller.model.delta_json import (
     DELTA_VERSION,
     Reply,
     decode_delta,
@@ -12,16 +19,14 @@ from local_cluster.controller.delta_json import (
     encode_delta,
     encode_reply,
 )
-from local_cluster.controller.model import (
-    NO_EPOCH,
-    ClusterDelta,
-    ClusterImage,
-    ReplicaReport,
-    difference,
-)
 from local_cluster.wire.errors import ErrorCode
-
-from .samples import broker, partition, topic, topic_id, unwritten
+from tests.unit.local_cluster.controller.samples import (
+    broker,
+    partition,
+    topic,
+    topic_id,
+    unwritten,
+)
 
 FIRST = ClusterImage(
     1,

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import (
+from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
     TopicState,
     difference,
 )
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-from .samples import broker, brokers, partition, topic, topic_id
+from tests.unit.local_cluster.controller.samples import broker, brokers, partition, topic, topic_id
 
 ME = 55
 

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from local_cluster.controller.topic_requests import (
+from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from local_cluster.controller.model.topic_requests import (
     TopicSpec,
     auto_topic_spec,
     repeated,
     topic_name_problem,
 )
-
-from .samples import SETTINGS
+from tests.unit.local_cluster.controller.samples import SETTINGS
 
 
 def test_the_internal_topics_have_the_replicas_that_are_asked_for() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local_cluster.controller.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.model import ClusterImage, TopicState, difference
-
-from .samples import brokers, partition, topic, topic_id
+from local_cluster.controller.model.cluster_image import ClusterImage, TopicState, difference
+from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
+from tests.unit.local_cluster.controller.samples import brokers, partition, topic, topic_id
 
 NAMES = ("a", "b", "c")
 ME = 55

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from local_cluster.controller.coordination import (
+from local_cluster.controller.zk.coordination import (
     ANY_VERSION,
     CheckVersion,
     CommitConflict,

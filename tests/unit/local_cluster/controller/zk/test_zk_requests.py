@@ -7,8 +7,8 @@ import struct
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from local_cluster.controller.coordination import Znode
-from local_cluster.controller.zk_requests import MultiRead
+from local_cluster.controller.zk.coordination import Znode
+from local_cluster.controller.zk.zk_requests import MultiRead
 
 END = struct.pack("!iBi", -1, 1, -1)
 STAT = struct.pack("!qqqqiiiqiiq", 7, 9, 0, 0, 3, 0, 0, 55, 2, 0, 7)

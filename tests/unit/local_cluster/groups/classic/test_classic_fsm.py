@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from local_cluster.groups.classic_fsm import (
+from local_cluster.groups.classic.classic_fsm import (
     TRANSITIONS,
     GroupEvent,
     GroupState,

@@ -12,7 +12,7 @@ from local_cluster.groups.consumer import records as r
 from local_cluster.groups.consumer.model import MemberState, ResolvedRegex
 from local_cluster.groups.records import GroupKey, OffsetKey, decode_key
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "consumer_group_records.txt"
+GOLDEN = Path(__file__).parents[4] / "golden" / "consumer_group_records.txt"
 FLIGHTS = uuid.UUID(bytes=(1).to_bytes(8, "big") + (2).to_bytes(8, "big"))
 
 

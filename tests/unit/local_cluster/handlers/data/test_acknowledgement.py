@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from local_cluster.handlers.acknowledgement import Acknowledgement
+from local_cluster.handlers.data.acknowledgement import Acknowledgement
 from local_cluster.handlers.deferred import Deferred
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_waits import Settle

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from local_cluster.log.compaction_job import Compacted, run_job
-from local_cluster.log.compaction_round import plan_round
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.compaction.compaction_job import Compacted, run_job
+from local_cluster.log.compaction.compaction_round import plan_round
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.batch import NewRecord, encode_batch
-
-from .samples import NOW_MS, append
+from tests.unit.local_cluster.log.samples import NOW_MS, append
 
 KEY_BYTES_MAX = 1 << 20
 

@@ -7,19 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.compaction_job import CleanedGroup, run_job
-from local_cluster.log.compaction_round import plan_round
-from local_cluster.log.config import LogConfig
-from local_cluster.log.files import OsFiles
-from local_cluster.log.key_offsets import KeyOffsets
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.producer_state import ProducerState
-from local_cluster.records.batch import (
-    CorruptRecordError,
-    NewRecord,
-    decode_batch,
-    encode_batch,
-)
+from local_cluster.log.compaction.compaction_job import CleanedGroup, run_job
+from local_cluster.log.compaction.compaction_round import plan_round
+from local_cluster.log.compaction.key_offsets import KeyOffsets
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state.producer_state import ProducerState
+from local_cluster.records.batch import CorruptRecordError, NewRecord, decode_batch, encode_batch
 from local_cluster.records.committed import committed_batches
 from local_cluster.records.control import EndMarker, encode_marker, read_marker
 from local_cluster.records.header import (
@@ -29,9 +24,20 @@ from local_cluster.records.header import (
     iter_headers,
     read_header,
 )
-
-from .compacting import KEY_BYTES_MAX, NoThrottle, compact, put
-from .samples import NOW_MS, append, create, read_all, records_of, reopen
+from tests.unit.local_cluster.log.compaction.compacting import (
+    KEY_BYTES_MAX,
+    NoThrottle,
+    compact,
+    put,
+)
+from tests.unit.local_cluster.log.samples import (
+    NOW_MS,
+    append,
+    create,
+    read_all,
+    records_of,
+    reopen,
+)
 
 HOUR_MS = 3_600_000
 CONFIG = LogConfig(

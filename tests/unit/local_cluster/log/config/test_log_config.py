@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from local_cluster.log.config import (
+from local_cluster.log.config.config_table import TOPIC_CONFIGS
+from local_cluster.log.config.log_config import (
     ConfigSource,
     LogConfig,
     describe,
     stored_config,
     validate_topic_configs,
 )
-from local_cluster.log.config_table import TOPIC_CONFIGS
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

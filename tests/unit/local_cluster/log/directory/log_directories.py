@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID
 
 

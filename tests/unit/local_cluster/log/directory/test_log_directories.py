@@ -9,14 +9,14 @@ from uuid import UUID
 
 import pytest
 
-from local_cluster.log import checkpoints
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.tickets import DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.disk.tickets import DirectoryNotOursError, LogDirectoryError
+from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import TOPIC_ID, append, batch, flush, offsets_of
 
 OTHER_ID = UUID(int=7)

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 
-from local_cluster.log import checkpoints
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_directory import parse_log_name
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.disk.tickets import LogDirectoryError
+from local_cluster.log.partition.partition_directory import parse_log_name
+from local_cluster.log.state import checkpoints
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.log.log_directories import StandingClock, made, opened
+from tests.unit.local_cluster.log.directory.log_directories import StandingClock, made, opened
 from tests.unit.local_cluster.log.samples import TOPIC_ID, FailingFiles, append, batch, flush
 
 
@@ -24,11 +24,11 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path;"
         "from local_cluster.clock import SystemClock;"
-        "from local_cluster.log.directory import LogDirectory;"
-        "from local_cluster.log.files import OsFiles;"
+        "from local_cluster.log.directory.log_directory import LogDirectory;"
+        "from local_cluster.log.disk.files import OsFiles;"
         "LogDirectory(Path(sys.argv[1]), OsFiles(), broker_id=1, clock=SystemClock()).open()"
     )
-    root = Path(__file__).parents[4]
+    root = Path(__file__).parents[5]
     command = [sys.executable, "-c", program, str(tmp_path)]
     blocked = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert blocked.returncode == 1

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log import checkpoints as c
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directories import LogDirectories
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.tickets import FlushTicket, LogDirectoryError
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directories import LogDirectories
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.disk.tickets import FlushTicket, LogDirectoryError
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.state import checkpoints as c
 from local_cluster.records.header import iter_headers
-from tests.unit.local_cluster.log.log_directories import StandingClock
+from tests.unit.local_cluster.log.directory.log_directories import StandingClock
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,
     TOPIC_ID,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.directory import LogDirectory
-from local_cluster.log.files import OsFiles
-from local_cluster.log.stray_logs import KEPT_MS
-from tests.unit.local_cluster.log.log_directories import made, opened
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.directory.log_directory import LogDirectory
+from local_cluster.log.directory.stray_logs import KEPT_MS
+from local_cluster.log.disk.files import OsFiles
+from tests.unit.local_cluster.log.directory.log_directories import made, opened
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, offsets_of
 
 

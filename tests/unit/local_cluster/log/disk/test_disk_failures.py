@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.disk import DiskState
-from local_cluster.log.tickets import LogDirectoryError
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState
+from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (
     NOW_MS,

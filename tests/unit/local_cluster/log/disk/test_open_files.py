@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.open_files import OPEN_FILES
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.open_files import OPEN_FILES
 from tests.unit.local_cluster.log.samples import append, batch, create, offsets_of, reopen
 
 SEGMENTS = 30

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log import page_cache
+from local_cluster.log.disk import page_cache
 
 FILE_BYTES = 8 * 1024 * 1024
 COLD_SECONDS_MAX = 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local_cluster.log.sync_choice import (
+from local_cluster.log.disk.sync_choice import (
     BACKOFF_SECONDS,
     SLOW_SECONDS_MIN,
     WHOLE_FILES_MIN,

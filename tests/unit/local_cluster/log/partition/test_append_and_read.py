@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config.log_config import LogConfig
 from local_cluster.records.batch import iter_records
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import crc_is_valid, iter_headers, read_header

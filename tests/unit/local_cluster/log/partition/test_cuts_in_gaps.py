@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.files import OsFiles
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.header import read_header
 from local_cluster.wire.errors import KafkaError
 from tests.unit.local_cluster.log.faulty_files import FaultyFiles

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.producer_snapshot import (
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.state.producer_snapshot import (
     SnapshotCorruptError,
     decode_snapshot,
     encode_snapshot,
 )
-from local_cluster.log.producer_state import ProducerState
+from local_cluster.log.state.producer_state import ProducerState
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (

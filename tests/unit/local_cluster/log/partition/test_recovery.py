@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.scan import SECTOR_BYTES
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.segment.scan import SECTOR_BYTES
 from local_cluster.records.batch import iter_records
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import (

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
+from local_cluster.log.config.log_config import LogConfig
 from local_cluster.records.batch import NewRecord
-from tests.compacted_batches import encode_cleaned
+from tests.support.compacted_batches import encode_cleaned
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, records_of
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.transaction_index import (
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.log.segment.transaction_index import (
     AbortedTransaction,
     TransactionIndexCorruptError,
     decode_index,
@@ -21,7 +21,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, flush, reopen
 
 TRANSACTIONAL = 0x10
-GOLDEN = Path(__file__).parents[3] / "golden"
+GOLDEN = Path(__file__).parents[4] / "golden"
 SMALL_SEGMENTS = LogConfig(segment_bytes=200, index_interval_bytes=100)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from local_cluster.log.record_times import RecordsRefusedError
-from local_cluster.log.validate import check_keys, check_produced, check_records
+from local_cluster.log.partition.record_times import RecordsRefusedError
+from local_cluster.log.partition.validate import check_keys, check_produced, check_records
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.compacted_batches import encode_cleaned
+from tests.support.compacted_batches import encode_cleaned
 
 NOW_MS = 1_700_000_000_000
 

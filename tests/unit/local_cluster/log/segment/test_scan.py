@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.files import OsFiles
-from local_cluster.log.scan import CHUNK_BYTES, has_batch_after
+from local_cluster.log.disk.files import OsFiles
+from local_cluster.log.segment.scan import CHUNK_BYTES, has_batch_after
 from local_cluster.records.header import HEADER_BYTES, patch_base_offset
 from tests.unit.local_cluster.log.samples import batch
 

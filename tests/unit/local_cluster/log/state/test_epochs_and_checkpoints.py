@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from local_cluster.log import checkpoints as c
-from local_cluster.log.epochs import EpochEntry, LeaderEpochs
+from local_cluster.log.state import checkpoints as c
+from local_cluster.log.state.epochs import EpochEntry, LeaderEpochs
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

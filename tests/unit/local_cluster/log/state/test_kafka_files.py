@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from local_cluster.log import checkpoints
-from local_cluster.log.config import LogConfig
-from local_cluster.log.producer_snapshot import decode_snapshot, encode_snapshot
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.state import checkpoints
+from local_cluster.log.state.producer_snapshot import decode_snapshot, encode_snapshot
 from local_cluster.records.batch import Record
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, records_of, reopen
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_log"
+GOLDEN = Path(__file__).parents[4] / "golden" / "kafka_log"
 CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=400)
 FIRST_TIMESTAMP_MS = 1357016400000
 CODECS = (b"none", b"gzip", b"snappy", b"lz4", b"zstd")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.log.config import LogConfig
-from local_cluster.log.partition_log import PartitionLog
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.records.control import EndMarker
-from local_cluster.replication.follower import Append, StartAnew
-from local_cluster.replication.following import Followed, position_of, take_answer
+from local_cluster.replication.follower.follower_decisions import Append, StartAnew
+from local_cluster.replication.follower.following import Followed, position_of, take_answer
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from local_cluster.wire.fetch import PartitionFetched

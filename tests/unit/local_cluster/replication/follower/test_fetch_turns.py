@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from local_cluster.replication.fetch_turns import FetchTurns
+from local_cluster.replication.follower.fetch_turns import FetchTurns
 from local_cluster.replication.partition import Partition
 
 

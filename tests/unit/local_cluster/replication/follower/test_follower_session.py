@@ -6,8 +6,8 @@ import uuid
 from types import SimpleNamespace
 from typing import cast
 
-from local_cluster.replication.follower_session import FollowerSession
-from local_cluster.replication.following import Position
+from local_cluster.replication.follower.follower_session import FollowerSession
+from local_cluster.replication.follower.following import Position
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.fetch import SESSION_EPOCH_MAX
 

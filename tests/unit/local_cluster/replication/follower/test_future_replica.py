@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from local_cluster.log.epochs import LeaderEpochs
-from local_cluster.replication.future_replica import (
+from local_cluster.log.state.epochs import LeaderEpochs
+from local_cluster.replication.follower.future_replica import (
     BeginAt,
     CopyFrom,
     CutTo,

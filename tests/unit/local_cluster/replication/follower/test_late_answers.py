@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from local_cluster.log.partition_log import LogSlice, PartitionLog
-from local_cluster.replication.following import Position, position_of, take_answer
+from local_cluster.log.partition.partition_log import LogSlice, PartitionLog
+from local_cluster.replication.follower.following import Position, position_of, take_answer
 from local_cluster.replication.partition import Partition
 from local_cluster.wire.fetch import PartitionFetched
 from tests.unit.local_cluster.log.samples import NOW_MS, append, batch, create, read_all

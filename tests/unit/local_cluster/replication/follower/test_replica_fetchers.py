@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 
 from local_cluster.clock import SystemClock
-from local_cluster.controller.metadata_cache import MetadataCache
-from local_cluster.controller.model import BrokerEndpoints, ClusterImage, difference
-from local_cluster.log.config import LogConfig
-from local_cluster.log.disk import DiskState
-from local_cluster.log.partition_log import PartitionLog
-from local_cluster.log.tickets import Deletion
-from local_cluster.replication.follower_request import encode_follower_request
+from local_cluster.controller.model.cluster_image import BrokerEndpoints, ClusterImage, difference
+from local_cluster.controller.model.metadata_cache import MetadataCache
+from local_cluster.log.config.log_config import LogConfig
+from local_cluster.log.disk.disk_health import DiskState
+from local_cluster.log.disk.tickets import Deletion
+from local_cluster.log.partition.partition_log import PartitionLog
+from local_cluster.replication.follower import leader_fetches
+from local_cluster.replication.follower.follower_request import encode_follower_request
+from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.replication.throttle import ReplicationThrottle, ThrottledSide
-from local_cluster.server import leader_fetches
-from local_cluster.server.replica_fetchers import ReplicaFetchers
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.wire import fetch as codec
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.sim.sim_disk import SimDisk
+from tests.sim.broker.sim_disk import SimDisk
 from tests.unit.local_cluster.log.samples import NOW_MS, TOPIC_ID, append, batch, flush
 
 FOLLOWER, LEADER = 1, 2

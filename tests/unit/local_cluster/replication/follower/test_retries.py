@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local_cluster.replication.retries import Failed, Retries
+from local_cluster.replication.follower.retries import Failed, Retries
 from local_cluster.wire.errors import ErrorCode
 
 FULL = ErrorCode.kafka_storage_error
