@@ -1,134 +1,140 @@
-"""One run of `heliograph rebalance`: look, plan, move, look again."""
+"""`heliograph rebalance`: options in, words and exit codes out.
+
+Import time matters here: what a command needs is imported when it runs.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
-from local_cluster.client.client import KafkaClient
-from local_cluster.wire.errors import KafkaError
-from topology.operate.deploy import DeployError
-from topology.rebalance.execution import Progress, Refused, execute
-from topology.rebalance.layout import Layout, read_layout
-from topology.rebalance.planner import CannotPlan, Move, plan_moves
+import typer
 
-GO_ON: Final = "what moves already goes on; give the command again to go on with the rest"
+from topology.cli.command_line import (
+    EXIT_USAGE,
+    Output,
+    OutputOption,
+    StateDirOption,
+    fail,
+    find_deployment,
+    load_security_file,
+    print_json,
+)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebalance:
-    """What is asked for."""
-
-    bootstrap: str
-    security: ClientSecurity = PLAINTEXT
-    drained: frozenset[int] = frozenset()
-    throttle: int | None = None
-    """Bytes per second and broker."""
-    dry_run: bool = False
+if TYPE_CHECKING:
+    from topology.deployment.deployment import ClusterView
 
 
 def rebalance(
-    asked: Rebalance,
-    *,
-    on_plan: Callable[[dict[str, Any]], None] = lambda document: None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> dict[str, Any]:
-    """The document of what is planned, and whether it is done. Raises DeployError."""
-    asked_to_move = False
+    cluster: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CLUSTER]", help="Default: the only one there is.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    drain: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--drain",
+            metavar="BROKER_ID",
+            help="Move everything away from this broker, and nothing else; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--throttle",
+            metavar="BYTES",
+            min=1,
+            help="Bytes per second that a broker sends, and takes, for this at most.",
+            show_default=False,
+        ),
+    ] = None,
+    deployment: Annotated[
+        str | None,
+        typer.Option(
+            "--deployment", help="Name of the deployment, or its file; default: the only one."
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Brokers of the cluster, where it is in no deployment.",
+            show_default=False,
+        ),
+    ] = None,
+    security: Annotated[
+        Path | None,
+        typer.Option(
+            "--security",
+            metavar="FILE",
+            help="How to talk to --bootstrap, if not in plain text: what a topology says under"
+            " `security`.",
+            show_default=False,
+        ),
+    ] = None,
+    output: OutputOption = Output.human,
+    state_dir: StateDirOption = None,
+) -> None:
+    """Spread replicas over the brokers there are, or move them away from one that leaves.
 
-    def follow(progress: Progress) -> None:
-        nonlocal asked_to_move  # told before the first move is asked for, and only with one to come
-        asked_to_move = progress.planned > 0
-        on_progress(progress)
+    May be ended at any time: what moves goes on, and the same command goes on with the rest.
+    """
+    from local_cluster.client.auth.security import PLAINTEXT
+    from topology.operate.deploy import DeployError
+    from topology.rebalance.command import Rebalance
+    from topology.rebalance.command import rebalance as move_replicas
+    from topology.rebalance.show import RebalanceProgress, print_rebalance
+
+    human = output is Output.human
+    progress = RebalanceProgress(enabled=human)
+    if bootstrap is not None:
+        client_security = load_security_file(security) if security else PLAINTEXT
+    elif security is not None:
+        fail("--security goes with --bootstrap; a deployment has its own", code=EXIT_USAGE)
+    else:
+        found = _cluster(cluster, deployment, state_dir)
+        bootstrap, client_security = found.bootstrap, found.security
+    asked = Rebalance(
+        bootstrap=bootstrap,
+        security=client_security,
+        drained=frozenset(drain or ()),
+        throttle=throttle,
+        dry_run=dry_run,
+    )
+    try:
+        document = move_replicas(
+            asked,
+            on_plan=print_rebalance if human else lambda document: None,
+            on_progress=progress.show,
+        )
+    except DeployError as error:
+        fail(str(error), error.details)
+    except KeyboardInterrupt:
+        goes_on = "; what moves goes on, and the same command goes on with the rest"
+        fail("interrupted" + ("" if dry_run else goes_on))
+    if not human:
+        print_json(document)
+
+
+def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None) -> ClusterView:
+    """The cluster of a deployment that is named, or is the only one."""
+    from topology.file.problems import unknown_name
+    from topology.operate.deploy import DeployError, read_deployment
 
     try:
-        return asyncio.run(_rebalance(asked, on_plan, follow))
-    except CannotPlan as error:
-        raise DeployError("not every replica has a place to go", str(error).splitlines()) from error
-    except Refused as error:
-        words = "the controller does not move everything; what moves goes on"
-        raise DeployError(words, str(error).splitlines()) from error
-    except KafkaError as error:
-        raise DeployError(
-            f"the cluster at {asked.bootstrap} does not do it: {error}",
-            [GO_ON] if asked_to_move else [],
-        ) from error
-
-
-async def _rebalance(
-    asked: Rebalance,
-    on_plan: Callable[[dict[str, Any]], None],
-    on_progress: Callable[[Progress], None],
-) -> dict[str, Any]:
-    async with KafkaClient(
-        asked.bootstrap, client_id="heliograph-rebalance", security=asked.security
-    ) as client:
-        layout = await read_layout(client)
-        unknown = asked.drained - layout.broker_ids - _holders(layout)
-        if unknown:
-            names = ", ".join(map(str, sorted(unknown)))
-            known = ", ".join(map(str, sorted(layout.broker_ids)))
-            raise DeployError(f"no broker {names} here; there are: {known}")
-        moves = plan_moves(layout.partitions, layout.sites, asked.drained)
-        document = plan_document(layout, moves)
-        on_plan(document)
-        if asked.dry_run:
-            return {**document, "done": False}
-        await execute(client, layout, moves, throttle=asked.throttle, on_progress=on_progress)
-        return {**document, "done": True}
-
-
-def _holders(layout: Layout) -> frozenset[int]:
-    return frozenset(replica for ids in layout.replicas.values() for replica in ids)
-
-
-def plan_document(layout: Layout, moves: Iterable[Move]) -> dict[str, Any]:
-    """The plan as JSON; a size that nobody knows is null."""
-    moves = list(moves)
-    before = {key: each.replicas for key, each in layout.partitions.items()}
-    after = {**before, **{move.partition: move.after for move in moves}}
-    copied = [move.copied_bytes for move in moves]
-    return {
-        "brokers": _brokers(layout, before, after),
-        "moves": [
-            {
-                "topic": move.partition.topic,
-                "partition": move.partition.partition,
-                "from": list(move.before),
-                "to": list(move.after),
-                "bytes": move.copied_bytes,
-            }
-            for move in moves
-        ],
-        "bytes": None if None in copied else sum(each for each in copied if each is not None),
-        "under_way": [str(key) for key in sorted(layout.under_way)],
-    }
-
-
-def _brokers(
-    layout: Layout, before: Mapping[Any, tuple[int, ...]], after: Mapping[Any, tuple[int, ...]]
-) -> list[dict[str, Any]]:
-    counts = {}
-    for when, replicas in (("before", before), ("after", after)):
-        held = Counter(replica for ids in replicas.values() for replica in ids)
-        led = Counter(ids[0] for ids in replicas.values() if ids)
-        counts[when] = {"replicas": held, "preferred": led}
-    ids = {*layout.broker_ids, *counts["before"]["replicas"]}
-    racks = {site.broker_id: site for site in layout.sites}
-    return [
-        {
-            "id": broker_id,
-            "host": racks[broker_id].host if broker_id in racks else None,
-            "alive": broker_id in racks,
-            **{
-                f"{what}_{when}": counts[when][what][broker_id]
-                for what in ("replicas", "preferred")
-                for when in ("before", "after")
-            },
-        }
-        for broker_id in sorted(ids)
-    ]
+        running = read_deployment(find_deployment(deployment, state_dir))
+    except DeployError as error:
+        fail(str(error), error.details)
+    names = [each.name for each in running.clusters]
+    name = names[0] if cluster is None and len(names) == 1 else cluster
+    if name not in names:
+        if name is None:
+            known = ", ".join(names)
+            fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+        fail(f"{running.name}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
+    return running.cluster(name)
