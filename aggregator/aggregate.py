@@ -15,9 +15,9 @@ from typing import Any, Final
 from aggregator.audit.audit_document import Document, link_document
 from aggregator.audit.link_audit import PartitionAudit
 from aggregator.audit.link_audits import LinkAudits
-from aggregator.following.followed import Followed, TopicState
-from aggregator.following.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
+from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
 from aggregator.maps.catalog import Catalog, build_catalog
+from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.maps.group_translation import GroupTranslation, translate_group
 from aggregator.maps.translation import LinkMaps
 from aggregator.ports import ClusterReader

@@ -40,8 +40,8 @@ from prometheus_client.exposition import generate_latest
 
 from aggregator.aggregate import Aggregate
 from aggregator.audit.audit_document import Document
-from aggregator.following.followed import Followed, TopicState
-from aggregator.following.link_lag import LinkLag
+from aggregator.link_lag import LinkLag
+from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.maps.link_map import LinkMap
 from aggregator.probe.instruments import ProbeInstruments
 from mirror_maker.formats.verdicts import FAULTS

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
-from aggregator.following.mirror_watcher import MirrorWatcher
-from aggregator.following.topic_follower import TopicFollower
-from aggregator.following.topic_watcher import TopicWatcher
+from aggregator.maps.topic_follower import TopicFollower
 from aggregator.metrics import AggregatorMetrics
+from aggregator.mirror_watcher import MirrorWatcher
 from aggregator.ports import ClusterReader
 from aggregator.probe.link_probe import link_probes
 from aggregator.settings import AggregatorSettings, LinkSettings
+from aggregator.topic_watcher import TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import Coordinated

@@ -20,7 +20,7 @@ from topology.cli.data_commands import demo, gaps, sql
 from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
 from topology.cli.mirror_commands import mirror_app
-from topology.cli.rebalance_command import rebalance
+from topology.rebalance.command import rebalance
 
 app = typer.Typer(
     name="heliograph",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aggregator.audit.link_audit import PartitionAudit, audit_partition
-from aggregator.following.followed import Followed
+from aggregator.maps.followed_topic import Followed
 from aggregator.maps.link_map import LinkMap, TopicIds
 from aggregator.maps.translation import LinkMaps
 from local_cluster.records.batch import Record

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from aggregator.following.followed import Followed, TopicState
+from aggregator.maps.followed_topic import Followed, TopicState
 from aggregator.ports import ClusterReader
 from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPartition
 from local_cluster.records.batch import CorruptRecordError, iter_records

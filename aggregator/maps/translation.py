@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from aggregator.following.followed import Followed
 from aggregator.maps.catalog import MappedTopic
+from aggregator.maps.followed_topic import Followed
 from aggregator.maps.link_map import NO_TOPIC_IDS, LinkMap, MapAnswer, TopicIds, TranslationState
 from mirror_maker.formats import MapFormatError, map_topic_name
 

@@ -13,10 +13,10 @@ from typing import Final
 from aiohttp import web
 
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
-from aggregator.following.followed import TopicState
-from aggregator.following.topic_follower import REREAD_SECONDS
 from aggregator.maps.catalog import MirroredTopic, nearest
+from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import TranslationState
+from aggregator.maps.topic_follower import REREAD_SECONDS
 from aggregator.metrics import AggregatorMetrics
 from aggregator.settings import LinkSettings
 from aggregator.web import parameters, views

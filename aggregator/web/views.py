@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from aggregator.aggregate import Aggregate
-from aggregator.following.link_lag import LinkLag
+from aggregator.link_lag import LinkLag
 from aggregator.maps.catalog import Catalog
 from aggregator.maps.group_translation import GroupTranslation
 from aggregator.maps.translation import TranslatedOffset

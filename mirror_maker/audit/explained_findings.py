@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import Finding, Verdict
+from mirror_maker.rules.gap_ranges import GapRanges
 
 Explain = Callable[[Finding], Verdict | None]
 """The verdict that takes the place of a finding; None where nothing explains it."""

@@ -33,10 +33,10 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import CorruptRecordError, Record, decode_batch
 from local_cluster.records.compress import Codec, CompressionError
 from mirror_maker.copy.coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX, coalesce, find_run
-from mirror_maker.copy.gap_ranges import NO_GAPS, GapRanges
 from mirror_maker.copy.record_path import encode_dense
 from mirror_maker.formats import Run
 from mirror_maker.model import SourceGap, UncopyableBatchError
+from mirror_maker.rules.gap_ranges import NO_GAPS, GapRanges
 from mirror_maker.rules.record_rules import RecordRules
 
 _ABORT_MARKER_KEY: Final = b"\0\0\0\0"

@@ -28,13 +28,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirror_maker.copy.batch_splitting import Cutting
-from mirror_maker.copy.gap_ranges import NO_GAPS, GapRanges, Range
 from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
 from mirror_maker.copy.open_block import OpenBlock
 from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, select_batches, stamp
 from mirror_maker.copy.receipts import FlowReceipts
 from mirror_maker.formats import OffsetMap
 from mirror_maker.model import UNACKED_BATCHES_MAX, advance_sequence
+from mirror_maker.rules.gap_ranges import NO_GAPS, GapRanges, Range
 from mirror_maker.rules.record_rules import RecordRules
 
 PROBATION_BATCHES = UNACKED_BATCHES_MAX

@@ -13,7 +13,6 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.explained_findings import explainer
 from mirror_maker.context import LinkContext
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import FlowKey, Gap, OffsetMap, Opening
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.verdicts import Finding
@@ -25,6 +24,7 @@ from mirror_maker.resume.foreign_records import may_hold_others
 from mirror_maker.resume.generations import next_epoch
 from mirror_maker.resume.lost_source import fetch_committed
 from mirror_maker.resume.prove import ReadLogs, read_logs, replaced_from
+from mirror_maker.rules.gap_ranges import GapRanges
 
 RUNS_COUNTED_MAX: Final = 1_000_000
 MEASURE_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import Gap
 from mirror_maker.formats.gaps import (
     REPAIR_FRESH_REASON,
@@ -25,6 +24,7 @@ from mirror_maker.formats.gaps import (
     GapKind,
 )
 from mirror_maker.repair.plan import Diagnosis, Fault, FaultKind, How, ways
+from mirror_maker.rules.gap_ranges import GapRanges
 
 _STAYING: Final = frozenset(
     {FaultKind.ALTERED, FaultKind.DUPLICATED, FaultKind.FOREIGN, FaultKind.UNEXPLAINED}

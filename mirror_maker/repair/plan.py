@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import Opening
+from mirror_maker.rules.gap_ranges import GapRanges
 
 FAULTS_MAX: Final = 100
 """Faults of one partition. An order cannot tell more of them one by one: then only `fresh` is

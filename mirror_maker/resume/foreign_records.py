@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.context import LinkContext
-from mirror_maker.copy.gap_ranges import GapRanges, Range
 from mirror_maker.formats import Gap, Opening
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowFailedError
+from mirror_maker.rules.gap_ranges import GapRanges, Range
 from mirror_maker.rules.trouble import Trouble
 
 RANGES_SHOWN_MAX = 5

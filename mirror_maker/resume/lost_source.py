@@ -12,13 +12,13 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.context import READ_COMMITTED, LinkContext
-from mirror_maker.copy.gap_ranges import GapRanges, Range
 from mirror_maker.copy.passthrough import Selection, select_batches
 from mirror_maker.formats import Gap, Opening
 from mirror_maker.formats.gaps import SOURCE_LOST_REASON, GapKind
 from mirror_maker.model import FlowFailedError, PairingError, SourceGap
 from mirror_maker.resume.gap_writer import note_gap
 from mirror_maker.resume.tail_reader import is_compacted
+from mirror_maker.rules.gap_ranges import GapRanges, Range
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.tail.alignment import Aligned, Alignment, Hole
 from mirror_maker.tail.target_tail import ResumeBase, TailReader, tail_copies

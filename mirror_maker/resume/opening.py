@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.context import LinkContext
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import FlowKey, Opening
 from mirror_maker.model import FlowFailedError
 from mirror_maker.resume.foreign_records import settle_foreign
@@ -16,6 +15,7 @@ from mirror_maker.resume.generations import open_generation, replaced_log
 from mirror_maker.resume.lost_source import note_copied
 from mirror_maker.resume.start_lookup import find_start
 from mirror_maker.resume.tail_reader import read_tail
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.rules.start_position import StartKind, parse_start
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.tail.alignment import Hole

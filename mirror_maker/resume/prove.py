@@ -23,7 +23,6 @@ from local_cluster.records.header import iter_headers
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.context import LinkContext
 from mirror_maker.copy.batch_splitting import Cutting
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.copy.mm2_offset_syncs import FlowSyncs
 from mirror_maker.copy.open_block import OpenBlock
 from mirror_maker.copy.passthrough import select_batches
@@ -50,6 +49,7 @@ from mirror_maker.resume.lost_source import (
 from mirror_maker.resume.opening import find_opening
 from mirror_maker.resume.pairing import Pairing, is_same_content
 from mirror_maker.resume.tail_reader import TAIL_FETCH_BYTES_MAX, check_none_missing, read_tail
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.tail.alignment import Aligned, Piece
 from mirror_maker.tail.target_tail import ResumeBase, TailReader, resume_base
 

@@ -16,10 +16,10 @@ from typing import Final
 from local_cluster.client.model import FetchPosition, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.context import LinkContext
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.ports import LogReader
 from mirror_maker.resume.generations import check_rest
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.tail.target_tail import ResumeBase, TailReader
 
 TAIL_FETCH_BYTES_MAX: Final = 8 * 1024 * 1024

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.formats import Gap, GapJournal, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind, encode_gap_key
 from mirror_maker.model import FlowFailedError
 from mirror_maker.ports import Clock, DataSink
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.stores.state_topic import StateTopic
 
 ENTRIES_PER_WRITE_MAX: Final = 250

@@ -35,9 +35,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Final, NamedTuple
 
-from mirror_maker.copy.gap_ranges import Range
 from mirror_maker.formats import Run
 from mirror_maker.model import PairingError
+from mirror_maker.rules.gap_ranges import Range
 
 STEPS_MAX: Final = 5_000_000
 """Comparisons of spans in one alignment; beyond it, too many records are equal."""

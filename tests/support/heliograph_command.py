@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_TIMEOUT_S = 240.0
-PROGRAM = "from topology.cli.main import main; main()"
+PROGRAM = "from topology.main import main; main()"
 
 
 class HeliographCommand:

@@ -86,8 +86,8 @@ def rebalance(
     """
     from local_cluster.client.auth.security import PLAINTEXT
     from topology.operate.deploy import DeployError
-    from topology.rebalance.command import Rebalance
-    from topology.rebalance.command import rebalance as move_replicas
+    from topology.rebalance.run import Rebalance
+    from topology.rebalance.run import rebalance as move_replicas
     from topology.rebalance.show import RebalanceProgress, print_rebalance
 
     human = output is Output.human

@@ -18,8 +18,8 @@ from typing import Protocol
 from local_cluster.controller.active.state_keeper import StateKeeper
 from local_cluster.controller.decisions import fsm
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest, target_of
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_state import TopicPartition
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,

@@ -20,8 +20,8 @@ from local_cluster.controller.active.admin_znodes import AdminZnodes, Mover
 from local_cluster.controller.active.cluster_reader import ClusterReader
 from local_cluster.controller.active.state_keeper import StateKeeper
 from local_cluster.controller.decisions import fsm
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_state import TopicPartition
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Delete
 from local_cluster.controller.zk.term import Term
 

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from local_cluster.controller.decisions.fsm import new_partition
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import BrokerEndpoints, PartitionState, TopicState
 from local_cluster.controller.model.cluster_state import Loaded, Reassignment, SeenTopic
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     READ_MANY_MAX,
     CommitConflict,

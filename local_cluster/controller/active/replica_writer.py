@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from local_cluster.controller.active.cluster_reader import seen_topic
 from local_cluster.controller.decisions.reassignments import PlannedReplicas
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_state import ClusterState, SeenTopic
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, SetPayload
 from local_cluster.controller.zk.term import CONFLICTS_MAX, Term
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import UNWRITTEN, PartitionState
 from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition, WriteState
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Coordination,

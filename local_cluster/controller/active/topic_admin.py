@@ -24,9 +24,9 @@ from local_cluster.controller.decisions.topic_planner import (
     TopicPlanner,
     plan_partitions,
 )
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_state import SeenTopic, TopicPartition
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Conflict,

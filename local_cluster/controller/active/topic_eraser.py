@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from local_cluster.controller.active.cluster_reader import gather_bounded
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import CommitConflict, Coordination, Delete
 from local_cluster.controller.zk.term import Term
 

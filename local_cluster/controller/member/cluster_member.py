@@ -28,6 +28,7 @@ from local_cluster.controller.active.publisher import Publisher
 from local_cluster.controller.member import membership
 from local_cluster.controller.member.controller_watch import ControllerWatch
 from local_cluster.controller.member.inter_broker import open_broker_line
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import (
     BrokerEndpoints,
     ClusterImage,
@@ -36,7 +37,6 @@ from local_cluster.controller.model.cluster_image import (
 )
 from local_cluster.controller.model.delta_json import decode_delta, encode_reply
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     Coordination,
     CoordinationUnavailable,

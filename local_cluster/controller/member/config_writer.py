@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,

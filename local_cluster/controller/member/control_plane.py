@@ -29,12 +29,12 @@ from local_cluster.controller.member.config_writer import (
 )
 from local_cluster.controller.member.inter_broker import ControllerLine
 from local_cluster.controller.member.request_work import RequestWork
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import PartitionState, ReplicaReport
 from local_cluster.controller.model.cluster_state import Reassignment
 from local_cluster.controller.model.delta_json import decode_reply, encode_hand_over
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import Coordination, CoordinationUnavailable, Create
 from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.network import OpenLine, open_line

@@ -17,9 +17,9 @@ import logging
 from typing import Final
 
 from local_cluster.client.connection import RefusedError
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import BrokerEndpoints
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from local_cluster.clock import Clock
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import NO_EPOCH
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,

@@ -21,7 +21,7 @@ from local_cluster.controller.model.cluster_image import (
     ReplicaReport,
     TopicState,
 )
-from local_cluster.controller.zk.znodes import decode_uuid, encode_uuid
+from local_cluster.controller.model.znodes import decode_uuid, encode_uuid
 from local_cluster.wire.errors import ErrorCode
 
 DELTA_VERSION: Final = 1

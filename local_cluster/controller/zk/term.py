@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,

@@ -29,7 +29,9 @@ from typing import Any, Final
 from local_cluster.controller.model.cluster_image import INTERNAL_TOPICS
 from local_cluster.handlers.data.acknowledgement import Acknowledgement, Waiting
 from local_cluster.handlers.data.current_leader import current_leader, node_endpoints
-from local_cluster.handlers.groups.joining import (
+from local_cluster.handlers.registry import Reply, RequestContext, handles
+from local_cluster.handlers.services import BrokerServices
+from local_cluster.handlers.transactions.joining import (
     Joining,
     Unjoined,
     begin,
@@ -38,8 +40,6 @@ from local_cluster.handlers.groups.joining import (
     join,
     verify_here,
 )
-from local_cluster.handlers.registry import Reply, RequestContext, handles
-from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.partition.record_times import RecordsRefusedError
 from local_cluster.log.partition.validate import check_keys, check_produced, check_records
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, read_header

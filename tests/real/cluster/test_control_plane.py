@@ -11,9 +11,9 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.real.cluster.control_plane_member import Member, running

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.session_file import SESSION_FILE, SessionFile
 from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.wire.errors import ErrorCode, KafkaError

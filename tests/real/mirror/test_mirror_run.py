@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 
 WAIT_SECONDS_MAX = 240.0
 AT = TopicPartition("orders", 0)
-RUN = "from topology.cli.main import main; main()"
+RUN = "from topology.main import main; main()"
 
 
 async def test_a_file_of_mirror_maker_2_is_run(zookeeper: str, tmp_path: Path) -> None:

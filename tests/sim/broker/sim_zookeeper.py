@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Sequence
 from random import Random
 
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Create,

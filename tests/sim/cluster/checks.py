@@ -36,8 +36,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import PartitionState
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import Znode
 from local_cluster.replication.partition import Partition
 from tests.sim.cluster.committed import CommittedLog

@@ -25,8 +25,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.topic_requests import PartitionsSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import KafkaError
 from tests.sim.broker.sim_broker import SimBroker, host_of

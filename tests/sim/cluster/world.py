@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     PartitionState,
 )
 from local_cluster.controller.model.topic_requests import TopicCreation, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.broker.sim_broker import SimBroker
 from tests.sim.broker.sim_flusher import SimFlusher

@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 
 from aggregator import service as service_module
-from aggregator.following import topic_follower, topic_watcher
-from aggregator.following.topic_follower import TopicFollower
+from aggregator import topic_watcher
+from aggregator.maps import topic_follower
+from aggregator.maps.topic_follower import TopicFollower
 from aggregator.service import AggregatorService
 from mirror_maker.formats import map_topic_name
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, settings_of

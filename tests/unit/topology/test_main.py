@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 
 from spark_global.sql import LIMIT_DEFAULT
 from topology.cli.data_commands import sql
-from topology.cli.main import app
 from topology.deployment.state import StateDir, default_state_root
 from topology.file.schema import schema_text
+from topology.main import app
 
-CONFIGS = Path(__file__).resolve().parents[4] / "configs"
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
     "validate",
     "plan",
@@ -178,7 +178,7 @@ def test_an_unknown_option_is_wrong_usage() -> None:
 def test_the_command_imports_little() -> None:
     """What only some commands need is not loaded by all of them."""
     program = (
-        "import sys, topology.cli.main\n"
+        "import sys, topology.main\n"
         "heavy = {'pydantic', 'pyspark', 'aiohttp', 'pandas', 'pyarrow', 'kazoo', 'kio'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

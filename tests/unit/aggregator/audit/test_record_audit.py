@@ -9,10 +9,10 @@ import pytest
 
 from aggregator.audit.record_audit import RecordAudit, RecordRules
 from local_cluster.records.batch import Record
-from mirror_maker.copy.gap_ranges import NO_GAPS, GapRanges
 from mirror_maker.formats import OffsetMap
 from mirror_maker.formats.offset_map import Run
 from mirror_maker.formats.verdicts import Verdict
+from mirror_maker.rules.gap_ranges import NO_GAPS, GapRanges
 
 OURS, OTHERS = 7, 8
 RULES = RecordRules(producer_id=OURS)

@@ -7,10 +7,10 @@ import uuid
 
 import pytest
 
-from aggregator.following import topic_follower
-from aggregator.following.followed import TopicState
-from aggregator.following.topic_follower import TopicFollower
+from aggregator.maps import topic_follower
+from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import TranslationState
+from aggregator.maps.topic_follower import TopicFollower
 from aggregator.maps.translation import LinkMaps
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block

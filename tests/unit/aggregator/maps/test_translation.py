@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from aggregator.following.followed import TopicState
+from aggregator.maps.followed_topic import TopicState
 from aggregator.maps.link_map import LinkMap, MapAnswer, TranslationState
 from aggregator.maps.translation import LinkMaps
 from local_cluster.records.batch import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from aggregator.following.topic_watcher import TopicWatcher
+from aggregator.topic_watcher import TopicWatcher
 from tests.unit.aggregator.http_world import World
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from aggregator.following.mirror_watcher import MirrorWatcher
+from aggregator.mirror_watcher import MirrorWatcher
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState

@@ -7,8 +7,8 @@ from itertools import pairwise
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from mirror_maker.copy.batch_splitting import Cutting
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.copy.passthrough import CopyPath, PreparedBatch, SourceBatch, select_batches
+from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.rules.trouble import Trouble
 
 COUNT = 40

@@ -9,7 +9,6 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.copy.gap_ranges import GapRanges
 from mirror_maker.copy.passthrough import (
     CopyPath,
     PreparedBatch,
@@ -20,6 +19,7 @@ from mirror_maker.copy.passthrough import (
 )
 from mirror_maker.formats import Run
 from mirror_maker.model import SourceGap, UncopyableBatchError
+from mirror_maker.rules.gap_ranges import GapRanges
 from tests.support.compacted_batches import encode_cleaned
 
 UNKNOWN_BIT = 0x80

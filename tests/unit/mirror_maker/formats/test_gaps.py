@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from mirror_maker.copy.gap_ranges import NO_GAPS, GapRanges
 from mirror_maker.formats import FlowKey, Gap, GapJournal, MapFormatError, decode_gap, encode_gap
 from mirror_maker.formats.gaps import REPAIR_RECOPY_REASON, GapKind, encode_gap_key, gaps_topic_name
+from mirror_maker.rules.gap_ranges import NO_GAPS, GapRanges
 
 FLOW = FlowKey("t", 3, uuid.UUID(int=1), uuid.UUID(int=2))
 GAP = Gap(

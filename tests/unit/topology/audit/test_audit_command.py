@@ -6,9 +6,9 @@ import pytest
 
 from aggregator.audit.record_audit import RecordAudit, RecordRules
 from local_cluster.records.batch import Record
-from mirror_maker.copy.gap_ranges import NO_GAPS
 from mirror_maker.formats import FlowKey, OffsetMap
 from mirror_maker.formats.records import NO_TOPIC_ID
+from mirror_maker.rules.gap_ranges import NO_GAPS
 from topology.audit.command import parse_since
 from topology.audit.document import PAYLOAD_CHARACTERS_MAX, records_document
 

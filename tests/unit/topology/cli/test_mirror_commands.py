@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topology.cli.main import app
 from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
 from topology.deployment.state import StateDir
+from topology.main import app
 from topology.operate import mirror_sync
 
 CONTROLS = {

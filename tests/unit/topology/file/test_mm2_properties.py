@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topology.cli.main import app
 from topology.file.java_properties import Property, parse_properties
 from topology.file.mm2_properties import Mm2Reading, read_mm2
+from topology.main import app
 
 ACTIVE_ACTIVE = r"""
 # two datacenters

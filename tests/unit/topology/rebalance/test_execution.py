@@ -15,11 +15,12 @@ from local_cluster.controller.decisions.placement import Site
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.operate.deploy import DeployError
-from topology.rebalance import command, execution
-from topology.rebalance.command import GO_ON, Rebalance, rebalance
+from topology.rebalance import execution
+from topology.rebalance import run
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
 from topology.rebalance.layout import Layout
 from topology.rebalance.planner import Move, PartitionLayout
+from topology.rebalance.run import GO_ON, Rebalance, rebalance
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"

@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.controller.decisions.isr_requests import IsrProposal
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     Member,
     dead_broker,

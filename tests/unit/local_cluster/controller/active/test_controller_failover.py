@@ -7,9 +7,9 @@ import pytest
 from local_cluster.clock import SystemClock
 from local_cluster.controller.active import active_controller
 from local_cluster.controller.member.membership import elect, ensure_layout
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import ClusterImage
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import CheckVersion, SetPayload, Znode
 from local_cluster.controller.zk.term import Term
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -8,7 +8,7 @@ import pytest
 
 from local_cluster.controller.active.active_controller import ActiveController
 from local_cluster.controller.active.admin_znodes import AdminZnodes
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     EVENTUALLY_SECONDS,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import SetPayload, ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (

@@ -14,7 +14,7 @@ from local_cluster.controller.decisions.config_requests import (
     topic_rules,
 )
 from local_cluster.controller.member.config_writer import write_topic_configs
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.controller.zk.coordination import ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper

@@ -10,10 +10,10 @@ from typing import Any
 
 from local_cluster.clock import SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import ALL_WELL
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import Create, ZkOp
 from local_cluster.network import OpenLine, open_line
 from local_cluster.settings import BrokerSettings, Listener

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import ALL_WELL, NO_LEADER, ReplicaReport
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import Create
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.controller.member.control_plane_member import Member, eventually

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import ClusterImage, ReplicaReport, difference
 from local_cluster.controller.model.delta_json import decode_reply, encode_delta
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import Member, eventually
 from tests.unit.local_cluster.controller.samples import partition, topic

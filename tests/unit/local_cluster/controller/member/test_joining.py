@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from local_cluster.controller.member import cluster_member
-from local_cluster.controller.zk import znodes
+from local_cluster.controller.model import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     Member,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from local_cluster.controller.decisions.isr_requests import IsrProposal
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.topic_requests import TopicSpec
-from local_cluster.controller.zk import znodes
 from local_cluster.controller.zk.coordination import SessionState, ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (

@@ -8,10 +8,10 @@ import pytest
 
 from local_cluster.controller.active import publisher
 from local_cluster.controller.member import cluster_member
+from local_cluster.controller.model import znodes
 from local_cluster.controller.model.cluster_image import ClusterImage, difference
 from local_cluster.controller.model.delta_json import decode_reply, encode_delta
 from local_cluster.controller.model.metadata_cache import Changes
-from local_cluster.controller.zk import znodes
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import Member, eventually
 from tests.unit.local_cluster.controller.samples import partition, topic

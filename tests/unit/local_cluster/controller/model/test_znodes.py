@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local_cluster.controller.zk import znodes
-from local_cluster.controller.zk.znodes import TopicAssignment
+from local_cluster.controller.model import znodes
+from local_cluster.controller.model.znodes import TopicAssignment
 from tests.unit.local_cluster.controller.samples import partition, topic_id
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "zookeeper_kafka_3_9_1.txt"
