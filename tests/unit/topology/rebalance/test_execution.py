@@ -16,7 +16,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.operate.deploy import DeployError
 from topology.rebalance import execution
-from topology.rebalance import run
+from topology.rebalance import run as rebalance_run
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
 from topology.rebalance.layout import Layout
 from topology.rebalance.planner import Move, PartitionLayout
@@ -202,9 +202,11 @@ def test_what_moves_is_spoken_of_once_a_move_was_asked_for(
     async def read_layout(client: KafkaClient) -> Layout:
         return layout(1)
 
-    monkeypatch.setattr(command, "KafkaClient", lambda *_, **__: contextlib.nullcontext(cluster))
-    monkeypatch.setattr(command, "read_layout", read_layout)
-    monkeypatch.setattr(command, "plan_moves", lambda *_: moves(1))
+    monkeypatch.setattr(
+        rebalance_run, "KafkaClient", lambda *_, **__: contextlib.nullcontext(cluster)
+    )
+    monkeypatch.setattr(rebalance_run, "read_layout", read_layout)
+    monkeypatch.setattr(rebalance_run, "plan_moves", lambda *_: moves(1))
     cluster.fails_at = fails_at
     with pytest.raises(DeployError, match="does not do it") as caught:
         rebalance(Rebalance(bootstrap="b:1"))
