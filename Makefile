@@ -1,5 +1,7 @@
-# Everything a new machine needs is Python 3.11 and Java 17; the rest comes from the lock file.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# A new machine needs Python 3.11 or newer and Java 17; the rest comes from the lock file.
+VERSIONS := 3.11 3.12 3.13 3.14
+works = $(shell python$(1) -c 'import sys; print(sys.executable)' 2>/dev/null)
+PYTHON ?= $(firstword $(foreach each,$(VERSIONS),$(call works,$(each))) $(shell command -v python3))
 VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.8
@@ -9,7 +11,14 @@ WORKERS ?= 3
 SUITE_OPTIONS := -n $(WORKERS) --dist worksteal --reruns 1 --only-rerun "TimeoutError|Timeout \(>"
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit compat bench-broker bench-cluster bench-mirror mirror-proofs bench-controller bench-offsets-load nemesis nemesis-table referee exactly-once simulate simulate-mirror lock clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit unit-every-python compat docs wheel \
+	bench-broker bench-cluster bench-mirror bench-controller bench-offsets-load mirror-proofs \
+	nemesis nemesis-table referee exactly-once simulate simulate-mirror lock clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 demo: $(STAMP)  ## the main job: three datacenters, mirrors, aggregate, Spark
 	$(BIN)/heliograph demo $(DEMO_OPTIONS)
@@ -19,6 +28,16 @@ test: $(STAMP) lint types  ## lint, types and every test but those marked long
 
 unit: $(STAMP)  ## only the tests that start no process
 	$(BIN)/python -m pytest -m "not real" $(PYTEST_OPTIONS)
+
+unit-every-python:  ## the same on every supported interpreter that this machine has
+	@for version in $(VERSIONS); do \
+		for python in "python$$version" $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+			"$$python" -c '' 2>/dev/null || continue; \
+			echo "Python $$version: $$python"; \
+			$(MAKE) unit PYTHON="$$python" VENV=.venv-$$version || exit 1; \
+			break; \
+		done; \
+	done
 
 compat: $(STAMP)  ## outside clients at length, and the same scenarios against Apache Kafka
 	$(BIN)/python -m pytest tests/compat --long $(PYTEST_OPTIONS)
@@ -66,6 +85,12 @@ bench-controller: $(STAMP)  ## the controller of 10,000 partitions goes: ours an
 
 bench-offsets-load: $(STAMP)  ## how long a coordinator takes to load 100,000 committed offsets
 	$(BIN)/python -m pytest -q -s tests/real/broker/test_offsets_load.py
+
+docs: $(STAMP)  ## build the documentation into build/docs, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+
+wheel: $(STAMP)  ## build the wheel into dist/
+	$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python
 
 lock:  ## choose versions anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --generate-hashes \
