@@ -15,14 +15,9 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "local_cluster",
-    "mirror_maker",
-    "aggregator",
-    "spark_global",
-    "topology",
-    "configs",
-    "tests",
+FOLDERS = (
+    *("local_cluster", "mirror_maker", "aggregator", "spark_global", "topology"),
+    *("configs", "tests"),
 )
 LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
