@@ -34,6 +34,8 @@ class Admin:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._client = AdminClient({**LIBRDKAFKA, "bootstrap.servers": bootstrap})
+        self.deleted_to: dict[tuple[str, int], int] = {}
+        """(topic, partition) -> the log start that an acknowledged DeleteRecords asked for."""
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic with the cluster's replication factor; it may exist already."""
@@ -67,6 +69,8 @@ class Admin:
         """Delete the records before an offset of each (topic, partition)."""
         places = [TopicPartition(topic, number, at) for (topic, number), at in before.items()]
         self._done(lambda: self._client.delete_records(places))
+        for place, at in before.items():
+            self.deleted_to[place] = max(at, self.deleted_to.get(place, 0))
 
     def partition_counts(self) -> dict[str, int]:
         """The cluster's topics with their numbers of partitions."""

@@ -129,6 +129,7 @@ class Judge:
                     journal=journal.pop(places[flow], ()),
                     source_compacts=flow.source.topic in SOURCE_COMPACTS,
                     target_compacts=flow.source.topic in TARGET_COMPACTS,
+                    target_deleted_to=self._deleted_to(flow.target),
                     stands_still=places[flow] in self._standing_still,
                 )
             )
@@ -140,6 +141,10 @@ class Judge:
             text = f"{len(entries)} entries about a partition that the link does not copy"
             judgement.find(Promise.JOURNAL, "foreign", f"{link}: {topic}-{number}", text)
         return truths
+
+    def _deleted_to(self, partition: Partition) -> int:
+        place = partition.topic, partition.number
+        return self._admins[partition.cluster].deleted_to.get(place, 0)
 
     def _writers(self, target_topic: str) -> tuple[str, ...]:
         """The clusters in which outside clients write to a topic of this name."""

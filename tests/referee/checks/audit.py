@@ -144,7 +144,7 @@ class _Comparison:
         evidence = self._truth.evidence
         for row in self._said.rows:
             if row.verdict is Verdict.CLEANED:
-                is_trimmed = (row.target_from or 0) < evidence.target.start_offset
+                is_trimmed = (row.target_from or 0) < self._trimmed_to
                 if not (evidence.target_compacts or is_trimmed):
                     text = f"the target begins at {evidence.target.start_offset}"
                     self._find("false excuse", f"{row}; {text} and is not compacted")
@@ -168,6 +168,12 @@ class _Comparison:
             if place not in told:
                 text = f"of the entry `{entry.kind}` from {place[0]} to {place[1]}"
                 self._find("unnoticed", f"no row tells {text}, {place[2]} records")
+
+    @property
+    def _trimmed_to(self) -> int:
+        """The highest log start that the target has had."""
+        evidence = self._truth.evidence
+        return max(evidence.target.start_offset, evidence.target_deleted_to)
 
     @property
     def _entries(self) -> list[JournalEntry]:
@@ -204,7 +210,7 @@ class _Comparison:
         self._judgement.figures["audit counts"] += 1
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
         total = sum(counts.values())
-        may_be_gone = truth.evidence.target_compacts or truth.evidence.target.start_offset > 0
+        may_be_gone = truth.evidence.target_compacts or self._trimmed_to > 0
         if total < len(there) or (total > len(there) and not may_be_gone):
             self._find("miscounted", f"it counts {words}; the target has {len(there)} copies there")
         born_max = sum(

@@ -43,6 +43,7 @@ class History:
     target_end: int = 0
     source_compacts: bool = False
     target_compacts: bool = False
+    target_deleted_to: int = 0
     generation: int = 0
     stands_still: bool = False
 
@@ -140,6 +141,7 @@ class History:
                 journal=self.journal,
                 source_compacts=self.source_compacts,
                 target_compacts=self.target_compacts,
+                target_deleted_to=self.target_deleted_to,
                 stands_still=self.stands_still,
             )
         )

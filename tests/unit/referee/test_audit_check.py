@@ -154,6 +154,11 @@ def test_an_excuse_without_a_reason_is_noticed() -> None:
     trimmed = clean()
     trimmed.target, trimmed.target_start = trimmed.target[1:], 1
     assert kinds(trimmed, said(trimmed, complete(6), cleaned)) == []
+    returned = clean()
+    returned.target_deleted_to = 1
+    assert kinds(returned, said(returned, complete(6), cleaned)) == []
+    beyond = row(Verdict.CLEANED, 0, target=(1, 2))
+    assert kinds(returned, said(returned, complete(6), beyond)) == ["false excuse"]
 
 
 def test_every_journal_entry_has_its_row() -> None:
