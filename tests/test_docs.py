@@ -199,5 +199,4 @@ def docstrings_and_comments(path: Path) -> Iterator[str]:
                 yield token.string
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.value.value
+            yield str(node.value.value)

@@ -1,4 +1,4 @@
-"""What `heliograph --version` says: version, commit, interpreter, and which extras are installed."""
+"""What `heliograph --version` says: version, commit, interpreter and installed extras."""
 
 from __future__ import annotations
 

@@ -97,9 +97,10 @@ class Evidence:
     source_compacts: bool = False
     target_compacts: bool = False
     target_deleted_to: int = 0
-    """The log start of the target that an acknowledged DeleteRecords has set. The final log may begin
-    lower: Apache Kafka writes a log start down once a minute, and a broker that is killed before
-    comes back with the records."""
+    """The log start of the target that an acknowledged DeleteRecords has set.
+
+    The final log may begin lower: Apache Kafka writes log starts down once a minute. A broker that
+    is killed before comes back with the records."""
     stands_still: bool = False
     """Whether the mirror says in the end that it has not copied all (which is a finding of its
     own): what follows the last copy is not held against it again."""
