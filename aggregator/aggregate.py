@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from aggregator.audit.audit_document import Document, link_document
+from aggregator.audit.audit_topics import LinkAudits
 from aggregator.audit.link_audit import PartitionAudit
-from aggregator.audit.link_audits import LinkAudits
 from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
 from aggregator.maps.catalog import Catalog, build_catalog
 from aggregator.maps.followed_topic import Followed, TopicState

@@ -19,7 +19,7 @@ from topology.cli.command_line import EXIT_ERROR
 from topology.cli.data_commands import demo, gaps, sql
 from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
-from topology.cli.mirror_commands import mirror_app
+from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 
 app = typer.Typer(

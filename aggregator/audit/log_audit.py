@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, NamedTuple
 
 from aggregator.audit.fingerprint import fingerprint_batch, fingerprint_record
-from aggregator.audit.partition_audit import (
+from aggregator.audit.reconciliation import (
     AuditReport,
     LogEntry,
     PartitionAudit,

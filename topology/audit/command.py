@@ -66,9 +66,9 @@ def audit(
     At once, from what the mirrors' audits have published; with --records from both logs, record by
     record. Exits with 4 where something is lost, doubled, altered or foreign.
     """
-    from topology.audit.model import AuditQuestion, AuditUnreadable, UnknownName
+    from topology.audit.question import AuditQuestion, AuditUnreadable, UnknownName
     from topology.audit.reading import read_audit
-    from topology.operate.deploy import DeployError, read_deployment
+    from topology.operate.up import DeployError, read_deployment
 
     now_ms = time.time_ns() // 1_000_000
     try:

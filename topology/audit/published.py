@@ -20,7 +20,7 @@ from mirror_maker.formats import (
 )
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
-from topology.audit.model import AuditUnreadable
+from topology.audit.question import AuditUnreadable
 from topology.deployment.deployment import LinkView
 
 

@@ -11,12 +11,13 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from aggregator.audit.audit_document import link_document
+from aggregator.audit.audit_topics import link_audit
 from aggregator.audit.link_audit import PartitionAudit
-from aggregator.audit.link_audits import link_audit
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
-from topology.audit.model import (
+from topology.audit.published import LinkState, read_link
+from topology.audit.question import (
     AuditQuestion,
     AuditUnreadable,
     JsonObject,
@@ -24,11 +25,10 @@ from topology.audit.model import (
     UnknownName,
     is_asked,
 )
-from topology.audit.published import LinkState, read_link
 from topology.audit.records import RecordsReader, target_ranges
 from topology.deployment.deployment import Deployment
-from topology.file.problems import unknown_name
-from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.problems import unknown_name
+from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
 
 CLIENT_ID: Final = "heliograph-audit"
 

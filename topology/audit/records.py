@@ -18,8 +18,8 @@ from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.rules.record_rules import RecordFilter
 from mirror_maker.settings import LinkSettings, parse_settings
 from topology.audit.document import records_document
-from topology.audit.model import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.audit.published import LinkState
+from topology.audit.question import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.deployment.deployment import Deployment, LinkView
 
 Ranges = Mapping[TopicPartition, LogRange]

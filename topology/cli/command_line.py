@@ -16,7 +16,7 @@ import typer
 if TYPE_CHECKING:
     from local_cluster.client.auth.security import ClientSecurity
     from topology.deployment.deployment import Deployment
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
     from topology.model import Topology
 
 Loaded = TypeVar("Loaded")
@@ -70,7 +70,7 @@ def load_security_file(file: Path) -> ClientSecurity:
 
 
 def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
-    from topology.file.problems import InvalidTopology
+    from topology.problems import InvalidTopology
 
     try:
         return load(file)
@@ -85,7 +85,7 @@ def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDi
     """The deployment of a file; ends the command where the file is not valid."""
     topology = load_file(file)
     from topology.deployment.render import render
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
     from topology.deployment.zookeeper import ZooKeeperUnavailable
 
     state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
@@ -97,7 +97,7 @@ def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDi
 
 def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
     """The state directory of a deployment that is named, or is the only one."""
-    from topology.deployment.state import StateDir, default_state_root
+    from topology.deployment.state_dir import StateDir, default_state_root
 
     if state_dir is not None:
         return StateDir(state_dir)
@@ -113,7 +113,7 @@ def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
         )
     name = load_file(Path(which)).name if which not in known and Path(which).is_file() else which
     if name not in known:
-        from topology.file.problems import nearest_name
+        from topology.problems import nearest_name
 
         near = nearest_name(name, known)
         hint = f"; did you mean {near!r}?" if near else ""

@@ -31,8 +31,8 @@ def gaps(
     state_dir: StateDirOption = None,
 ) -> None:
     """List what links skipped: source offsets that were not copied, and why."""
-    from topology.operate.deploy import DeployError, read_deployment
-    from topology.operate.gaps import GapsUnreadable, read_gaps
+    from topology.mirror.gaps import GapsUnreadable, read_gaps
+    from topology.operate.up import DeployError, read_deployment
 
     try:
         found = read_gaps(read_deployment(find_deployment(deployment, state_dir)))
@@ -69,7 +69,7 @@ def sql(
     Where the answer has more rows than are shown, that is said on standard error, or with -o json
     in `is_cut` and `rows_left_out_min`.
     """
-    from topology.operate.deploy import DeployError, current_status, read_deployment
+    from topology.operate.up import DeployError, current_status, read_deployment
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -101,7 +101,7 @@ def _aggregate(deployment: Deployment, name: str | None) -> str:
     ]
     if name is not None:
         if name not in names:
-            from topology.file.problems import unknown_name
+            from topology.problems import unknown_name
 
             fail(f"{deployment.name}: {unknown_name('aggregate', name, names)}", code=EXIT_USAGE)
         return name

@@ -27,7 +27,7 @@ from topology.cli.command_line import (
 
 if TYPE_CHECKING:
     from topology.deployment.plan import Step
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
 
 FOREGROUND_POLL_S = 1.0
 
@@ -41,7 +41,7 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `up` would do."""
-    from topology.operate.deploy import DeployError, plan_steps
+    from topology.operate.up import DeployError, plan_steps
 
     deployment, state = render_file(file, state_dir)
     try:
@@ -89,8 +89,8 @@ def up(
     for a person (paused, or partitions stand still), and with 1 when something does not run.
     """
     from topology.cli.show import UpProgress, print_bootstraps
-    from topology.operate.deploy import DeployError
-    from topology.operate.deploy import up as bring_up
+    from topology.operate.up import DeployError
+    from topology.operate.up import up as bring_up
 
     deployment, state = render_file(file, state_dir)
     if foreground:
@@ -133,7 +133,7 @@ def status(
 
     Exits with 0 when everything runs and answers and every link does its work, else with 4.
     """
-    from topology.operate.deploy import DeployError, current_status
+    from topology.operate.up import DeployError, current_status
 
     try:
         document = current_status(find_deployment(deployment, state_dir))
@@ -156,8 +156,8 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Delete its data as well.")] = False,
 ) -> None:
     """Stop what this deployment started, and only that."""
-    from topology.operate.deploy import DeployError
-    from topology.operate.deploy import down as take_down
+    from topology.operate.up import DeployError
+    from topology.operate.up import down as take_down
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -184,7 +184,7 @@ def _stay(state: StateDir) -> None:
 
 
 def _take_down(state: StateDir) -> None:
-    from topology.operate.deploy import DeployError, down
+    from topology.operate.up import DeployError, down
 
     try:
         down(state)

@@ -21,7 +21,7 @@ from topology.cli.command_line import (
 def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
     """Report every problem of a topology file."""
     from topology.file.load import load_topology
-    from topology.file.problems import InvalidTopology
+    from topology.problems import InvalidTopology
 
     try:
         topology = load_topology(file)

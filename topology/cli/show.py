@@ -12,8 +12,8 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from topology.deployment.plan import Step
-from topology.operate.diagnosis import problem_lines
-from topology.operate.probes import probe_sentence
+from topology.status.diagnosis import problem_lines
+from topology.status.probes import probe_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000

@@ -41,10 +41,10 @@ from topology.demo.prepare import DemoError, demo_links, forget, prepare
 from topology.demo.report import Report, print_answers, print_audit, print_boards, write_parquet
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import Deployment
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import ZooKeeperUnavailable
-from topology.file.problems import InvalidTopology
-from topology.operate.deploy import DeployError, down, reported_status, up
+from topology.operate.up import DeployError, down, reported_status, up
+from topology.problems import InvalidTopology
 
 EXIT_GOOD: Final = 0
 EXIT_BAD: Final = 1

@@ -20,11 +20,11 @@ from mirror_maker.settings import LinkSettings as MirrorLink
 from mirror_maker.settings import MirrorSettings
 from mirror_maker.settings import dump_settings as mirror_json
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.deployment.process import python_command
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import EmbeddedZooKeeper, Node
-from topology.file.kafka_configs import broker_config
 from topology.model import Cluster, Link, PlacedBroker, Topology, ZooKeeperChroot, ZooKeeperProcess
+from topology.rules.kafka_configs import broker_config
+from topology.supervisor.own_process import python_command
 
 Securities = Mapping[str, ClientSecurity]
 """How to talk to each cluster, by its name."""

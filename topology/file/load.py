@@ -16,21 +16,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from local_cluster.client.auth.security import ClientSecurity
-from topology.file.checks import Parts, check_rules
-from topology.file.problems import (
-    Finding,
-    InvalidTopology,
-    Location,
-    Problem,
-    key_text,
-    nearest_name,
-)
 from topology.file.yaml_document import NotYaml, YamlDocument
 from topology.model import Cluster, Link, Topology, ZooKeeperProcess
 from topology.model.cluster import LISTENER_PATTERN, LOG_DIR_PATTERN
 from topology.model.scalars import HOST_PATTERN, NAME_PATTERN, TOPIC_PATTERN
 from topology.model.security import SecretPlace, Security
 from topology.model.zookeeper import CHROOT_PATTERN
+from topology.problems import Finding, InvalidTopology, Location, Problem, key_text, nearest_name
+from topology.rules.checks import Parts, check_rules
 
 EntryT = TypeVar("EntryT", bound=BaseModel)
 

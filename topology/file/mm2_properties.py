@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from mirror_maker.settings import CONFIGS_EXCLUDE_DEFAULT
 from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT as GROUPS_EXCLUDE
 from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT as TOPICS_EXCLUDE
-from topology.file.checks import Parts, check_rules
 from topology.file.java_properties import Property, parse_properties
 from topology.model import Topology
+from topology.rules.checks import Parts, check_rules
 
 POLICIES: Final = {"DefaultReplicationPolicy": "prefixed", "IdentityReplicationPolicy": "identity"}
 _MIRROR_CLASSES: Final = "org.apache.kafka.connect.mirror."

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from topology.file.problems import Location, Problem
+from topology.problems import Location, Problem
 
 DOCUMENT_BYTES_MAX = 1 << 20
 NODES_MAX = 100_000

@@ -23,7 +23,7 @@ from topology.cli.command_line import (
     load_file,
     print_json,
 )
-from topology.cli.repair_command import repair
+from topology.mirror.repair import repair
 
 if TYPE_CHECKING:
     from topology.model import Topology
@@ -75,7 +75,7 @@ def run(
     import tempfile
 
     from local_cluster.client.group import GroupFencedError
-    from topology.operate.mirror_run import run_workers, worker_settings
+    from topology.mirror.local_workers import run_workers, worker_settings
 
     if (file is None) == (mm2 is None):
         fail("say either a topology file or --mm2 FILE", code=EXIT_USAGE)
@@ -144,8 +144,8 @@ def sync(
 
     Exits with 1 where a target refuses a change, or a cluster or worker does not answer.
     """
-    from topology.operate.deploy import DeployError, read_deployment
-    from topology.operate.mirror_sync import SyncFailed, sync_links
+    from topology.mirror.config_sync import SyncFailed, sync_links
+    from topology.operate.up import DeployError, read_deployment
 
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
@@ -268,8 +268,8 @@ def _ask(
     **values: object,
 ) -> dict[str, Any]:
     """What the link's worker answers; ends the command where it cannot be asked."""
-    from topology.operate.deploy import DeployError, read_deployment
-    from topology.operate.mirror_http import NotTold, tell
+    from topology.mirror.worker_http import NotTold, tell
+    from topology.operate.up import DeployError, read_deployment
 
     if values.get("partition") is not None and values.get("topic") is None:
         fail("a partition needs its --topic", code=EXIT_USAGE)

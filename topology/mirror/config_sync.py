@@ -14,9 +14,9 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync.sync_plan import Change
 from mirror_maker.topic_sync.topic_syncer import apply_changes, plan_acls, plan_configs
 from topology.deployment.deployment import Deployment
-from topology.file.problems import unknown_name
-from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
-from topology.operate.mirror_http import NotTold, gone_topics
+from topology.mirror.worker_http import NotTold, gone_topics
+from topology.problems import unknown_name
+from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
 
 CLIENT_ID: Final = "heliograph-mirror-sync"
 REQUEST_TIMEOUT_MS: Final = int(ANSWER_TIMEOUT_S * 1000)

@@ -15,7 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import GapJournal, MapFormatError, gaps_topic_name
 from mirror_maker.formats.gaps import gap_as_json
 from topology.deployment.deployment import ClusterView, Deployment
-from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
 
 JsonObject = dict[str, Any]
 

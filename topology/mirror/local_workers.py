@@ -17,9 +17,9 @@ from pathlib import Path
 from mirror_maker.settings import MirrorSettings, parse_settings
 from mirror_maker.worker.service import MirrorService
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
-from topology.file.problems import unknown_name
+from topology.deployment.state_dir import StateDir
 from topology.model import Topology
+from topology.problems import unknown_name
 
 WORKER_ID_PATTERN = r"[a-zA-Z0-9._-]{1,63}"
 """It becomes part of a group instance id, for which Kafka's rule of topic names holds."""

@@ -63,8 +63,8 @@ def repair(
     Without --how nothing is chosen and nothing is done: the ways are shown, and the command exits
     with 3 where something is wrong.
     """
-    from topology.operate.deploy import DeployError, read_deployment
-    from topology.operate.mirror_http import NotTold, ask, tell
+    from topology.mirror.worker_http import NotTold, ask, tell
+    from topology.operate.up import DeployError, read_deployment
 
     at = {"topic": topic, "partition": partition}
     try:

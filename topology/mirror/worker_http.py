@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from topology.deployment.deployment import Deployment
-from topology.deployment.readiness import http_url
-from topology.file.problems import unknown_name
+from topology.problems import unknown_name
+from topology.supervisor.readiness import http_url
 
 ANSWER_TIMEOUT_S: Final = 10.0
 """A worker waits for its target for less (`mirror_maker.worker.service.CONTROL_MS_MAX`), so that

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from topology.deployment.leaving_brokers import LeavingBroker
+from topology.deployment.removals import LeavingBroker
 from topology.operate.controller_metadata import read_from_controller
 
 ANSWER_TIMEOUT_S = 60.0

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.deployment.deployment import BrokerView, Daemon, Deployment
-from topology.operate.deploy import DeployError, Endings
 from topology.operate.in_sync import read_partitions
 from topology.operate.restart_stages import (
     Decision,
@@ -22,6 +21,7 @@ from topology.operate.restart_stages import (
     kept_replicas,
     staged,
 )
+from topology.operate.up import DeployError, Endings
 
 POLL_S: Final = 0.25
 REASONS_MAX: Final = 8

@@ -18,35 +18,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topology.deployment.bounded_logs import last_lines
 from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
-from topology.deployment.leaving_brokers import LeavingBroker, holding, leaving_brokers, warned
 from topology.deployment.plan import Running, Step, plan
-from topology.deployment.process import (
-    OwnProcess,
-    adopt,
-    child_environment,
-    find_process,
-    python_command,
-)
-from topology.deployment.process_journal import StartedProcess, read_processes
-from topology.deployment.state import StateDir, write_atomically
-from topology.operate.diagnosis import LINK_RUNS, problem_lines
+from topology.deployment.removals import LeavingBroker, holding, leaving_brokers, warned
+from topology.deployment.state_dir import StateDir, write_atomically
 from topology.operate.restart_stages import rolling_brokers
-from topology.operate.status import (
+from topology.status.diagnosis import LINK_RUNS, problem_lines
+from topology.status.document import (
     LINK_STUCK,
     assemble_status,
     fetch_link_reports,
     fetch_probes,
     unsupervised_report,
 )
-from topology.supervisor.control import (
+from topology.supervisor.bounded_logs import last_lines
+from topology.supervisor.control_client import (
     SupervisorRefused,
     SupervisorUnreachable,
     supervisor_apply,
     supervisor_status,
     supervisor_stop,
 )
+from topology.supervisor.own_process import (
+    OwnProcess,
+    adopt,
+    child_environment,
+    find_process,
+    python_command,
+)
+from topology.supervisor.process_journal import StartedProcess, read_processes
 
 UP_TIMEOUT_S = 120.0
 """How long `up` waits for all of it, and before that for each broker of a rolling restart."""
@@ -351,7 +351,7 @@ def _look(
         report = unsupervised_report(_alive(state), state.log_file)
     if not asks:
         return assemble_status(deployment, report, fetch_link_reports(deployment, report))
-    from topology.operate.answers import ask_everyone
+    from topology.status.answers import ask_everyone
 
     with ThreadPoolExecutor(2) as pool:  # what is silent is waited for once
         asking = pool.submit(ask_everyone, deployment, report)

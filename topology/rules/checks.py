@@ -10,10 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topology.file.copy_loops import find_copy_loops, find_second_paths
-from topology.file.kafka_configs import check_configs
-from topology.file.name_collisions import find_collisions
-from topology.file.problems import Finding, Location, key_text, nearest_name
 from topology.model import (
     Broker,
     BrokerCount,
@@ -24,6 +20,10 @@ from topology.model import (
     ZooKeeperChroot,
     ZooKeeperProcess,
 )
+from topology.problems import Finding, Location, key_text, nearest_name
+from topology.rules.copy_loops import find_copy_loops, find_second_paths
+from topology.rules.kafka_configs import check_configs
+from topology.rules.name_collisions import find_collisions
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PORT_MAX = 65535

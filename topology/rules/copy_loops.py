@@ -7,7 +7,7 @@ A<->B is no loop under identical names either.
 
 Guarantees: what is reported is a real loop, shown with a topic that would go round, found with
 the mirror's own rules of naming and selecting.
-How: topics that match the links' patterns are made up (sample_names.py) and followed through the
+How: topics that match the links' patterns are made up (example_topics.py) and followed through the
 links. A loop that only a topic name no example resembles could enter is not found.
 """
 
@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirror_maker.rules.topic_filter import TopicFilter
-from topology.file.sample_names import example_topics
 from topology.model import Link
+from topology.rules.example_topics import example_topics
 
 TOPIC_NAME_CHARS_MAX = 249
 """Kafka's limit; a name that has grown past it without a repeat has been going round."""

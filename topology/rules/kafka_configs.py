@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from local_cluster.log.config.config_table import TOPIC_CONFIGS
-from topology.file.problems import Finding, Location, nearest_name
 from topology.model import Cluster
+from topology.problems import Finding, Location, nearest_name
 
 _SWITCHES: Final = frozenset(
     {

@@ -1,7 +1,7 @@
 """Two copies with one name: links whose naming would mix topics that nobody said to merge. Pure.
 
 Guarantees: what is reported is a real collision, shown with two topics that would collide.
-How: topics that match the links' patterns are made up (sample_names.py) and named by the mirror's
+How: topics that match the links' patterns are made up (example_topics.py) and named by the mirror's
 own rule. A collision that only names no example resembles could meet is not found here; the mirror
 then copies neither of two topics of one link, and stops at the records of another link.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topology.file.copy_loops import copy_rule
-from topology.file.sample_names import example_topics
 from topology.model import Link
+from topology.rules.copy_loops import copy_rule
+from topology.rules.example_topics import example_topics
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.deployment.deployment import ClusterView, Daemon, Deployment
-from topology.deployment.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
+from topology.supervisor.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
 
 PROBE_TIMEOUT_S: Final = 3.0
 """How long `status` and `up` wait for an answer."""

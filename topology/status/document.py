@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
-from topology.deployment.process_journal import StartedProcess
-from topology.deployment.readiness import http_url, read_ready_file
-from topology.operate.diagnosis import LINK_RUNS, diagnose
-from topology.operate.probes import DEGRADED, probe_status, probed_targets, probes_by_link
+from topology.status.diagnosis import LINK_RUNS, diagnose
+from topology.status.probes import DEGRADED, probe_status, probed_targets, probes_by_link
+from topology.supervisor.process_journal import StartedProcess
+from topology.supervisor.readiness import http_url, read_ready_file
 
 if TYPE_CHECKING:
-    from topology.operate.answers import Answers
+    from topology.status.answers import Answers
 
 REPORT_TIMEOUT_S = 2.0
 REPORT_BYTES_MAX = 16 * 1024 * 1024

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 
 RESTART_DELAY_S: Final = 1.0
 """Before a lost supervisor is followed by the next."""

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from topology.deployment.deployment import Daemon, decode_daemon
-from topology.deployment.process import Identity
-from topology.deployment.state import write_atomically
+from topology.deployment.state_dir import write_atomically
+from topology.supervisor.own_process import Identity
 
 FORMAT_VERSION = 1
 

@@ -4,7 +4,7 @@ Guarantees: daemons outlive it, and the next supervisor goes on with those that 
 runs that is not on record; only processes recorded as started here, and known by pid and start
 time, are ever signalled.
 Not here: that there is one, and one only (keeper.py), decisions (reconcile.py), the control API
-(supervisor_api.py).
+(control_server.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from topology.deployment.bounded_logs import bound_logs
 from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.deployment.plan import Running, Step, plan
-from topology.deployment.process import OwnProcess, adopt, start
-from topology.deployment.process_journal import StartedProcess, read_processes, write_processes
-from topology.deployment.readiness import is_ready, read_ready_file
-from topology.deployment.state import StateDir, write_atomically
+from topology.deployment.state_dir import StateDir, write_atomically
+from topology.supervisor.bounded_logs import bound_logs
 from topology.supervisor.keeper import EXIT_NOTHING_TO_KEEP, EXIT_STOPPED, accept_signals
+from topology.supervisor.own_process import OwnProcess, adopt, start
+from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
+from topology.supervisor.readiness import is_ready, read_ready_file
 from topology.supervisor.reconcile import Order, Row, Table, decide_orders
 
 TICK_BUSY_S = 0.05
@@ -236,7 +236,7 @@ async def _supervise(supervisor: Supervisor) -> None:
     async with asyncio.TaskGroup() as group:
         running = group.create_task(supervisor.run())
         await asyncio.sleep(0)  # the first daemons start while the HTTP server is imported
-        from topology.supervisor.supervisor_api import serve_control
+        from topology.supervisor.control_server import serve_control
 
         # The lock is held, so a socket that is left there belongs to nobody.
         await asyncio.to_thread(socket_path.unlink, missing_ok=True)

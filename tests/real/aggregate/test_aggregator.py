@@ -18,7 +18,7 @@ import aiokafka
 import pytest
 
 from aggregator.audit.log_audit import audit_topic
-from aggregator.audit.partition_audit import AuditReport
+from aggregator.audit.reconciliation import AuditReport
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition

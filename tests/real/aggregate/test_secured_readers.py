@@ -30,7 +30,7 @@ from tests.support.secure_kafka import PASSWORD, SecureKafka, running_secure_kaf
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import Deployment, encode_deployment
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(600)]

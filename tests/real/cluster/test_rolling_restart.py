@@ -29,12 +29,14 @@ from topology.deployment.deployment import (
     Deployment,
     encode_deployment,
 )
-from topology.deployment.state import StateDir, write_atomically
-from topology.operate import answers, deploy, rolling_restart
-from topology.operate.answers import Answers
-from topology.operate.deploy import DeployError, down, plan_steps
+from topology.deployment.state_dir import StateDir, write_atomically
+from topology.operate import rolling_restart
+from topology.operate import up as deploy
 from topology.operate.restart_stages import PartitionState
-from topology.supervisor.control import supervisor_apply, supervisor_status
+from topology.operate.up import DeployError, down, plan_steps
+from topology.status import answers
+from topology.status.answers import Answers
+from topology.supervisor.control_client import supervisor_apply, supervisor_status
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 

@@ -21,7 +21,7 @@ from tests.support.producing import produce_once
 from topology.demo import run_demo
 from topology.demo.mirrored import MirrorStalledError
 from topology.deployment.deployment import Deployment
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 
 FLIGHTS_MAX = 400
 DROPPED = TopicPartition("jfk.flights", 1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster import running_broker
 from topology.deployment.deployment import ClusterView, Deployment
-from topology.operate.answers import ask_everyone
+from topology.status.answers import ask_everyone
 
 pytestmark = pytest.mark.real
 

@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from topology.deployment.deployment import Daemon, Deployment, encode_deployment
-from topology.deployment.process import Identity, start_mark
-from topology.deployment.process_journal import StartedProcess, read_processes, write_processes
-from topology.deployment.state import SOCKET_PATH_CHARS_MAX, StateDir
-from topology.operate import deploy
-from topology.operate.deploy import DeployError, current_status, down, plan_steps, read_deployment
-from topology.supervisor.control import SupervisorUnreachable, supervisor_status
+from topology.deployment.state_dir import SOCKET_PATH_CHARS_MAX, StateDir
+from topology.operate import up as deploy
+from topology.operate.up import DeployError, current_status, down, plan_steps, read_deployment
+from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
+from topology.supervisor.own_process import Identity, start_mark
+from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
 
 FAKE = Path(__file__).with_name("fake_daemon.py")
 WAIT_S = 60.0
@@ -228,7 +228,7 @@ def test_what_could_not_be_written_down_never_runs(state: StateDir) -> None:
     log_file = state.log_file("a")
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from topology.deployment.process import start\n"
+        "from topology.supervisor.own_process import start\n"
         "log_file, directory, *argv = sys.argv[1:]\n"
         "print(start(argv, log_file=Path(log_file), directory=Path(directory)).pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -348,9 +348,9 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
         "import signal, sys, time; from pathlib import Path\n"
         # A parent that ignores hang-ups (nohup) would pass that on.
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "from topology.operate.deploy import up\n"
+        "from topology.operate.up import up\n"
         "from topology.deployment.deployment import decode_deployment\n"
-        "from topology.deployment.state import StateDir\n"
+        "from topology.deployment.state_dir import StateDir\n"
         "up(decode_deployment(Path(sys.argv[1]).read_text()), StateDir(Path(sys.argv[2])))\n"
         "print('up', flush=True); time.sleep(60)\n"
     )

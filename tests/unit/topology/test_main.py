@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from spark_global.sql import LIMIT_DEFAULT
 from topology.cli.data_commands import sql
-from topology.deployment.state import StateDir, default_state_root
+from topology.deployment.state_dir import StateDir, default_state_root
 from topology.file.schema import schema_text
 from topology.main import app
 

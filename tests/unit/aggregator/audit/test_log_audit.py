@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.audit import log_audit
 from aggregator.audit.log_audit import audit_topic
-from aggregator.audit.partition_audit import AuditReport, PartitionAudit
+from aggregator.audit.reconciliation import AuditReport, PartitionAudit
 from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.audit import alignment
 from aggregator.audit.alignment import align
-from aggregator.audit.partition_audit import AuditReport, PartitionAudit, PartitionKey, reconcile
+from aggregator.audit.reconciliation import AuditReport, PartitionAudit, PartitionKey, reconcile
 
 _KEY = PartitionKey("jfk", "flights", 2)
 

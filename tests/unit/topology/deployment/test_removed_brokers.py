@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from topology.deployment.deployment import BrokerView, ClusterView, Deployment
-from topology.deployment.leaving_brokers import LeavingBroker, holding, leaving_brokers, warned
 from topology.deployment.plan import Step
+from topology.deployment.removals import LeavingBroker, holding, leaving_brokers, warned
 
 
 def cluster(name: str, *broker_ids: int) -> ClusterView:

@@ -14,9 +14,9 @@ from topology.deployment.removed_log_dirs import (
     problems_of,
 )
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
-from topology.operate.deploy import DeployError, up
+from topology.operate.up import DeployError, up
 
 TOPOLOGY = """\
 name: t

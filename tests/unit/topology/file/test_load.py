@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from topology.file.kafka_configs import known_broker_configs
 from topology.file.load import load_topology, parse_topology
-from topology.file.problems import InvalidTopology
 from topology.file.yaml_document import DOCUMENT_BYTES_MAX
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
+from topology.problems import InvalidTopology
+from topology.rules.kafka_configs import known_broker_configs
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.main import app
-from topology.operate import mirror_sync
+from topology.mirror import config_sync as mirror_sync
 
 CONTROLS = {
     "paused": [{"topic": "t", "partition": 1}, {"topic": None, "partition": None}],

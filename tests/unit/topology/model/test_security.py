@@ -13,9 +13,9 @@ from mirror_maker.settings import load_settings
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import decode_deployment, encode_deployment
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import load_security, parse_topology
-from topology.file.problems import InvalidTopology
+from topology.problems import InvalidTopology
 
 TOPOLOGY = """\
 name: secured

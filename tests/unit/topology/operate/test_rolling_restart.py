@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
-from topology.deployment.process import Identity
-from topology.deployment.process_journal import StartedProcess
 from topology.operate import rolling_restart
-from topology.operate.deploy import DeployError, Endings
 from topology.operate.restart_stages import PartitionState, rolling_brokers
 from topology.operate.rolling_restart import RollingRestart
-from topology.operate.status import assemble_status, unsupervised_report
+from topology.operate.up import DeployError, Endings
+from topology.status.document import assemble_status, unsupervised_report
+from topology.supervisor.own_process import Identity
+from topology.supervisor.process_journal import StartedProcess
 
 BROKER_IDS = (1, 2, 3)
 SYNCED = [PartitionState("t-0", 1, BROKER_IDS, BROKER_IDS)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topology.file.copy_loops import CopyRule, find_copy_loops
 from topology.file.load import parse_topology
-from topology.file.problems import InvalidTopology
 from topology.model import Link
+from topology.problems import InvalidTopology
+from topology.rules.copy_loops import CopyRule, find_copy_loops
 
 
 def link(source: str, target: str, *include: str, exclude: tuple[str, ...] = ()) -> Link:

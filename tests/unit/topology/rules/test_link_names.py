@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from mirror_maker.formats.naming import TopicNames
-from topology.file.copy_loops import find_copy_loops, find_second_paths
 from topology.file.load import load_topology, parse_topology
-from topology.file.name_collisions import find_collisions
-from topology.file.problems import InvalidTopology
 from topology.model import Link
+from topology.problems import InvalidTopology
+from topology.rules.copy_loops import find_copy_loops, find_second_paths
+from topology.rules.name_collisions import find_collisions
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 CLUSTERS = """\

@@ -16,9 +16,9 @@ from mirror_maker.rules.record_rules import (
 )
 from mirror_maker.settings import parse_settings
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
-from topology.file.problems import InvalidTopology
+from topology.problems import InvalidTopology
 
 LINK = """\
 name: shop

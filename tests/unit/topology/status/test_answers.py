@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
-from tests.unit.topology.operate.test_status import DEPLOYMENT, report, row, serving
+from tests.unit.topology.status.test_document import DEPLOYMENT, report, row, serving
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.operate import answers
-from topology.operate.answers import ClusterSilent, ask_cluster, ask_everyone, check_clusters
-from topology.operate.gaps import GapsUnreadable, read_gaps
-from topology.operate.mirror_sync import SyncFailed, sync_links
+from topology.mirror.config_sync import SyncFailed, sync_links
+from topology.mirror.gaps import GapsUnreadable, read_gaps
+from topology.status import answers
+from topology.status.answers import ClusterSilent, ask_cluster, ask_everyone, check_clusters
 
 
 @pytest.fixture(autouse=True)

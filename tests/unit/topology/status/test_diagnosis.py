@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.topology.operate.test_status import ALL, DEPLOYMENT, report, row
-from topology.operate.diagnosis import diagnose, problem_lines
-from topology.operate.status import assemble_status
+from tests.unit.topology.status.test_document import ALL, DEPLOYMENT, report, row
+from topology.status.diagnosis import diagnose, problem_lines
+from topology.status.document import assemble_status
 
 
 def standing(partition: int, state: str = "FAILED", trouble: str = "recreated") -> dict[str, Any]:

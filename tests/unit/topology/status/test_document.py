@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.deployment.process import Identity
-from topology.deployment.process_journal import StartedProcess
-from topology.deployment.readiness import http_url
-from topology.operate.answers import Answers
-from topology.operate.status import (
+from topology.status.answers import Answers
+from topology.status.document import (
     assemble_status,
     fetch_link_reports,
     fetch_probes,
     unsupervised_report,
 )
+from topology.supervisor.own_process import Identity
+from topology.supervisor.process_journal import StartedProcess
+from topology.supervisor.readiness import http_url
 
 DEPLOYMENT = Deployment(
     name="d",

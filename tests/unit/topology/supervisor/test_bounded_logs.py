@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from topology.deployment.bounded_logs import bound_logs, last_lines
+from topology.supervisor.bounded_logs import bound_logs, last_lines
 
 
 def test_a_log_past_its_bound_is_cut_and_its_end_kept(tmp_path: Path) -> None:
