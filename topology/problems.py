@@ -1,7 +1,7 @@
-"""A problem of a topology file, and how it is said to a person.
+"""Errors that a person can act on: problems of a topology file, and failures of a deployment.
 
-Guarantees: one line per problem, `file:line:column: key: what was expected`, in file order, with
-the nearest known name where a name was mistyped.
+Guarantees: each problem of a file is one line, `file:line:column: key: what was expected`, in file
+order. A mistyped name comes with the most similar known name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ Location = tuple[str | int, ...]
 """Path into the file: mapping keys and list indexes."""
 
 PROBLEMS_MAX = 200
-"""Most problems reported of one file."""
+"""Most problems that are reported for one file."""
+
+
+class DeployError(Exception):
+    """A command on a deployment failed; `details` are further lines for the user."""
+
+    def __init__(self, message: str, details: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.details = tuple(details)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong, and where; lines and columns count from 1."""
+    """One problem of a file and its position; lines and columns count from 1."""
 
     line: int
     column: int
@@ -29,7 +37,7 @@ class Problem:
     nearest: str | None = None
 
     def as_line(self, file: str) -> str:
-        """`file:line:column: key: what was expected`, and a suggestion if there is one."""
+        """Return `file:line:column: key: what was expected`, with a suggestion if there is one."""
         hint = f"; did you mean {self.nearest!r}?" if self.nearest else ""
         return f"{file}:{self.line}:{self.column}: {self.key}: {self.expected}{hint}"
 
@@ -39,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem before its position is known."""
+    """A problem whose position in the text is not known yet."""
 
     location: Location
     expected: str
@@ -49,7 +57,7 @@ class Finding:
 
 
 class InvalidTopology(Exception):
-    """The file describes no deployment; carries every problem found."""
+    """A topology file is invalid; carries every problem that was found."""
 
     def __init__(self, file: str, problems: Sequence[Problem]) -> None:
         super().__init__(f"{file} has {len(problems)} problems")
@@ -61,7 +69,7 @@ class InvalidTopology(Exception):
 
 
 def nearest_name(given: object, known: Iterable[str]) -> str | None:
-    """The known name most like the given one, or None where none is near."""
+    """Return the known name that is most similar, or None if none is similar."""
     if not isinstance(given, str):
         return None
     by_lower = {name.lower(): name for name in known}
@@ -70,7 +78,7 @@ def nearest_name(given: object, known: Iterable[str]) -> str | None:
 
 
 def unknown_name(what: str, given: str, known: Iterable[str]) -> str:
-    """`no link 'x'; did you mean 'y'? there are: y, z`."""
+    """Return `no link 'x'; did you mean 'y'? there are: y, z`."""
     names = list(known)
     near = nearest_name(given, names)
     hint = f"; did you mean {near!r}?" if near else ";"
@@ -78,7 +86,7 @@ def unknown_name(what: str, given: str, known: Iterable[str]) -> str:
 
 
 def key_text(location: Location) -> str:
-    """`clusters[0].brokers[1].port` from a path; `topology` for the whole file."""
+    """Return a path as `clusters[0].brokers[1].port`; `topology` for the whole file."""
     text = ""
     for item in location:
         text += f"[{item}]" if isinstance(item, int) else f".{item}" if text else str(item)

@@ -68,7 +68,8 @@ def audit(
     """
     from topology.audit.question import AuditQuestion, AuditUnreadable, UnknownName
     from topology.audit.reading import read_audit
-    from topology.operate.up import DeployError, read_deployment
+    from topology.deployment.deployment import read_deployment
+    from topology.problems import DeployError
 
     now_ms = time.time_ns() // 1_000_000
     try:

@@ -1,7 +1,7 @@
 """The audit of a deployment's links: what they published, or what both logs hold record by record.
 
 Read from the clusters themselves, so that it works while workers and aggregators do not. A cluster
-that does not answer is named after `ANSWER_TIMEOUT_S`. Shell.
+that does not answer is named after `RESPONSE_TIMEOUT_S`. Shell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from topology.audit.question import (
 from topology.audit.records import RecordsReader, target_ranges
 from topology.deployment.deployment import Deployment
 from topology.problems import unknown_name
-from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.status.liveness import RESPONSE_TIMEOUT_S, ClusterSilent, require_clusters
 
 CLIENT_ID: Final = "heliograph-audit"
 
@@ -48,7 +48,7 @@ async def _read(
     names = dict.fromkeys(name for link in links for name in (link.source, link.target))
     clusters = [deployment.cluster(name) for name in names]
     try:
-        await check_clusters(clusters)
+        await require_clusters(clusters)
     except ClusterSilent as error:
         raise AuditUnreadable(str(error)) from error
     async with AsyncExitStack() as stack:
@@ -57,7 +57,7 @@ async def _read(
                 KafkaClient(
                     cluster.bootstrap,
                     client_id=CLIENT_ID,
-                    request_timeout_ms=int(ANSWER_TIMEOUT_S * 1000),
+                    request_timeout_ms=int(RESPONSE_TIMEOUT_S * 1000),
                     security=cluster.security,
                 )
             )

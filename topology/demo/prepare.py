@@ -11,7 +11,7 @@ from topology.deployment.deployment import Deployment, LinkView
 from topology.deployment.render import render
 from topology.deployment.state_dir import StateDir
 from topology.file.load import load_topology
-from topology.operate.up import down
+from topology.operate.down import down
 
 OWNER_FILE: Final = "demo"
 """Lies in the state directory while it is the demo's, which then may delete it."""

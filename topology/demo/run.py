@@ -43,8 +43,10 @@ from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import Deployment
 from topology.deployment.state_dir import StateDir
 from topology.deployment.zookeeper import ZooKeeperUnavailable
-from topology.operate.up import DeployError, down, reported_status, up
-from topology.problems import InvalidTopology
+from topology.operate.down import down
+from topology.operate.up import up
+from topology.problems import DeployError, InvalidTopology
+from topology.status.observe import reported_status
 
 EXIT_GOOD: Final = 0
 EXIT_BAD: Final = 1

@@ -1,32 +1,40 @@
-"""Brokers that an edited topology does without, and the replicas that they still hold.
+"""Brokers and log directories that an edited topology removes, and the replicas they still hold.
 
-A broker that is stopped for good takes its replicas along: the partitions have fewer, and those
-that it held alone are gone with it. So `up` does not stop it before `rebalance --drain` has moved
-them. Pure; who asks the cluster is held_replicas.py.
+A broker that stops for good takes its replicas along: its partitions have fewer replicas, and a
+partition without another replica is lost. `up` therefore stops such a broker only after
+`rebalance --drain` has moved its replicas. A broker re-creates a replica that it finds in none of
+its log directories as an empty one, which is a loss if it was the last in-sync replica. `up`
+therefore keeps every log directory that holds replicas.
+
+Pure, except `count_replicas`. `topology/operate/controller_metadata.py` asks the cluster how many
+replicas a removed broker holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
-from topology.deployment.deployment import Deployment
+from local_cluster.log.partition.partition_directory import parse_log_name
+from topology.deployment.deployment import Daemon, Deployment
 from topology.deployment.plan import Step
 
 
-class LeavingBroker(NamedTuple):
-    """A broker that is no longer in the topology, of a cluster that is."""
+class RemovedBroker(NamedTuple):
+    """A broker that the topology no longer has, of a cluster that it still has."""
 
     cluster: str
     broker_id: int
     daemon: str
-    """The key of what runs it."""
+    """Key of its daemon."""
     bootstrap: str
-    """Of its cluster as it runs."""
+    """Bootstrap addresses of its cluster as it runs now."""
 
     def sentence(self, held: int | None) -> str:
-        """What keeps it from being stopped."""
+        """Return why it cannot stop; `held` is None if its cluster does not respond."""
         who = f"broker {self.broker_id} of {self.cluster}"
         if held is None:
             return f"{who} may still hold replicas; its cluster does not answer"
@@ -34,11 +42,22 @@ class LeavingBroker(NamedTuple):
         return f"{who} still holds {held} replicas; {move}"
 
 
-def leaving_brokers(before: Deployment, after: Deployment) -> list[LeavingBroker]:
-    """What `before` has and `after` has not; clusters that go as a whole are meant to."""
+class RemovedLogDir(NamedTuple):
+    """A log directory that the topology no longer has, of a broker that it still has."""
+
+    broker: str
+    """Label of its daemon: broker 1 of ewr."""
+    path: str
+
+
+def removed_brokers(before: Deployment, after: Deployment) -> list[RemovedBroker]:
+    """Return the brokers of `before` that `after` lacks.
+
+    The brokers of a cluster that is removed as a whole are not among them.
+    """
     kept = {cluster.name: {broker.id for broker in cluster.brokers} for cluster in after.clusters}
     return [
-        LeavingBroker(cluster.name, broker.id, broker.daemon, cluster.bootstrap)
+        RemovedBroker(cluster.name, broker.id, broker.daemon, cluster.bootstrap)
         for cluster in before.clusters
         if cluster.kind != "external"
         for broker in cluster.brokers
@@ -46,13 +65,13 @@ def leaving_brokers(before: Deployment, after: Deployment) -> list[LeavingBroker
     ]
 
 
-def holding(held: Mapping[LeavingBroker, int | None]) -> list[str]:
-    """Why not all of them may be stopped; nothing where all of them may."""
+def broker_problems(held: Mapping[RemovedBroker, int | None]) -> list[str]:
+    """Return why brokers cannot stop, one line each; empty if all of them can."""
     return [broker.sentence(count) for broker, count in held.items() if count != 0]
 
 
-def warned(steps: list[Step], held: Mapping[LeavingBroker, int | None]) -> list[Step]:
-    """The steps, those that stop a broker which holds replicas saying so."""
+def add_warnings(steps: list[Step], held: Mapping[RemovedBroker, int | None]) -> list[Step]:
+    """Return the steps, with a reason at each that stops a broker which still holds replicas."""
     sentences = {each.daemon: each.sentence(count) for each, count in held.items() if count != 0}
     return [
         replace(step, reasons=(*step.reasons, sentences[step.key]))
@@ -60,3 +79,41 @@ def warned(steps: list[Step], held: Mapping[LeavingBroker, int | None]) -> list[
         else step
         for step in steps
     ]
+
+
+def removed_log_dirs(before: Deployment, after: Deployment) -> list[RemovedLogDir]:
+    """Return the log directories of `before` that brokers in both deployments lack in `after`."""
+    kept = {each.key: _log_dirs(each) for each in after.daemons if each.role == "broker"}
+    return [
+        RemovedLogDir(each.label, path)
+        for each in before.daemons
+        if each.role == "broker" and each.key in kept
+        for path in _log_dirs(each)
+        if path not in kept[each.key]
+    ]
+
+
+def count_replicas(path: str) -> int:
+    """Count the replicas in a log directory; 0 if it cannot be read, as on a disk that is gone."""
+    try:
+        return sum(parse_log_name(each.name) is not None for each in Path(path).iterdir())
+    except OSError:
+        return 0
+
+
+def log_dir_problems(
+    removed: list[RemovedLogDir], count: Callable[[str], int] = count_replicas
+) -> list[str]:
+    """Return why log directories cannot be removed, one line each; empty if all of them can."""
+    held = [(each, count(each.path)) for each in removed]
+    return [
+        f"{path} of {broker} holds {replicas} replicas"
+        for (broker, path), replicas in held
+        if replicas
+    ]
+
+
+def _log_dirs(daemon: Daemon) -> list[str]:
+    """Return the log directories in a broker's settings file; none if an older version wrote it."""
+    (settings,) = daemon.files.values()
+    return [str(path) for path in json.loads(settings).get("log_dirs", ())]

@@ -1,13 +1,13 @@
-"""Where a deployment keeps what it knows: one directory, readable by its owner only.
+"""The state directory of a deployment, which only its owner can read.
 
 deployment.json    what should run (deployment.py)
-processes.json     what was started: pid, start time, digest, for each daemon
-lock               held by the supervisor and its keeper for as long as either lives
+processes.json     the processes that were started: pid, start time and daemon of each
+lock               held by the supervisor and its keeper while either of them lives
 control.sock       the supervisor's control API, if the path is short enough
 settings/          one JSON file for each daemon
-ready/             written by a daemon when it is ready
-logs/              one bounded log for each daemon, and the supervisor's
-data/              what brokers and ZooKeeper keep; deleted by `down --purge` only
+ready/             one file for each daemon, which the daemon writes when it is ready
+logs/              one bounded log for each daemon, and one for the supervisor
+data/              the data of brokers and ZooKeeper; only `down --purge` deletes it
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import IO
 
 SOCKET_PATH_CHARS_MAX = 100
-"""Unix socket paths end at 104 (BSD) or 108 (Linux) bytes."""
+"""Unix socket paths have at most 104 (BSD) or 108 (Linux) bytes."""
 
 LOCK_PATIENCE_S = 1.0
-"""How long a lock is tried for that somebody may only be asking about."""
+"""How long the lock is tried: `is_locked` of another process holds it for a moment."""
 
 _RUN_ENTRIES = ("settings", "ready", "logs")
 _DATA_ENTRY = "data"
@@ -35,14 +35,14 @@ _FILES = ("deployment.json", "processes.json", "lock", "control.sock")
 
 
 def default_state_root() -> Path:
-    """The directory under which every deployment has its own, by name."""
+    """Return the directory that holds the default state directory of every deployment."""
     import platformdirs
 
     return Path(platformdirs.user_state_dir("heliograph", appauthor=False))
 
 
 class StateDir:
-    """Paths of one deployment's state directory, and how its files are written."""
+    """The paths of one deployment's state directory, its lock, and its creation and deletion."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -56,12 +56,12 @@ class StateDir:
 
     @classmethod
     def for_name(cls, name: str) -> StateDir:
-        """The default state directory of a deployment."""
+        """Return the default state directory of a deployment."""
         return cls(default_state_root() / name)
 
     @property
     def socket_path(self) -> Path:
-        """The control socket: here, or at a short path made from this one's hash."""
+        """The control socket: in this directory, or at a short path made from a hash of it."""
         here = self.path / "control.sock"
         if len(os.fsencode(here)) <= SOCKET_PATH_CHARS_MAX:
             return here
@@ -73,11 +73,12 @@ class StateDir:
         return self.logs_dir / f"{key}.log"
 
     def exists(self) -> bool:
-        """Whether a deployment was ever written here."""
+        """Return whether a deployment was ever written here."""
         return self.deployment_file.exists()
 
     def create(self) -> None:
-        """Make the directories. Raises OSError, PermissionError for a foreign socket directory."""
+        """Create the directories. Raises OSError; PermissionError if another user owns the socket
+        directory."""
         for directory in (self.path, self.settings_dir, self.ready_dir, self.logs_dir):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         runtime = self.socket_path.parent
@@ -87,16 +88,15 @@ class StateDir:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the supervisor's lock; False where another process holds it."""
+        """Hold the supervisor's lock; yields False if another process holds it."""
         with open(self.lock_file, "a") as lock:
             deadline_s = time.monotonic() + LOCK_PATIENCE_S
-            # Whoever asks `is_locked` has it for a moment.
             while not (held := _try_lock(lock)) and time.monotonic() < deadline_s:
                 time.sleep(LOCK_PATIENCE_S / 20)
             yield held
 
     def is_locked(self) -> bool:
-        """Whether a supervisor lives."""
+        """Return whether a supervisor or its keeper lives."""
         try:
             with open(self.lock_file, "a") as lock:
                 return not _try_lock(lock)
@@ -104,14 +104,14 @@ class StateDir:
             return False
 
     def purge(self) -> None:
-        """Delete what a deployment wrote here, and the directory if nothing else is in it."""
+        """Delete the deployment's files, and the directory if it is empty then."""
         self.socket_path.unlink(missing_ok=True)
         for entry in (*_RUN_ENTRIES, _DATA_ENTRY):
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(self.path / entry)
         for name in _FILES:
             (self.path / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # somebody else's files keep the directory
+        with contextlib.suppress(OSError):  # other files keep the directory
             self.path.rmdir()
 
 
@@ -124,8 +124,10 @@ def _try_lock(lock: IO[str]) -> bool:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content as one step, for whoever reads it meanwhile and after a crash.
-    Raises OSError, with the file as it was."""
+    """Replace a file's content in one step, also for concurrent readers and after a crash.
+
+    Raises OSError; the file then keeps its old content.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "w") as file:

@@ -103,6 +103,16 @@ def _yaml(text: str, file: str, whole: str = WHOLE_FILE) -> YamlDocument:
         raise InvalidTopology(file, [replace(error.problem, key=whole)]) from error
 
 
+def shipped_topology(name: str) -> Path:
+    """Return the file of an example topology, such as `quickstart`.
+
+    It is in `topology/configs/` of the installed package, or in `configs/` of a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "configs" / f"{name}.yaml"
+    return installed if installed.exists() else package.parent / "configs" / f"{name}.yaml"
+
+
 def parse_topology(text: str, *, file: str = "topology") -> Topology:
     """The topology of a text. Raises InvalidTopology with every problem."""
     document = _yaml(text, file)

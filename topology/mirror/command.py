@@ -1,6 +1,6 @@
-"""`heliograph mirror ...`: options in, words and exit codes out.
+"""`heliograph mirror ...`: its options, output and exit codes.
 
-Import time matters here: what a command needs is imported when it runs.
+Commands import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def run(
         typer.Option("--worker-id", help="Unique among workers; default: the host's name."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say what would be done, and what would not.")
+        bool, typer.Option("--check", help="Only show what would be done, and what would not.")
     ] = False,
 ) -> None:
-    """Run the mirror workers of a file here, until stopped."""
+    """Run the mirror workers of a file on this host, until stopped."""
     import logging
     import tempfile
 
@@ -78,7 +78,7 @@ def run(
     from topology.mirror.local_workers import run_workers, worker_settings
 
     if (file is None) == (mm2 is None):
-        fail("say either a topology file or --mm2 FILE", code=EXIT_USAGE)
+        fail("name either a topology file or --mm2 FILE", code=EXIT_USAGE)
     if mm2 is not None:
         topology, source = _load_mm2(mm2), mm2
     else:
@@ -111,7 +111,7 @@ def run(
 
 
 def _load_mm2(file: Path) -> Topology:
-    """The topology of MirrorMaker 2's properties; says what is not honoured."""
+    """Return the topology of MirrorMaker 2's properties, and print which of them have no effect."""
     import os
 
     from topology.file.mm2_properties import read_mm2
@@ -139,13 +139,14 @@ def sync(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Give copies the configs and ACLs of their sources, now, where links sync them; show what
-    becomes of copies whose topics are gone.
+    """Sync the configs and ACLs of copies now, for links that sync them.
 
-    Exits with 1 where a target refuses a change, or a cluster or worker does not answer.
+    Also shows the copies whose source topics were deleted. Exits with 1 if a target refuses a
+    change, or if a cluster or worker does not respond.
     """
+    from topology.deployment.deployment import read_deployment
     from topology.mirror.config_sync import SyncFailed, sync_links
-    from topology.operate.up import DeployError, read_deployment
+    from topology.problems import DeployError
 
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
@@ -184,8 +185,8 @@ def pause(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Stop reading for a link, a topic or a partition, until it is resumed."""
-    _tell("pause", link, deployment, output, state_dir, topic=topic, partition=partition)
+    """Pause a link, a topic or a partition, until it is resumed."""
+    _control("pause", link, deployment, output, state_dir, topic=topic, partition=partition)
 
 
 @mirror_app.command()
@@ -197,8 +198,8 @@ def resume(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Go on with what was paused."""
-    _tell("resume", link, deployment, output, state_dir, topic=topic, partition=partition)
+    """Resume a paused link, topic or partition."""
+    _control("resume", link, deployment, output, state_dir, topic=topic, partition=partition)
 
 
 @mirror_app.command()
@@ -210,11 +211,11 @@ def throttle(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Set how fast a link may read from its source and write to its target, now."""
+    """Set how fast a link may read from its source and write to its target."""
     if source is None and target is None:
-        fail("say --source, --target or both", code=EXIT_USAGE)
+        fail("name --source, --target or both", code=EXIT_USAGE)
     rates = {"source_bytes_per_second": source, "target_bytes_per_second": target}
-    _tell("throttle", link, deployment, output, state_dir, **rates)
+    _control("throttle", link, deployment, output, state_dir, **rates)
 
 
 @mirror_app.command()
@@ -226,18 +227,18 @@ def retry(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Have what stands still in trouble tried again now: a link, a topic or a partition."""
-    answer = _ask("retry", link, deployment, state_dir, topic=topic, partition=partition)
+    """Retry partitions that stand still now: of a link, of a topic, or one partition."""
+    document = _post("retry", link, deployment, state_dir, topic=topic, partition=partition)
     if output is Output.json:
-        print_json(answer)
+        print_json(document)
         return
-    for at in answer["retried"]:
-        typer.echo(f"{link}: tried again: {at['topic']}-{at['partition']}")
-    if not answer["retried"]:
-        typer.echo(f"{link}: nothing of it stands still")
+    for at in document["retried"]:
+        typer.echo(f"{link}: retried: {at['topic']}-{at['partition']}")
+    if not document["retried"]:
+        typer.echo(f"{link}: no partition of it stands still")
 
 
-def _tell(
+def _control(
     action: str,
     link: str,
     deployment: str | None,
@@ -245,8 +246,8 @@ def _tell(
     state_dir: Path | None,
     **values: object,
 ) -> None:
-    """Tell a link something, and show what it was told by now."""
-    controls = _ask(action, link, deployment, state_dir, **values)
+    """Change the controls of a link, and show all that are in effect."""
+    controls = _post(action, link, deployment, state_dir, **values)
     if output is Output.json:
         print_json(controls)
         return
@@ -260,23 +261,24 @@ def _tell(
             typer.echo(f"{link}: {side}: {f'{rate} bytes per second' if rate else 'no limit'}")
 
 
-def _ask(
+def _post(
     action: str,
     link: str,
     deployment: str | None,
     state_dir: Path | None,
     **values: object,
 ) -> dict[str, Any]:
-    """What the link's worker answers; ends the command where it cannot be asked."""
-    from topology.mirror.worker_http import NotTold, tell
-    from topology.operate.up import DeployError, read_deployment
+    """Return the worker's response; end the command without one."""
+    from topology.deployment.deployment import read_deployment
+    from topology.mirror.worker_http import WorkerCallFailed, post
+    from topology.problems import DeployError
 
     if values.get("partition") is not None and values.get("topic") is None:
         fail("a partition needs its --topic", code=EXIT_USAGE)
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
-        return tell(found, link, action, **values)
+        return post(found, link, action, **values)
     except DeployError as error:
         fail(str(error), error.details)
-    except NotTold as error:
+    except WorkerCallFailed as error:
         fail(str(error))

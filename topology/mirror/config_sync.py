@@ -1,4 +1,4 @@
-"""`heliograph mirror sync`: what links would change in configs and ACLs, or do it once."""
+"""`heliograph mirror sync`: plans or applies the config and ACL changes of links."""
 
 from __future__ import annotations
 
@@ -14,27 +14,31 @@ from mirror_maker.settings import LinkSettings, MirrorSettings, parse_settings
 from mirror_maker.topic_sync.sync_plan import Change
 from mirror_maker.topic_sync.topic_syncer import apply_changes, plan_acls, plan_configs
 from topology.deployment.deployment import Deployment
-from topology.mirror.worker_http import NotTold, gone_topics
+from topology.mirror.worker_http import WorkerCallFailed, deleted_topics
 from topology.problems import unknown_name
-from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, ReachedCluster, check_clusters
+from topology.status.liveness import (
+    RESPONSE_TIMEOUT_S,
+    ClusterAddress,
+    ClusterSilent,
+    require_clusters,
+)
 
 CLIENT_ID: Final = "heliograph-mirror-sync"
-REQUEST_TIMEOUT_MS: Final = int(ANSWER_TIMEOUT_S * 1000)
+REQUEST_TIMEOUT_MS: Final = int(RESPONSE_TIMEOUT_S * 1000)
 JsonObject = dict[str, Any]
 
 
 class SyncFailed(Exception):
-    """Nothing could be compared, and why."""
+    """Source and target could not be compared; the message says why."""
 
 
 def sync_links(deployment: Deployment, link_name: str | None, *, dry_run: bool) -> list[JsonObject]:
-    """Every change, as JSON with `link` and `state`: planned, done, withheld or refused; and the
-    copies that links leave alone, with the reason.
+    """Return every change as JSON with `link` and `state`: planned, done, withheld or refused.
 
-    Links that sync neither configs nor ACLs have none of these. Copies whose topics are gone at
-    the source are the workers' to delete: what they say of them is among it. Raises SyncFailed,
-    also for a link that is not there, and where a cluster of a link or a worker that runs does not
-    answer: nothing is said of what was not asked.
+    The copies that links do not change are listed with the reason. Links that sync neither configs
+    nor ACLs have no changes. Workers delete the copies whose source topics were deleted, so the
+    list has what the workers report about them. Raises SyncFailed for an unknown link, and if a
+    cluster of a link, or a running worker, does not respond.
     """
     names = [each.name for each in deployment.links]
     if link_name is not None and link_name not in names:
@@ -52,7 +56,7 @@ async def _sync_all(
         if link_name in (None, link.name)
     ]
     try:
-        await check_clusters(cluster for pair in wanted for cluster in _sides(*pair))
+        await require_clusters(cluster for pair in wanted for cluster in _sides(*pair))
     except ClusterSilent as error:
         raise SyncFailed(str(error)) from error
     results: list[JsonObject] = []
@@ -60,11 +64,11 @@ async def _sync_all(
         try:
             results += [
                 _remark(link.name, "delete_topic", each["copy"], "", each["fate"], each["reason"])
-                for each in gone_topics(deployment, link.name)
+                for each in deleted_topics(deployment, link.name)
             ]
             if link.sync_configs or link.sync_acls:
                 results += await _sync(settings, link, dry_run=dry_run)
-        except NotTold as error:
+        except WorkerCallFailed as error:
             raise SyncFailed(str(error)) from error
         except KafkaError as error:
             raise SyncFailed(f"link {link.name}: {error}") from error
@@ -78,10 +82,10 @@ def _workers(deployment: Deployment) -> Iterator[MirrorSettings]:
             yield parse_settings(text)
 
 
-def _sides(settings: MirrorSettings, link: LinkSettings) -> tuple[ReachedCluster, ReachedCluster]:
+def _sides(settings: MirrorSettings, link: LinkSettings) -> tuple[ClusterAddress, ClusterAddress]:
     return (
-        ReachedCluster(link.source_alias, link.source_bootstrap, link.source_security),
-        ReachedCluster(settings.target_alias, settings.target_bootstrap, settings.target_security),
+        ClusterAddress(link.source_alias, link.source_bootstrap, link.source_security),
+        ClusterAddress(settings.target_alias, settings.target_bootstrap, settings.target_security),
     )
 
 
@@ -134,7 +138,7 @@ async def _sync(settings: MirrorSettings, link: LinkSettings, *, dry_run: bool) 
 
 
 def _remark(link: str, kind: str, copy: str, name: str, state: str, reason: str) -> JsonObject:
-    """A line about something that this command does not do."""
+    """Return an entry about something that this command does not change."""
     return {
         "link": link,
         "kind": kind,

@@ -1,7 +1,7 @@
-"""What the links of a deployment did not copy, read from their journals on the targets.
+"""The gaps of a deployment's links: offsets that they did not copy, read from their journals.
 
-A target that does not answer is named after `ANSWER_TIMEOUT_S`; one that falls silent while it is
-read ends the reading after the same time.
+The journals are on the targets. A target that does not respond within `RESPONSE_TIMEOUT_S`, also
+later while it is read, is an error that names it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import GapJournal, MapFormatError, gaps_topic_name
 from mirror_maker.formats.gaps import gap_as_json
 from topology.deployment.deployment import ClusterView, Deployment
-from topology.status.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.status.liveness import RESPONSE_TIMEOUT_S, ClusterSilent, require_clusters
 
 JsonObject = dict[str, Any]
 
 
 class GapsUnreadable(Exception):
-    """A journal could not be read, and why."""
+    """A journal could not be read; the message says why."""
 
 
 def read_gaps(deployment: Deployment) -> list[JsonObject]:
-    """Every gap of every link, by link and source offset. Raises GapsUnreadable."""
+    """Return every gap of every link, by link and source offset. Raises GapsUnreadable."""
     return asyncio.run(_read_all(deployment))
 
 
 async def _read_all(deployment: Deployment) -> list[JsonObject]:
     targets = {link.target: deployment.cluster(link.target) for link in deployment.links}
     try:
-        await check_clusters(targets.values())
+        await require_clusters(targets.values())
     except ClusterSilent as error:
         raise GapsUnreadable(str(error)) from error
     found = await asyncio.gather(*(_read_target(deployment, each) for each in targets.values()))
@@ -45,12 +45,12 @@ async def _read_all(deployment: Deployment) -> list[JsonObject]:
 
 
 async def _read_target(deployment: Deployment, target: ClusterView) -> dict[str, GapJournal]:
-    """The journals of the links into a cluster, by link."""
+    """Return the journals of the links into a cluster, by link name."""
     journals: dict[str, GapJournal] = {}
     async with KafkaClient(
         target.bootstrap,
         client_id="heliograph-gaps",
-        request_timeout_ms=int(ANSWER_TIMEOUT_S * 1000),
+        request_timeout_ms=int(RESPONSE_TIMEOUT_S * 1000),
         security=target.security,
     ) as client:
         for link in deployment.links:

@@ -1,7 +1,7 @@
-"""`heliograph mirror run`: the mirror workers of a topology, in this process, until it is stopped.
+"""`heliograph mirror run`: runs the mirror workers of a topology in this process.
 
-For machines that have no deployment of their own: any number of them may run the same file, each
-under a worker id of its own, and they share the work.
+It is for hosts without a deployment. Any number of hosts may run the same file, each with its own
+worker id, and they share the work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topology.model import Topology
 from topology.problems import unknown_name
 
 WORKER_ID_PATTERN = r"[a-zA-Z0-9._-]{1,63}"
-"""It becomes part of a group instance id, for which Kafka's rule of topic names holds."""
+"""The id becomes a part of a group instance id, which must be a valid topic name in Kafka."""
 
 
 def worker_settings(
@@ -33,10 +33,10 @@ def worker_settings(
     worker_id: str | None = None,
     targets: Sequence[str] = (),
 ) -> list[MirrorSettings]:
-    """Settings of one worker per target, of all targets or of those that are named.
+    """Return the settings of one worker per target; `targets` may restrict them.
 
-    `directory` takes the ready files. Raises ValueError for a target without links, or for what
-    cannot be a worker id.
+    The ready files go to `directory`. Raises ValueError for a target without links, or for an
+    invalid worker id.
     """
     deployment = render(topology, StateDir(directory), topology_file=topology_file)
     found = {
@@ -63,8 +63,10 @@ def worker_settings(
 
 
 def run_workers(workers: Sequence[MirrorSettings]) -> None:
-    """Run until SIGTERM or SIGINT, then stop cleanly. Raises, in an ExceptionGroup,
-    GroupFencedError, or OSError where a port is taken."""
+    """Run until SIGTERM or SIGINT, then stop cleanly.
+
+    Raises an ExceptionGroup with GroupFencedError, or with OSError if a port is in use.
+    """
     asyncio.run(_run(workers))
 
 

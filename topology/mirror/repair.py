@@ -1,6 +1,6 @@
-"""`heliograph mirror repair`: options in, words and exit codes out.
+"""`heliograph mirror repair`: its options, output and exit codes.
 
-Import time matters here: what a command needs is imported when it runs.
+Commands import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from topology.cli.command_line import (
 
 
 class How(StrEnum):
-    """As `mirror_maker.repair.plan.How`."""
+    """The ways to repair, as in `mirror_maker.repair.plan.How`."""
 
     recopy = "recopy"
     fresh = "fresh"
@@ -38,14 +38,14 @@ def repair(
         How | None,
         typer.Option(
             "--how",
-            help="recopy: copy again from where it went wrong, to the end of the same copy;"
-            " fresh: delete the whole copy and copy from the start; skip: leave it as it is, write"
-            " into the journal what is wrong, and go on behind it.",
+            help="recopy: copy again from the first wrong offset, to the end of the same copy;"
+            " fresh: delete the whole copy and copy from the start; skip: leave the copy as it is,"
+            " record what is wrong in the journal, and continue behind it.",
             show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what is wrong, and what could be done.")
+        bool, typer.Option("--dry-run", help="Only show what is wrong, and what could be done.")
     ] = False,
     deployment: Annotated[
         str | None,
@@ -58,24 +58,25 @@ def repair(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Repair the copy of a partition that is not what its source holds.
+    """Repair the copy of a partition that differs from its source.
 
-    Without --how nothing is chosen and nothing is done: the ways are shown, and the command exits
-    with 3 where something is wrong.
+    Without --how the command changes nothing: it shows the ways to repair, and exits with 3 if
+    something is wrong.
     """
-    from topology.mirror.worker_http import NotTold, ask, tell
-    from topology.operate.up import DeployError, read_deployment
+    from topology.deployment.deployment import read_deployment
+    from topology.mirror.worker_http import WorkerCallFailed, get, post
+    from topology.problems import DeployError
 
     at = {"topic": topic, "partition": partition}
     try:
         found = read_deployment(find_deployment(deployment, state_dir))
         if how is None or dry_run:
-            document = ask(found, link, "repair", **at)
+            document = get(found, link, "repair", **at)
         else:
-            document = tell(found, link, "repair", **at, how=how.value)
+            document = post(found, link, "repair", **at, how=how.value)
     except DeployError as error:
         fail(str(error), error.details)
-    except NotTold as error:
+    except WorkerCallFailed as error:
         fail(str(error))
     if output is Output.json:
         print_json(document)
@@ -83,23 +84,23 @@ def repair(
         for line in describe(document, how if dry_run else None):
             typer.echo(line)
     if how is None and not dry_run and not document["is_well"]:
-        complain(["nothing was done: choose one with --how"])
+        complain(["nothing was changed: choose a way with --how"])
         raise typer.Exit(EXIT_CHANGES)
 
 
 def describe(document: dict[str, Any], only: How | None = None) -> list[str]:
-    """The worker's answer for people; of the ways `only` that one."""
+    """Return the worker's response as lines for people; with `only`, only that way."""
     name = f"{document['link']}: {document['topic']}-{document['partition']}"
     copy = f"{document['copy']}-{document['partition']}"
     if document["is_well"]:
         return [f"{name}: nothing is wrong in {copy}"]
     lines = [f"{name}: wrong in {copy}:"]
     if document["stop"] is not None:
-        lines.append(f"  it cannot go on: {document['stop']}")
+        lines.append(f"  it cannot continue: {document['stop']}")
     lines += [_fault(fault) for fault in document["faults"]]
     if document["ordered"] is not None:
         (way,) = (each for each in document["ways"] if each["how"] == document["ordered"])
-        lines.append(f"ordered: {document['ordered']}; the worker that copies it follows")
+        lines.append(f"ordered: {document['ordered']}; the worker that copies it carries it out")
         lines += [f"  {effect}" for effect in way["effects"]]
         lines += [f"  journal: {entry['detail']}" for entry in document["entries"]]
         return lines
@@ -140,5 +141,5 @@ def _way(way: dict[str, Any]) -> list[str]:
         )
     for gap in way["given_up"]:
         offsets = _range(gap["source_from"], gap["source_to"])
-        lines.append(f"  the copy will not have source offsets {offsets}")
+        lines.append(f"  the copy will lack source offsets {offsets}")
     return [*lines, *(f"  {effect}" for effect in way["effects"])]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,6 +11,8 @@ from topology.model.cluster import Cluster
 from topology.model.link import Link
 from topology.model.scalars import Entry, Name
 from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperProcess
+
+SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Topology(Entry):
@@ -46,3 +49,13 @@ class Topology(Entry):
     def effective_zookeepers(self) -> list[ZooKeeperProcess]:
         """Every embedded server a cluster may refer to."""
         return self.zookeepers or [DEFAULT_ZOOKEEPER]
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of the topology file, for editors, with a final newline.
+
+    `heliograph schema > configs/topology.schema.json` writes the committed copy.
+    """
+    schema = Topology.model_json_schema(mode="validation")
+    schema = {"$schema": SCHEMA_DIALECT, **schema, "title": "Heliograph topology"}
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -85,7 +85,7 @@ def rebalance(
     May be ended at any time: what moves goes on, and the same command goes on with the rest.
     """
     from local_cluster.client.auth.security import PLAINTEXT
-    from topology.operate.up import DeployError
+    from topology.problems import DeployError
     from topology.rebalance.run import Rebalance
     from topology.rebalance.run import rebalance as move_replicas
     from topology.rebalance.show import RebalanceProgress, print_rebalance
@@ -123,8 +123,8 @@ def rebalance(
 
 def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None) -> ClusterView:
     """The cluster of a deployment that is named, or is the only one."""
-    from topology.operate.up import DeployError, read_deployment
-    from topology.problems import unknown_name
+    from topology.deployment.deployment import read_deployment
+    from topology.problems import DeployError, unknown_name
 
     try:
         running = read_deployment(find_deployment(deployment, state_dir))

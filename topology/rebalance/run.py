@@ -11,7 +11,7 @@ from typing import Any, Final
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from topology.operate.up import DeployError
+from topology.problems import DeployError
 from topology.rebalance.execution import Progress, Refused, execute
 from topology.rebalance.layout import Layout, read_layout
 from topology.rebalance.planner import CannotPlan, Move, plan_moves

@@ -1,6 +1,7 @@
-"""What is not well in a deployment, why, and what to do about it. Pure.
+"""The problems of a deployment: state, reason, remedy. Pure.
 
-Read from the status document, so that `status` and `up` say the same, to people and to programs.
+They are derived from the status document, so `status` and `up` report the same, to people and to
+programs.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ from mirror_maker.rules.trouble import Trouble
 from topology.deployment.deployment import Deployment
 
 LINK_RUNS: Final = frozenset({"running", "catching_up"})
-"""States of a link that does its work, at the end of its source or on the way there."""
+"""States of a link that does its work, at the end of its source or catching up."""
 
 SKIPPABLE: Final = frozenset(Trouble) - {Trouble.UNAUTHORIZED, Trouble.TARGET, Trouble.INTERNAL}
-"""Troubles for which a link's `on:` may say `skip`."""
+"""Troubles for which a link's `on:` may have `skip`."""
 
 REPAIRABLE: Final = frozenset({Trouble.FOREIGN, Trouble.TARGET, Trouble.TRUNCATED})
-"""Troubles that `heliograph mirror repair` may mend."""
+"""Troubles that `heliograph mirror repair` may repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that does not do its work."""
+    """A part of the deployment that does not do its work."""
 
     subject: str
-    """What people call it: broker 1 of ewr; link jfk-nyc."""
+    """Name for people: broker 1 of ewr; link jfk-nyc."""
     state: str
     reason: str | None = None
-    """Null where nobody knows it."""
+    """Null if it is unknown."""
     remedy: str | None = None
-    """What a person can do; null where it mends itself or nobody can tell."""
+    """What to do about it; null if it recovers by itself, or if no remedy is known."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def diagnose(deployment: Deployment, document: Mapping[str, Any]) -> list[Problem]:
-    """Every problem of a deployment that should run: processes first, as the rest needs them."""
+    """Return every problem of a deployment that should run, processes first: links need them."""
     if document["state"] == "stopped":
         return [
             Problem(
@@ -59,7 +60,7 @@ def diagnose(deployment: Deployment, document: Mapping[str, Any]) -> list[Proble
 
 
 def problem_lines(problems: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is not well and why, a line each, with what to do on a line of its own."""
+    """Return a line per problem with its reason, and the remedy on a further line."""
     lines: list[str] = []
     for each in problems:
         reason = f": {each['reason']}" if each["reason"] else ""
@@ -96,8 +97,8 @@ def _daemon(each: Mapping[str, Any]) -> Problem:
     reason, remedy = each["reason"], log
     if state == "not_answering":
         remedy = (
-            f"if somebody stopped process {each['pid']}, `kill -CONT {each['pid']}` lets it go on; "
-            f"if it hangs, `kill -9 {each['pid']}` has it started again; {log}"
+            f"if process {each['pid']} was stopped, `kill -CONT {each['pid']}` continues it; "
+            f"if it hangs, `kill -9 {each['pid']}` restarts it; {log}"
         )
     elif state == "restarting":
         reason = f"it ended {each['restarts']} times, last with exit code {each['exit_code']}"
@@ -107,14 +108,14 @@ def _daemon(each: Mapping[str, Any]) -> Problem:
 
 
 def _clusters(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Existing clusters only: brokers of ours are daemons."""
+    """Yield the external clusters that do not respond; our own brokers are daemons."""
     for cluster in document["clusters"]:
         if cluster["kind"] == "external" and cluster["reason"] is not None:
             yield Problem(
                 subject=f"cluster {cluster['name']}",
                 state="not_answering",
                 reason=cluster["reason"],
-                remedy="see that it runs, and can be reached from this machine",
+                remedy="check that it runs and can be reached from this host",
             )
 
 
@@ -142,35 +143,35 @@ def _links(deployment: Deployment, document: Mapping[str, Any]) -> Iterator[Prob
                 subject=f"link {link['name']}",
                 state=link["state"],
                 reason=f"{link['standing_still_more']} more partitions stand still; `/status` of "
-                "its mirror worker has them all",
+                "its mirror worker lists them all",
             )
 
 
 def _link_remedy(link: Mapping[str, Any], file: str) -> str | None:
     name, state = link["name"], link["state"]
     if state == "held":
-        return f"`heliograph mirror resume --link {name}` lets it go on"
+        return f"`heliograph mirror resume --link {name}` resumes it"
     if state in ("source_down", "target_down"):
         cluster = link[state.removesuffix("_down")]
-        return f"it goes on by itself when cluster {cluster} answers"
+        return f"it continues by itself when cluster {cluster} answers"
     failed = [each for each in link["standing_still"] if each["state"] == "FAILED"]
     if failed:
         trouble = failed[0]["trouble"]
         skip = (
-            f"; or have it leave a gap: `on: {{{trouble}: skip}}` of the link in {file}, and `up`"
+            f"; or skip the gap: set `on: {{{trouble}: skip}}` for the link in {file}, and run `up`"
             if trouble in SKIPPABLE
             else ""
         )
         at = f"{failed[0]['topic']} {failed[0]['partition']}"
         repair = (
-            f"; `heliograph mirror repair {name} {at}` says how its copy can be repaired"
+            f"; `heliograph mirror repair {name} {at}` shows how its copy can be repaired"
             if trouble in REPAIRABLE
             else ""
         )
-        return f"settle the cause, then `heliograph mirror retry --link {name}`{skip}{repair}"
+        return f"fix the cause, then `heliograph mirror retry --link {name}`{skip}{repair}"
     if any(each["state"] == "PAUSED" for each in link["standing_still"]):
         return (
-            "settle the cause; it is tried again by itself, and at once with "
+            "fix the cause; it is retried by itself, and at once with "
             f"`heliograph mirror retry --link {name}`"
         )
     return None

@@ -1,4 +1,4 @@
-"""What the aggregators' probes say of the links, for the status document and in words. Pure."""
+"""The results of the aggregators' probes, for the status document and for people. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topology.deployment.deployment import Deployment
 JsonObject = dict[str, Any]
 DEGRADED: Final = "degraded"
 UNKNOWN: Final = "unknown"
-"""State of a probe that nobody tells."""
+"""State of a probe whose aggregator does not report it."""
 
 _FAULTS: Final = ("lost", "doubled", "out_of_order", "altered")
 _SHOWN: Final = (
@@ -24,34 +24,34 @@ _SHOWN: Final = (
 
 
 def probed_targets(deployment: Deployment) -> set[str]:
-    """Clusters whose aggregators probe links."""
+    """Return the clusters whose aggregators probe links."""
     return {link.target for link in deployment.links if link.is_probed}
 
 
-def probes_by_link(answers: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
-    """The probes in answers of `/api/v1/probe`, by link; what is no such answer is left out."""
+def probes_by_link(responses: Iterable[Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the probes in responses of `/api/v1/probe`, by link; other documents are ignored."""
     found: dict[str, Mapping[str, Any]] = {}
-    for answer in answers:
-        links = answer.get("links") if isinstance(answer, dict) else None
+    for response in responses:
+        links = response.get("links") if isinstance(response, dict) else None
         for probe in links if isinstance(links, list) else ():
             if isinstance(probe, dict) and "link" in probe:
                 found[str(probe["link"])] = probe
     return found
 
 
-def probe_status(target: str, said: Mapping[str, Any] | None) -> JsonObject:
-    """What the status document has of one probe; figures that are not known are null."""
-    if said is None:
-        said = {"state": UNKNOWN, "reason": f"the aggregator of {target} does not answer"}
-    latency = said.get("latency_ms") or {}
+def probe_status(target: str, report: Mapping[str, Any] | None) -> JsonObject:
+    """Return the entry of one probe in the status document; unknown figures are null."""
+    if report is None:
+        report = {"state": UNKNOWN, "reason": f"the aggregator of {target} does not answer"}
+    latency = report.get("latency_ms") or {}
     return {
-        **{key: said.get(key) for key in _SHOWN},
+        **{key: report.get(key) for key in _SHOWN},
         "latency_ms": {key: latency.get(key) for key in ("p50", "p99", "last")},
     }
 
 
 def probe_sentence(link: str, probe: Mapping[str, Any]) -> str:
-    """One line for people."""
+    """Return one line for people."""
     words = [f"probe of {link}: {probe['state']}"]
     if probe["reason"] is not None:
         words.append(str(probe["reason"]))

@@ -1,8 +1,8 @@
-"""Logs of daemons that stay within a bound.
+"""Logs of daemons, kept within a bound.
 
-A daemon appends to its log by itself, so that it goes on when its supervisor is gone. When the
-log has grown past the bound, its end is kept as `<name>.1` and the log is cut to nothing; what is
-written at that very moment may be lost.
+A daemon appends to its log by itself, so that it continues without its supervisor. When a log has
+grown past the bound, its end is copied to `<name>.1` and the log is truncated. Lines that the
+daemon writes between the copy and the truncation are lost.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import shutil
 from pathlib import Path
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
-"""Of one log; with the kept one, a daemon takes at most twice this, and what it writes between
-two checks."""
+"""Most bytes of one log. With its copy, a daemon's logs take at most twice this, plus what it
+writes between two checks."""
 
 TAIL_BYTES_MAX = 64 * 1024
 
-log = logging.getLogger("heliograph.logs")
+log = logging.getLogger(__name__)
 
 
 def bound_logs(directory: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
-    """Cut every log in the directory that has grown past the bound, and can be cut now."""
+    """Truncate every log in the directory that has grown past the bound, if that is possible."""
     for path in directory.glob("*.log"):
         try:
             _bound(path, bytes_max)
-        except OSError as error:  # a full disk, a file that is gone: no reason to stop anything
-            log.warning("%s is not cut: %s", path, error)
+        except OSError as error:  # such as a full disk: the daemons must continue
+            log.warning("%s is not truncated: %s", path, error)
 
 
 def _bound(path: Path, bytes_max: int) -> None:
@@ -40,7 +40,7 @@ def _bound(path: Path, bytes_max: int) -> None:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log; none if there is no log."""
+    """Return the last lines of a log; empty if the log does not exist."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

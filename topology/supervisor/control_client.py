@@ -1,4 +1,4 @@
-"""The command's side of the control API; plain blocking calls with timeouts."""
+"""The calls that commands make to the supervisor's control API: blocking, with timeouts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CALL_TIMEOUT_S = 10.0
 
 
 class SupervisorUnreachable(Exception):
-    """No supervisor answers on the socket."""
+    """No supervisor responds on the socket."""
 
 
 class SupervisorRefused(Exception):
-    """The supervisor does not do it, and why."""
+    """The supervisor refused a request; the message says why."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -33,20 +33,22 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def supervisor_status(socket_path: Path) -> dict[str, Any]:
-    """The supervisor's table. Raises SupervisorUnreachable."""
+    """Return the supervisor's table of daemons. Raises SupervisorUnreachable."""
     return _call(socket_path, "GET", "/status")
 
 
 def supervisor_apply(socket_path: Path, deployment: Deployment) -> list[dict[str, Any]]:
-    """Hand over what should run; the steps that follow. Raises SupervisorUnreachable, and
-    SupervisorRefused with everything as it was."""
+    """Hand the wanted deployment over; return the steps that follow.
+
+    Raises SupervisorUnreachable, or SupervisorRefused if the supervisor changed nothing.
+    """
     answer = _call(socket_path, "POST", "/apply", encode_deployment(deployment))
     steps: list[dict[str, Any]] = answer["steps"]
     return steps
 
 
 def supervisor_stop(socket_path: Path) -> None:
-    """Ask for everything to be stopped. Raises SupervisorUnreachable."""
+    """Request that every daemon stops. Raises SupervisorUnreachable."""
     _call(socket_path, "POST", "/stop")
 
 
@@ -61,7 +63,7 @@ def _call(socket_path: Path, method: str, path: str, body: str | None = None) ->
     finally:
         connection.close()
     if not isinstance(answer, dict):
-        raise SupervisorUnreachable(f"{path}: unexpected answer")
+        raise SupervisorUnreachable(f"{path}: the response is no JSON object")
     if response.status != http.client.OK:
         raise SupervisorRefused(str(answer.get("error", response.status)))
     return answer

@@ -1,10 +1,10 @@
-"""The supervisor's control API: HTTP over a unix socket in the deployment's own directory.
+"""The supervisor's control API: HTTP on a unix socket in the state directory.
 
     GET  /status   the table of daemons
-    POST /apply    body: a deployment; answers the steps that follow
-    POST /stop     stop everything, then the supervisor
+    POST /apply    body: a deployment; the response lists the steps that follow
+    POST /stop     stop all daemons, then the supervisor
 
-Who may open the socket's directory may do all of it; the directory is its owner's only.
+The API has no authorization of its own: only the owner of the state directory can open the socket.
 """
 
 from __future__ import annotations
@@ -12,22 +12,32 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from aiohttp import web
 
-from topology.deployment.deployment import decode_deployment
-
-if TYPE_CHECKING:
-    from topology.supervisor.supervisor import Supervisor
+from topology.deployment.deployment import Deployment, decode_deployment
+from topology.deployment.plan import Step
 
 REQUEST_BYTES_MAX = 64 * 1024 * 1024
 SHUTDOWN_TIMEOUT_S = 1.0
 
 
+class Controlled(Protocol):
+    """The calls that the API makes; `Supervisor` implements them."""
+
+    def report(self) -> dict[str, Any]: ...
+
+    def apply(self, deployment: Deployment) -> list[Step]:
+        """Raises OSError."""
+        ...
+
+    def stop(self) -> None: ...
+
+
 @contextlib.asynccontextmanager
-async def serve_control(supervisor: Supervisor, socket_path: Path) -> AsyncIterator[None]:
-    """Serve while the context is open. Raises OSError."""
+async def serve_control(supervisor: Controlled, socket_path: Path) -> AsyncIterator[None]:
+    """Serve the API while the context is open. Raises OSError."""
 
     async def status(_: web.Request) -> web.Response:
         return web.json_response(supervisor.report())

@@ -1,7 +1,7 @@
-"""One operating-system process of ours: started, recognized again, stopped; never a stranger.
+"""One operating-system process of ours: started, recognized again, stopped.
 
-A process is known by its pid together with its start time, so that a pid that the system has
-given to somebody else meanwhile is never signalled.
+A process is identified by pid and start time. So a pid that the system has reused for another
+process is never signalled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,28 +19,28 @@ import psutil
 
 _GO: Final = b"go\n"
 _WAIT_FOR_GO: Final = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "heliograph")
-"""A shell that becomes the command that follows, under the same pid, once it has read a line."""
+"""A shell that reads one line and then execs the command that follows, under the same pid."""
 
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a process is known by."""
+    """The identity of a process."""
 
     pid: int
     started: str
-    """When it started, exactly, as `start_mark` says it; compared, never computed with."""
+    """The result of `start_mark`; only compared for equality."""
 
 
 def start_mark(pid: int) -> str:
-    """When a process started, in a form that no other process of that pid has.
+    """Return a process's start time in a form that is unique among processes with this pid.
 
-    On Linux the boot and the clock ticks since it: a wall clock that is set meanwhile would move
-    the start time that psutil works out from it. Raises psutil.NoSuchProcess.
+    On Linux it is the boot id and the clock ticks since boot. psutil derives the start time from
+    the wall clock, so it would change when the wall clock is set. Raises psutil.NoSuchProcess.
     """
     try:
-        # The name in parentheses, the second field, may hold anything; ticks are the 22nd field.
+        # The second field, the name in parentheses, may hold any text. Ticks are the 22nd field.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return f"{BOOT_ID_FILE.read_text().strip()} {fields[19]}"
     except OSError:
@@ -50,7 +49,7 @@ def start_mark(pid: int) -> str:
 
 @dataclass(slots=True)
 class OwnProcess:
-    """A running process of ours, a child of this process or found again after it."""
+    """A running process of ours: a child of this process, or one of an earlier supervisor."""
 
     identity: Identity
     child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -61,29 +60,29 @@ class OwnProcess:
         return self.identity.pid
 
     def has_ended(self) -> bool:
-        """Whether it is gone; a child is reaped."""
+        """Return whether it has exited; a child is reaped."""
         if self.child is not None:
             return self.child.poll() is not None
         return find_process(self.identity) is None
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs, and where it was no child."""
+        """Exit code, negative for a signal; None while it runs, or if it is no child."""
         return self.child.returncode if self.child is not None else None
 
     def release(self) -> None:
-        """Let a process that was just started begin; nothing happens if it has ended."""
+        """Let a process that was just started exec its command; no-op if it has exited."""
         assert self.child is not None and self.child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.child.stdin.write(_GO)
         self.child.stdin.close()
 
     def terminate(self) -> None:
-        """Ask it to stop (SIGTERM); nothing happens if it has ended."""
+        """Send SIGTERM; no-op if it has exited."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and what it started in its own process group."""
+        """Kill it and the other processes of its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if not self.has_ended() and os.getpgid(self.pid) == self.pid:
                 os.killpg(self.pid, signal.SIGKILL)
@@ -100,7 +99,7 @@ class OwnProcess:
 
 
 def find_process(identity: Identity) -> psutil.Process | None:
-    """The live process of that identity, or None: gone, a zombie, or a stranger."""
+    """Return the live process with this identity; None if it has exited or the pid was reused."""
     try:
         process = psutil.Process(identity.pid)
         if start_mark(identity.pid) != identity.started:
@@ -111,15 +110,15 @@ def find_process(identity: Identity) -> psutil.Process | None:
 
 
 def adopt(identity: Identity) -> OwnProcess | None:
-    """The process an earlier supervisor started, if it still runs."""
+    """Return the process of an earlier supervisor, or None if it has exited."""
     return OwnProcess(identity) if find_process(identity) is not None else None
 
 
 def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess:
-    """Start a process in a session of its own, its output appended to the log. Raises OSError.
+    """Start a process in its own session and append its output to the log. Raises OSError.
 
-    It does nothing before `release`, and ends if this process is gone before that: so nothing runs
-    that could not be written down first.
+    The process waits for `release`, and exits if this process exits before that. So every process
+    can be recorded before it does anything.
     """
     with open(log_file, "ab") as log:
         child = subprocess.Popen(
@@ -132,12 +131,12 @@ def start(argv: Sequence[str], *, log_file: Path, directory: Path) -> OwnProcess
             env=child_environment(os.environ),
             start_new_session=True,
         )
-    # Even if it has ended by now it is there to be asked, because nobody has reaped it.
+    # A child that has already exited is still a zombie, so its start time can be read.
     return OwnProcess(Identity(child.pid, start_mark(child.pid)), child)
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a daemon: this one's, with our packages importable."""
+    """Return the environment of a daemon: the given one, with our packages importable."""
     packages = str(Path(__file__).resolve().parents[2])
     paths = [packages, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     return {
@@ -145,11 +144,3 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def python_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs one of our modules with this interpreter.
-
-    `-P` keeps the working directory off the import path: it belongs to the deployment.
-    """
-    return (sys.executable, "-P", "-m", module, *arguments)

@@ -15,7 +15,7 @@ READY_FILE_BYTES_MAX = 1 << 20
 
 
 async def is_ready(daemon: Daemon, pid: int) -> bool:
-    """Whether the daemon, running as this process, says that it is ready."""
+    """Return whether the daemon that runs as this process is ready."""
     if daemon.ready_zookeeper is not None:
         return await zookeeper_serves(*daemon.ready_zookeeper)
     if daemon.ready_file is not None:
@@ -25,19 +25,19 @@ async def is_ready(daemon: Daemon, pid: int) -> bool:
 
 
 def read_ready_file(path: Path, pid: int) -> dict[str, Any] | None:
-    """What the process of that pid wrote about itself, or None if it did not yet."""
+    """Return the ready file of the process with this pid, or None if it has not written one."""
     try:
         with open(path, "rb") as file:
             report = json.loads(file.read(READY_FILE_BYTES_MAX))
     except (OSError, ValueError):
         return None
     if not isinstance(report, dict) or report.get("pid") != pid:
-        return None  # left by an earlier process
+        return None  # an earlier process wrote it
     return report
 
 
 def http_url(ready: Mapping[str, Any] | None) -> str | None:
-    """Where a daemon of this machine serves HTTP, as its ready file says; None if it does not."""
+    """Return the URL of a daemon on this host from its ready file; None if it serves no HTTP."""
     if not isinstance(ready, Mapping) or not ready.get("http_port"):
         return None
     host = str(ready.get("http_host") or "127.0.0.1")
@@ -46,7 +46,7 @@ def http_url(ready: Mapping[str, Any] | None) -> str | None:
 
 
 async def zookeeper_serves(host: str, port: int) -> bool:
-    """Whether a ZooKeeper server there answers `srvr` as one that serves clients."""
+    """Return whether the ZooKeeper server at this address serves clients (command `srvr`)."""
     try:
         async with asyncio.timeout(ZOOKEEPER_REPLY_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host, port)

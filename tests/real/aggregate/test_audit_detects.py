@@ -18,7 +18,7 @@ import pytest
 from tests.support.quiet_ports import quiet_ports
 from topology.demo.flights import AIRPORTS, flights_of, read_flights
 from topology.demo.run import EXIT_BAD, EXIT_GOOD, EXIT_USAGE
-from topology.file.shipped import shipped_topology
+from topology.file.load import shipped_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -18,8 +18,8 @@ from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.records.header import CONTROL_BIT, iter_headers
 from tests.support.producing import produce_once
-from topology.demo import run_demo
 from topology.demo.mirrored import MirrorStalledError
+from topology.demo.run import run_demo
 from topology.deployment.deployment import Deployment
 from topology.deployment.state_dir import StateDir
 

@@ -114,7 +114,7 @@ def test_a_paused_link_is_held_with_what_to_do_and_up_agrees(command: Heliograph
             "subject": "link jfk-nyc",
             "state": "held",
             "reason": "an operator has paused it",
-            "remedy": "`heliograph mirror resume --link jfk-nyc` lets it go on",
+            "remedy": "`heliograph mirror resume --link jfk-nyc` resumes it",
         }
         brought_up = command.run("up", str(command.file), code=4)
         assert (brought_up["state"], brought_up["problems"]) == ("degraded", [problem])

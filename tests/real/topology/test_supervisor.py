@@ -16,10 +16,14 @@ from typing import Any
 import psutil
 import pytest
 
-from topology.deployment.deployment import Daemon, Deployment, encode_deployment
+from topology.deployment.deployment import Daemon, Deployment, encode_deployment, read_deployment
 from topology.deployment.state_dir import SOCKET_PATH_CHARS_MAX, StateDir
-from topology.operate import up as deploy
-from topology.operate.up import DeployError, current_status, down, plan_steps, read_deployment
+from topology.operate.down import down
+from topology.operate.preflight import plan_steps
+from topology.operate.up import Up
+from topology.operate.up import up as bring_up
+from topology.problems import DeployError
+from topology.status.observe import current_status
 from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
 from topology.supervisor.own_process import Identity, start_mark
 from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
@@ -57,8 +61,8 @@ def deployment(*daemons: Daemon, name: str = "fakes") -> Deployment:
     return Deployment(name=name, topology_file="fakes.yaml", daemons=daemons)
 
 
-def up(wanted: Deployment, state: StateDir) -> deploy.Up:
-    return deploy.up(wanted, state, timeout_s=WAIT_S)
+def up(wanted: Deployment, state: StateDir) -> Up:
+    return bring_up(wanted, state, timeout_s=WAIT_S)
 
 
 def pids(state: StateDir) -> dict[str, int]:
@@ -78,7 +82,7 @@ def supervisor_and_keeper(state: StateDir) -> tuple[psutil.Process, psutil.Proce
     supervisor = psutil.Process(int(supervisor_status(state.socket_path)["pid"]))
     keeper = supervisor.parent()
     assert keeper is not None
-    assert "topology.supervisor.keeper" in keeper.cmdline()
+    assert "topology.keeper" in keeper.cmdline()
     return supervisor, keeper
 
 
@@ -250,7 +254,7 @@ def test_a_supervisor_that_cannot_read_what_to_keep_says_so(state: StateDir) -> 
     down(state)
     state.processes_file.write_text("{}")
     done = subprocess.run(
-        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
         cwd=Path(__file__).resolve().parents[3],
         stderr=subprocess.PIPE,
         timeout=WAIT_S,
@@ -424,7 +428,7 @@ def test_two_supervisors_never_keep_one_state_directory(state: StateDir) -> None
     up(deployment(fake(state, "a")), state)
     before = supervisor_status(state.socket_path)["pid"]
     second = subprocess.run(
-        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
         cwd=Path(__file__).resolve().parents[3],
         timeout=WAIT_S,
         check=False,

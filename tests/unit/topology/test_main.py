@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from spark_global.sql import LIMIT_DEFAULT
 from topology.cli.data_commands import sql
 from topology.deployment.state_dir import StateDir, default_state_root
-from topology.file.schema import schema_text
 from topology.main import app
+from topology.model.topology import schema_text
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -148,7 +148,7 @@ def test_one_of_several_deployments_is_named_or_given_by_its_file() -> None:
     deployed("quickstart", "other")
     result = run("down")
     assert result.exit_code == 2
-    assert result.stderr == "heliograph: say which deployment; there are: other, quickstart\n"
+    assert result.stderr == "heliograph: name the deployment; there are: other, quickstart\n"
     result = run("status", "quickstrat")
     assert result.exit_code == 1
     assert "did you mean 'quickstart'?" in result.stderr

@@ -136,14 +136,14 @@ def test_rates_are_set(worker: list[str], tmp_path: Path) -> None:
 def test_what_stands_still_is_tried_again(worker: list[str], tmp_path: Path) -> None:
     code, output = run(tmp_path, "retry", "--link", "a-b")
     assert (code, worker.pop()) == (0, "/retry?link=a-b")
-    assert output.splitlines() == ["a-b: tried again: t-1", "a-b: tried again: t-3"]
+    assert output.splitlines() == ["a-b: retried: t-1", "a-b: retried: t-3"]
     arguments = ("retry", "--link", "a-b", "--topic", "t", "--partition", "1", "-o", "json")
     code, output = run(tmp_path, *arguments)
     assert (code, worker.pop()) == (0, "/retry?link=a-b&topic=t&partition=1")
     assert json.loads(output) == RETRIED
     code, output = run(tmp_path, "retry", "--link", "a-b", "--topic", "well")
-    assert (code, output) == (0, "a-b: nothing of it stands still\n")
-    assert "tried again now" in run(tmp_path, "retry", "--help")[1]
+    assert (code, output) == (0, "a-b: no partition of it stands still\n")
+    assert "Retry partitions that stand still now" in run(tmp_path, "retry", "--help")[1]
 
 
 def test_the_ways_to_repair_are_shown_and_none_is_chosen(worker: list[str], tmp_path: Path) -> None:
@@ -158,10 +158,10 @@ def test_the_ways_to_repair_are_shown_and_none_is_chosen(worker: list[str], tmp_
         "  read again",
         "--how fresh: not possible: others write into it",
         "--how skip:",
-        "  the copy will not have source offsets 5",
+        "  the copy will lack source offsets 5",
         "  nobody notices",
         "group g: at target offset 4, source offset 6",
-        "nothing was done: choose one with --how",
+        "nothing was changed: choose a way with --how",
     ]
     code, output = run(tmp_path, "repair", "a-b", "t", "1", "--dry-run", "--how", "skip")
     assert (code, worker.pop()) == (0, "GET /repair?link=a-b&topic=t&partition=1")
@@ -174,7 +174,7 @@ def test_a_repair_is_ordered(worker: list[str], tmp_path: Path) -> None:
     code, output = run(tmp_path, "repair", "a-b", "t", "1", "--how", "skip")
     assert (code, worker.pop()) == (0, "/repair?link=a-b&topic=t&partition=1&how=skip")
     assert output.splitlines()[3:] == [
-        "ordered: skip; the worker that copies it follows",
+        "ordered: skip; the worker that copies it carries it out",
         "  nobody notices",
         "  journal: left as it is",
     ]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from topology.file.schema import schema_text
-from topology.file.shipped import shipped_topology
+from topology.file.load import shipped_topology
+from topology.model.topology import schema_text
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 

@@ -14,7 +14,7 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.controller.decisions.placement import Site
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.operate.up import DeployError
+from topology.problems import DeployError
 from topology.rebalance import execution
 from topology.rebalance import run as rebalance_run
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute

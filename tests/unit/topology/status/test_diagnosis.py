@@ -28,8 +28,8 @@ def test_a_failed_partition_is_named_with_its_trouble_and_what_to_do() -> None:
     reason = "orders-0 is FAILED (recreated): orders-0 was deleted and re-created"
     assert lines(state="DEGRADED", reason=reason, standing_still=[standing(0)]) == [
         f"link l: degraded: {reason}",
-        "    settle the cause, then `heliograph mirror retry --link l`; or have it leave a gap: "
-        "`on: {recreated: skip}` of the link in /d.yaml, and `up`",
+        "    fix the cause, then `heliograph mirror retry --link l`; or skip the gap: set "
+        "`on: {recreated: skip}` for the link in /d.yaml, and run `up`",
     ]
 
 
@@ -39,27 +39,27 @@ def test_the_other_partitions_follow_and_the_rest_is_counted() -> None:
     said = lines(state="DEGRADED", reason=reason, standing_still=still, standing_still_more=7)
     assert said[2:] == [
         "link l, orders-1: paused (unauthorized): orders-1 was deleted and re-created",
-        "link l: degraded: 7 more partitions stand still; `/status` of its mirror worker has them "
-        "all",
+        "link l: degraded: 7 more partitions stand still; `/status` of its mirror worker lists "
+        "them all",
     ]
 
 
-def test_a_trouble_that_leaves_nothing_to_go_on_from_cannot_be_skipped() -> None:
+def test_no_skip_is_offered_for_a_trouble_that_cannot_be_skipped() -> None:
     still = [standing(0, trouble="target")]
     assert "skip" not in "".join(lines(state="FAILED", reason=None, standing_still=still))
 
 
-def test_what_an_operator_paused_he_can_resume() -> None:
+def test_a_held_link_can_be_resumed() -> None:
     assert lines(state="HELD", reason="an operator has paused it") == [
         "link l: held: an operator has paused it",
-        "    `heliograph mirror resume --link l` lets it go on",
+        "    `heliograph mirror resume --link l` resumes it",
     ]
 
 
 def test_a_cluster_that_is_down_is_waited_for() -> None:
     assert lines(state="TARGET_DOWN", reason="no answer for 6 s") == [
         "link l: target_down: no answer for 6 s",
-        "    it goes on by itself when cluster ewr answers",
+        "    it continues by itself when cluster ewr answers",
     ]
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
 import json
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +10,7 @@ from typing import Any
 import pytest
 
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
-from topology.status.answers import Answers
-from topology.status.document import (
-    assemble_status,
-    fetch_link_reports,
-    fetch_probes,
-    unsupervised_report,
-)
+from topology.status.document import Liveness, assemble_status, unsupervised_report
 from topology.supervisor.own_process import Identity
 from topology.supervisor.process_journal import StartedProcess
 from topology.supervisor.readiness import http_url
@@ -75,13 +65,13 @@ ALL = (
 )
 
 
-def answers(
+def liveness(
     *,
     external_brokers: dict[str, list[dict[str, Any]]] | None = None,
     silent_clusters: dict[str, str] | None = None,
     silent_daemons: dict[str, str] | None = None,
-) -> Answers:
-    return Answers(
+) -> Liveness:
+    return Liveness(
         external_brokers=external_brokers or {},
         silent_clusters=silent_clusters or {},
         silent_daemons=silent_daemons or {},
@@ -164,11 +154,11 @@ def test_everything_runs() -> None:
     ]
 
 
-def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> None:
+def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_liveness() -> None:
     status = assemble_status(DEPLOYMENT, report(*ALL), {})
     assert status["clusters"][1]["brokers"] is None
     broker = {"id": 5, "host": "k", "port": 2, "pid": None, "state": "registered"}
-    heard = answers(external_brokers={"theirs": [broker]})
+    heard = liveness(external_brokers={"theirs": [broker]})
     status = assemble_status(DEPLOYMENT, report(*ALL), {}, heard)
     assert status["clusters"][1]["brokers"] == [broker]
 
@@ -176,7 +166,7 @@ def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> No
 def test_an_existing_cluster_that_does_not_answer_is_a_problem_of_its_links_too() -> None:
     why = "cluster theirs (k:2) does not answer within 3 s"
     said = {"l": {"name": "l", "state": "RUNNING"}}
-    heard = answers(silent_clusters={"theirs": why})
+    heard = liveness(silent_clusters={"theirs": why})
     status = assemble_status(DEPLOYMENT, report(*ALL), said, heard)
     assert status["state"] == "degraded"
     assert (status["clusters"][1]["brokers"], status["clusters"][1]["reason"]) == (None, why)
@@ -187,7 +177,7 @@ def test_an_existing_cluster_that_does_not_answer_is_a_problem_of_its_links_too(
 
 def test_a_broker_that_has_a_process_and_does_not_answer_is_not_running() -> None:
     said = {"l": {"name": "l", "state": "RUNNING"}}
-    heard = answers(silent_daemons={"b": "h:1 does not answer within 3000 ms"})
+    heard = liveness(silent_daemons={"b": "h:1 does not answer within 3000 ms"})
     status = assemble_status(DEPLOYMENT, report(*ALL), said, heard)
     assert status["state"] == "degraded"
     (broker,) = status["clusters"][0]["brokers"]
@@ -206,7 +196,7 @@ def test_a_cluster_with_a_broker_that_answers_is_not_silent() -> None:
     two = replace(DEPLOYMENT, daemons=(*daemons, *DEPLOYMENT.daemons[1:]), clusters=clusters)
     rows = report(row("b1", "broker"), row("b2", "broker"), *ALL[1:])
     said = {"l": {"name": "l", "state": "RUNNING"}}
-    status = assemble_status(two, rows, said, answers(silent_daemons={"b1": "no answer"}))
+    status = assemble_status(two, rows, said, liveness(silent_daemons={"b1": "no answer"}))
     assert [each["state"] for each in status["clusters"][0]["brokers"]] == [
         "not_answering",
         "running",
@@ -215,7 +205,7 @@ def test_a_cluster_with_a_broker_that_answers_is_not_silent() -> None:
 
 
 def test_a_worker_that_does_not_answer_leaves_its_links_without_a_state_of_their_own() -> None:
-    heard = answers(silent_daemons={"m": "http://127.0.0.1:8083/healthz does not answer"})
+    heard = liveness(silent_daemons={"m": "http://127.0.0.1:8083/healthz does not answer"})
     status = assemble_status(DEPLOYMENT, report(*ALL), {}, heard)
     link = status["links"][0]
     assert link["state"] == "not_answering"
@@ -281,62 +271,8 @@ def test_where_a_daemon_is_reached(ready: dict[str, Any] | None, url: str | None
     assert http_url(ready) == url
 
 
-@contextlib.contextmanager
-def serving(documents: dict[str, Any]) -> Iterator[int]:
-    """A port that answers with these documents, by path."""
-
-    class Answers(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path in documents else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(documents.get(self.path)).encode())
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def test_mirror_workers_are_asked_over_http() -> None:
-    with serving({"/status": {"links": [{"name": "l", "state": "running"}]}}) as port:
-        rows = report(row("m", "mirror", ready={"http_port": port}))
-        assert fetch_link_reports(DEPLOYMENT, rows) == {"l": {"name": "l", "state": "running"}}
-    assert fetch_link_reports(DEPLOYMENT, rows) == {}
-    assert fetch_link_reports(DEPLOYMENT, None) == {}
-
-
-def test_where_workers_elsewhere_share_a_link_its_aggregator_knows_the_lag() -> None:
-    told = {
-        "name": "l",
-        "state": "running",
-        "topics": 1,
-        "partitions": 1,
-        "partitions_known": 3,
-        "lag_records": 5,
-        "lag_seconds": 0.5,
-    }
-    parts = [{"topic": topic} for topic in ("a", "a", "b")]
-    lag = {"link": "l", "records": 9, "seconds": 2.0, "partitions_known": 3, "partitions": parts}
-    with serving({"/status": {"links": [told]}, "/api/v1/lag": {"links": [lag]}}) as port:
-        worker = row("m", "mirror", ready={"http_port": port})
-        known = report(worker, row("g", "aggregator", ready={"http_port": port}))
-        whole = fetch_link_reports(DEPLOYMENT, known)["l"]
-        part = fetch_link_reports(DEPLOYMENT, report(worker))["l"]
-    figures = ("topics", "partitions", "lag_records", "lag_seconds")
-    assert [whole[key] for key in figures] == [2, 3, 9, 2.0]
-    assert [part[key] for key in figures] == [None, 3, None, None]  # not the lag of a part
-    assert part["state"] == "running"
-
-
 PROBED = replace(DEPLOYMENT, links=(replace(DEPLOYMENT.links[0], is_probed=True),))
-SAID = {
+OK_PROBE = {
     "link": "l",
     "state": "ok",
     "reason": None,
@@ -349,7 +285,7 @@ SAID = {
     "last_arrival_age_seconds": 0.5,
     "latency_ms": {"p50": 2.0, "p99": 4.0, "last": 3.0, "counts": [1, 2]},
 }
-LOST = {**SAID, "state": "degraded", "reason": "1 record lost", "lost": 1}
+LOST_PROBE = {**OK_PROBE, "state": "degraded", "reason": "1 record lost", "lost": 1}
 
 
 def probed_link(state: str, probes: Any) -> tuple[dict[str, Any], str]:
@@ -361,10 +297,10 @@ def probed_link(state: str, probes: Any) -> tuple[dict[str, Any], str]:
 
 
 def test_a_link_has_what_its_probe_says() -> None:
-    link, overall = probed_link("RUNNING", {"l": SAID})
+    link, overall = probed_link("RUNNING", {"l": OK_PROBE})
     assert (link["state"], overall) == ("running", "running")
     assert link["probe"] == {
-        **{key: value for key, value in SAID.items() if key not in ("link", "latency_ms")},
+        **{key: value for key, value in OK_PROBE.items() if key not in ("link", "latency_ms")},
         "latency_ms": {"p50": 2.0, "p99": 4.0, "last": 3.0},
     }
 
@@ -382,7 +318,7 @@ def test_a_link_has_what_its_probe_says() -> None:
 def test_a_probe_that_finds_fault_degrades_a_link_that_seems_well(
     said: str, state: str, reason: str | None
 ) -> None:
-    link, overall = probed_link(said, {"l": LOST})
+    link, overall = probed_link(said, {"l": LOST_PROBE})
     assert (link["state"], link["reason"], overall) == (state, reason, "degraded")
     assert (link["probe"]["reason"], link["probe"]["lost"]) == ("1 record lost", 1)
 
@@ -399,15 +335,3 @@ def test_an_aggregator_that_does_not_answer_leaves_the_probe_unknown() -> None:
 def test_where_nobody_was_asked_no_probe_is_shown() -> None:
     link, overall = probed_link("RUNNING", None)
     assert (link["probe"], overall) == (None, "running")
-
-
-def test_aggregators_are_asked_for_the_links_that_they_probe() -> None:
-    with serving({"/api/v1/probe": {"links": [SAID, {"no": "link"}, 7]}}) as port:
-        rows = report(row("g", "aggregator", ready={"http_port": port}))
-        assert fetch_probes(PROBED, rows) == {"l": SAID}
-        assert fetch_probes(DEPLOYMENT, rows) == {}
-    assert fetch_probes(PROBED, rows) == {}
-    assert fetch_probes(PROBED, None) == {}
-    with serving({"/api/v1/probe": ["something else"]}) as port:
-        rows = report(row("g", "aggregator", ready={"http_port": port}))
-        assert fetch_probes(PROBED, rows) == {}

@@ -1,21 +1,20 @@
-"""Who answers: the running daemons of a deployment and its existing clusters. Shell.
+"""Liveness checks: whether the running daemons and the external clusters respond.
 
-A process that was stopped, or hangs, is still there, and its connections are still accepted: only
-the missing answer shows it. So each is asked something small, all at the same time:
+A process that was stopped, or that hangs, still exists, and the kernel still accepts connections
+for it. Only a missing response shows it. So each gets a small request, all at the same time:
 
-    broker               its API versions, on its first listener
-    ZooKeeper            `srvr`
+    broker               ApiVersions, on its first listener
+    ZooKeeper            the command `srvr`
     mirror, aggregator   GET /healthz
-    existing cluster     Metadata without topics
+    external cluster     Metadata without topics
 
-Imports the Kafka client: load it where something is asked.
+This module imports the Kafka client, so import it only where a request is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -26,24 +25,24 @@ from local_cluster.client.connection import connect
 from local_cluster.client.model import ClusterMetadata
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.deployment.deployment import ClusterView, Daemon, Deployment
+from topology.status.document import JsonObject, Liveness
 from topology.supervisor.readiness import ZOOKEEPER_REPLY_TIMEOUT_S, http_url, zookeeper_serves
 
-PROBE_TIMEOUT_S: Final = 3.0
-"""How long `status` and `up` wait for an answer."""
-ANSWER_TIMEOUT_S: Final = 10.0
-"""How long a command that needs a cluster waits until one of its brokers answers."""
-ASKED_AT_ONCE_MAX: Final = 256
+LIVENESS_TIMEOUT_S: Final = 3.0
+"""Seconds that `status` and `up` wait for a response."""
+RESPONSE_TIMEOUT_S: Final = 10.0
+"""Seconds that a command which needs a cluster waits for one of its brokers."""
+CHECKS_MAX: Final = 256
+"""Checks that run at the same time."""
 CLIENT_ID: Final = "heliograph-status"
-
-JsonObject = dict[str, Any]
 
 
 class ClusterSilent(Exception):
-    """No broker of a cluster answers; the message names it."""
+    """No broker of a cluster responds; the message names the cluster."""
 
 
 class Cluster(Protocol):
-    """How a cluster is reached; `ClusterView` is one."""
+    """A cluster's name and addresses; `ClusterView` implements it."""
 
     @property
     def name(self) -> str: ...
@@ -53,7 +52,7 @@ class Cluster(Protocol):
     def security(self) -> ClientSecurity: ...
 
 
-class ReachedCluster(NamedTuple):
+class ClusterAddress(NamedTuple):
     """A cluster that is known by its addresses alone."""
 
     name: str
@@ -61,39 +60,27 @@ class ReachedCluster(NamedTuple):
     security: ClientSecurity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What was heard."""
+async def require_clusters(clusters: Iterable[Cluster]) -> None:
+    """Check that every cluster responds, all at the same time.
 
-    external_brokers: Mapping[str, list[JsonObject]]
-    """Brokers of existing clusters, by the cluster's name, in the form of the status document."""
-    silent_clusters: Mapping[str, str]
-    """Existing clusters that do not answer, by name, and why."""
-    silent_daemons: Mapping[str, str]
-    """Running daemons that do not answer, by key, and why."""
-
-
-async def check_clusters(clusters: Iterable[Cluster]) -> None:
-    """See that each of them answers, all asked at the same time.
-
-    Raises ClusterSilent that names every one that does not, after `ANSWER_TIMEOUT_S`.
+    Raises ClusterSilent that names every cluster without a response in `RESPONSE_TIMEOUT_S`.
     """
-    asked = {each.name: each for each in clusters}.values()
-    answers = await asyncio.gather(
-        *(ask_cluster(each, ANSWER_TIMEOUT_S) for each in asked), return_exceptions=True
+    by_name = {each.name: each for each in clusters}.values()
+    results = await asyncio.gather(
+        *(describe_cluster(each, RESPONSE_TIMEOUT_S) for each in by_name), return_exceptions=True
     )
-    silent = [answer for answer in answers if isinstance(answer, ClusterSilent)]
-    for answer in answers:
-        if isinstance(answer, BaseException) and not isinstance(answer, ClusterSilent):
-            raise answer
+    silent = [result for result in results if isinstance(result, ClusterSilent)]
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, ClusterSilent):
+            raise result
     if silent:
         raise ClusterSilent("; ".join(map(str, silent)))
 
 
-async def ask_cluster(cluster: Cluster, timeout_s: float) -> ClusterMetadata:
-    """The cluster's brokers, as the first of them says that answers. Raises ClusterSilent."""
+async def describe_cluster(cluster: Cluster, timeout_s: float) -> ClusterMetadata:
+    """Return the cluster's brokers, from the first broker that responds. Raises ClusterSilent."""
     addresses = cluster.bootstrap.split(",")
-    # Each is tried in turn, and one that was stopped must not take all of the time.
+    # The addresses are tried in turn, and a stopped broker must leave time for the next one.
     each_ms = int(timeout_s * 1000 / len(addresses))
     try:
         async with (
@@ -115,41 +102,41 @@ async def ask_cluster(cluster: Cluster, timeout_s: float) -> ClusterMetadata:
         raise ClusterSilent(f"cluster {cluster.name} does not answer: {reason}") from error
 
 
-def ask_everyone(deployment: Deployment, report: Mapping[str, Any] | None) -> Answers:
-    """Ask every existing cluster, and every daemon that the supervisor's report says runs."""
-    return asyncio.run(_ask_everyone(deployment, report))
+def check_liveness(deployment: Deployment, report: Mapping[str, Any] | None) -> Liveness:
+    """Check every external cluster, and every daemon that runs by the supervisor's report."""
+    return asyncio.run(_check_liveness(deployment, report))
 
 
-async def _ask_everyone(deployment: Deployment, report: Mapping[str, Any] | None) -> Answers:
-    slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+async def _check_liveness(deployment: Deployment, report: Mapping[str, Any] | None) -> Liveness:
+    slots = asyncio.Semaphore(CHECKS_MAX)
     rows = [row for row in (report or {}).get("daemons", ()) if row["phase"] == "running"]
     clusters = [each for each in deployment.clusters if each.kind == "external"]
     brokers = dict(_brokers(deployment))
     daemons = {daemon.key: daemon for daemon in deployment.daemons}
 
-    async def ask_daemon(row: Mapping[str, Any]) -> str | None:
+    async def check_daemon(row: Mapping[str, Any]) -> str | None:
         async with slots:
             return await _why_silent(row, daemons.get(row["key"]), brokers.get(row["key"]))
 
-    async def ask_external(cluster: ClusterView) -> ClusterMetadata | ClusterSilent:
+    async def check_external(cluster: ClusterView) -> ClusterMetadata | ClusterSilent:
         async with slots:
             try:
-                return await ask_cluster(cluster, PROBE_TIMEOUT_S)
+                return await describe_cluster(cluster, LIVENESS_TIMEOUT_S)
             except ClusterSilent as error:
                 return error
 
-    reasons, found = await asyncio.gather(
-        asyncio.gather(*map(ask_daemon, rows)), asyncio.gather(*map(ask_external, clusters))
+    reasons, results = await asyncio.gather(
+        asyncio.gather(*map(check_daemon, rows)), asyncio.gather(*map(check_external, clusters))
     )
-    by_cluster = [(each.name, answer) for each, answer in zip(clusters, found, strict=True)]
-    return Answers(
+    by_cluster = [(each.name, result) for each, result in zip(clusters, results, strict=True)]
+    return Liveness(
         external_brokers={
-            name: _registered(answer)
-            for name, answer in by_cluster
-            if not isinstance(answer, ClusterSilent)
+            name: _registered(result)
+            for name, result in by_cluster
+            if not isinstance(result, ClusterSilent)
         },
         silent_clusters={
-            name: str(answer) for name, answer in by_cluster if isinstance(answer, ClusterSilent)
+            name: str(result) for name, result in by_cluster if isinstance(result, ClusterSilent)
         },
         silent_daemons={
             row["key"]: reason
@@ -160,7 +147,7 @@ async def _ask_everyone(deployment: Deployment, report: Mapping[str, Any] | None
 
 
 def _brokers(deployment: Deployment) -> Iterator[tuple[str, tuple[ClusterView, str, int]]]:
-    """Each broker's daemon, with its cluster and where clients find it."""
+    """Yield each broker's daemon key, with its cluster, host and port."""
     for cluster in deployment.clusters:
         for broker in cluster.brokers:
             yield broker.daemon, (cluster, broker.host, broker.port)
@@ -171,7 +158,7 @@ async def _why_silent(
     daemon: Daemon | None,
     broker: tuple[ClusterView, str, int] | None,
 ) -> str | None:
-    """Why a running daemon counts as silent; None where it answers, or there is nothing to ask."""
+    """Return why a running daemon counts as silent; None if it responds, or has no check."""
     if broker is not None:
         return await _why_broker_silent(*broker)
     if row["role"] == "zookeeper" and daemon is not None and daemon.ready_zookeeper is not None:
@@ -189,11 +176,11 @@ async def _why_broker_silent(cluster: ClusterView, host: str, port: int) -> str 
             host,
             port,
             client_id=CLIENT_ID,
-            timeout_ms=int(PROBE_TIMEOUT_S * 1000),
+            timeout_ms=int(LIVENESS_TIMEOUT_S * 1000),
             security=cluster.security,
         )
     except KafkaError as error:
-        # Whoever refuses a name has answered.
+        # A broker that refuses the credentials has responded.
         return None if error.code == ErrorCode.sasl_authentication_failed else error.message
     await connection.close()
     return None
@@ -202,18 +189,18 @@ async def _why_broker_silent(cluster: ClusterView, host: str, port: int) -> str 
 async def _why_http_silent(url: str) -> str | None:
     host, port = parse_address(urlsplit(url).netloc)
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
+        async with asyncio.timeout(LIVENESS_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
-                answer = await reader.readline()
+                response = await reader.readline()
             finally:
                 writer.close()
     except TimeoutError:
-        return f"{url}/healthz does not answer within {PROBE_TIMEOUT_S:g} s"
+        return f"{url}/healthz does not answer within {LIVENESS_TIMEOUT_S:g} s"
     except (OSError, ValueError) as error:
         return f"{url}/healthz: {error}"
-    return None if answer.startswith(b"HTTP/") else f"{url}/healthz answers something else"
+    return None if response.startswith(b"HTTP/") else f"{url}/healthz does not answer with HTTP"
 
 
 def _registered(metadata: ClusterMetadata) -> list[JsonObject]:

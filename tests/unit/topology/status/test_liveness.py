@@ -1,4 +1,4 @@
-"""Who answers, and what is said of those who do not."""
+"""Liveness checks, and the reasons for daemons and clusters that do not respond."""
 
 from __future__ import annotations
 
@@ -11,30 +11,36 @@ from typing import Any
 import pytest
 
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings
-from tests.unit.topology.status.test_document import DEPLOYMENT, report, row, serving
+from tests.unit.topology.status.test_document import DEPLOYMENT, report, row
+from tests.unit.topology.status.test_reports import serving
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment, LinkView
 from topology.mirror.config_sync import SyncFailed, sync_links
 from topology.mirror.gaps import GapsUnreadable, read_gaps
-from topology.status import answers
-from topology.status.answers import ClusterSilent, ask_cluster, ask_everyone, check_clusters
+from topology.status import liveness
+from topology.status.liveness import (
+    ClusterSilent,
+    check_liveness,
+    describe_cluster,
+    require_clusters,
+)
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "PROBE_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(answers, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(liveness, "LIVENESS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(liveness, "RESPONSE_TIMEOUT_S", 0.2)
 
 
 @contextlib.contextmanager
 def silent() -> Iterator[int]:
-    """A port as a stopped process leaves it: connections are accepted, and nobody answers."""
+    """The port of a stopped process: connections are accepted, and nobody responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 @contextlib.contextmanager
 def saying(answer: bytes) -> Iterator[int]:
-    """A port that answers the first bytes of a connection with these."""
+    """A port that responds to the first bytes of a connection with `answer`."""
 
     def serve() -> None:
         with contextlib.suppress(OSError):
@@ -70,7 +76,7 @@ def one_broker(port: int) -> Deployment:
 
 
 def why(deployment: Deployment, *rows: dict[str, Any]) -> dict[str, str]:
-    return dict(ask_everyone(deployment, report(*rows)).silent_daemons)
+    return dict(check_liveness(deployment, report(*rows)).silent_daemons)
 
 
 def test_a_stopped_broker_is_named_with_its_address() -> None:
@@ -82,7 +88,7 @@ def test_a_stopped_broker_is_named_with_its_address() -> None:
 def test_a_broker_that_is_not_ready_is_not_asked() -> None:
     with silent() as port:
         assert why(one_broker(port), row("b", "broker", "starting")) == {}
-    assert ask_everyone(one_broker(port), None).silent_daemons == {}
+    assert check_liveness(one_broker(port), None).silent_daemons == {}
 
 
 def test_mirror_workers_and_aggregators_are_asked_over_http() -> None:
@@ -95,7 +101,7 @@ def test_mirror_workers_and_aggregators_are_asked_over_http() -> None:
         said = why(DEPLOYMENT, *rows)
     assert said == {
         "g": f"http://127.0.0.1:{stopped}/healthz does not answer within 0.2 s",
-        "o": f"http://127.0.0.1:{other}/healthz answers something else",
+        "o": f"http://127.0.0.1:{other}/healthz does not answer with HTTP",
     }
 
 
@@ -117,7 +123,7 @@ def test_an_existing_cluster_that_is_silent_is_named() -> None:
     with silent() as port:
         bootstrap = f"127.0.0.1:{port}"
         theirs = ClusterView(name="lga", kind="external", datacenter="lga", bootstrap=bootstrap)
-        heard = ask_everyone(
+        heard = check_liveness(
             Deployment(name="d", topology_file="/d.yaml", clusters=(theirs,)), None
         )
     assert heard.external_brokers == {}
@@ -131,7 +137,7 @@ async def test_one_silent_address_does_not_take_the_time_of_the_next() -> None:
         bootstrap = f"127.0.0.1:{stopped},127.0.0.1:{closing}"
         cluster = ClusterView(name="lga", kind="external", datacenter="lga", bootstrap=bootstrap)
         with pytest.raises(ClusterSilent) as caught:
-            await ask_cluster(cluster, 1.0)
+            await describe_cluster(cluster, 1.0)
     assert str(caught.value) == "cluster lga does not answer: connection closed by the peer"
 
 
@@ -142,14 +148,14 @@ async def test_every_silent_cluster_is_named_once() -> None:
             for name, port in (("ewr", first), ("jfk", second), ("ewr", first))
         ]
         with pytest.raises(ClusterSilent) as caught:
-            await check_clusters(clusters)
+            await require_clusters(clusters)
     ewr, jfk = str(caught.value).split("; ")
     assert ewr.startswith("cluster ewr ") and f"127.0.0.1:{first}" in ewr
     assert jfk.startswith("cluster jfk ") and f"127.0.0.1:{second}" in jfk
 
 
 def test_gaps_and_sync_name_the_cluster_that_does_not_answer() -> None:
-    """A link that syncs nothing has nothing to ask, and says nothing of a cluster that is away."""
+    """A link that syncs nothing needs no cluster, so it names none."""
     with silent() as port:
         bootstrap = f"127.0.0.1:{port}"
         link = LinkSettings(name="a-b", source_alias="a", source_bootstrap=bootstrap)
