@@ -1,14 +1,14 @@
-"""True copy loops, and records that would come to the same topic by two paths.
+"""Copy loops, and records that would reach one topic by two paths. Pure.
 
-A link with prefixed names writes topic T of cluster C as C.T and copies no topic that its name
-shows to have been at the target. So A<->B is no loop: each side holds its own topics and one copy
-of the other's; nor is a ring. A link with `origin: local` copies nothing that a mirror wrote; so
-A<->B is no loop under identical names either.
+A link with prefixed names writes topic T of cluster C as C.T. It copies no topic whose name shows
+that the topic came from the target. So A<->B is no loop: each side holds its own topics and one
+copy of the other's. A ring is no loop either. A link with `origin: local` copies no records that a
+mirror wrote, so A<->B is no loop under identical names either.
 
-Guarantees: what is reported is a real loop, shown with a topic that would go round, found with
-the mirror's own rules of naming and selecting.
-How: topics that match the links' patterns are made up (example_topics.py) and followed through the
-links. A loop that only a topic name no example resembles could enter is not found.
+Guarantees: every reported loop is real. It is shown with a topic that would circulate, and found
+with the mirror's own rules of naming and selection.
+Method: made-up topics that match the links' patterns (example_topics.py) are followed through the
+links. A loop is not found if only topics unlike every example enter it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from topology.model import Link
 from topology.rules.example_topics import example_topics
 
 TOPIC_NAME_CHARS_MAX = 249
-"""Kafka's limit; a name that has grown past it without a repeat has been going round."""
+"""Kafka's limit. A name that grows past it by a repeated link circulates."""
 
 STATES_MAX = 20_000
-"""Most (cluster, topic) pairs looked at."""
+"""Most (cluster, topic) pairs that are visited."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLoop:
-    """Links a record would pass, again and again."""
+    """Links that a record would pass again and again."""
 
     links: tuple[Link, ...]
     cluster: str
@@ -45,7 +45,7 @@ class CopyLoop:
 
 @dataclass(frozen=True, slots=True)
 class SecondPath:
-    """Links by which a record comes to a topic where it is already, or has come before."""
+    """Links by which a record reaches a topic that it is in already."""
 
     links: tuple[Link, ...]
     cluster: str
@@ -62,11 +62,11 @@ class SecondPath:
 
 
 CopyRule = Callable[[str], str | None]
-"""What one link calls the copy of a topic; None where it does not copy it."""
+"""Returns the name of a link's copy of a topic; None if the link does not copy it."""
 
 
 def copy_rule(link: Link) -> CopyRule:
-    """The mirror's own rule for a link."""
+    """Return the mirror's own rule for a link."""
     topics = link.topic_filter
     names = link.topic_names
     selected = TopicFilter(
@@ -76,22 +76,22 @@ def copy_rule(link: Link) -> CopyRule:
 
 
 _State = tuple[str, str, bool]
-"""Cluster, topic, and whether the record was born elsewhere."""
+"""Cluster, topic, and whether the record was produced in another cluster."""
 _Step = tuple[_State, tuple[Link, ...], tuple[_State, ...]]
-"""Where a record is, the links passed, and where it was before each."""
+"""The state of a record, the links it has passed, and its state before each of them."""
 
 
 def find_copy_loops(
     links: Sequence[Link], rule_of: Callable[[Link], CopyRule] = copy_rule
 ) -> list[CopyLoop]:
-    """One loop for each set of links that records could go round in."""
+    """Return one loop for each set of links in which records would circulate."""
     return [found for found in _find(links, rule_of) if isinstance(found, CopyLoop)]
 
 
 def find_second_paths(
     links: Sequence[Link], rule_of: Callable[[Link], CopyRule] = copy_rule
 ) -> list[SecondPath]:
-    """One for each set of links by which records would be doubled; loops are not among them."""
+    """Return one path for each set of links that would copy records twice; without loops."""
     return [found for found in _find(links, rule_of) if isinstance(found, SecondPath)]
 
 
@@ -120,7 +120,7 @@ def _walk(
     followers: Mapping[str, list[tuple[Link, CopyRule]]],
     budget: list[int],
 ) -> Iterator[CopyLoop | SecondPath]:
-    """Depth first from one topic of one cluster; a state met again on its own path is a loop."""
+    """Search depth first from one topic; a state that recurs on its own path is a loop."""
     stack: list[_Step] = [((cluster, topic, False), (), ())]
     seen: set[_State] = set()
     places: set[tuple[str, str]] = set()
@@ -137,7 +137,7 @@ def _walk(
         places.add((here, name))
         if len(name) > TOPIC_NAME_CHARS_MAX:
             before = [i for i, link in enumerate(path[:-1]) if link is path[-1]]
-            if before:  # else the name is only too long, which Kafka itself refuses
+            if before:  # otherwise the name is only too long, and Kafka refuses it
                 yield CopyLoop(path[before[-1] + 1 :], states[before[-1] + 1][0], topic)
             continue
         if state in seen:

@@ -1,7 +1,7 @@
-"""Made-up topics that match topic patterns.
+"""Made-up topics that match topic patterns. Pure.
 
-A pattern is a regular expression that the whole name must match, as in MirrorMaker 2; a plain
-topic name is one.
+A pattern is a regular expression that must match the whole name, as in MirrorMaker 2. A plain topic
+name is a pattern too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 REPEATS_MAX = 3
-"""Most repeats of a part that an example spells out."""
+"""Most repetitions of one part in an example."""
 
 EXAMPLES_MAX = 400
-"""Most topics made up for one topology."""
+"""Most topics for one topology."""
 
 _LETTERS = "xbcdefghijklmnopqrstuvwyzaXBCDEFGHIJKLMNOPQRSTUVWYZA0123456789-_."
 _CATEGORIES: dict[Any, Callable[[str], bool]] = {
@@ -28,8 +28,11 @@ _CATEGORIES: dict[Any, Callable[[str], bool]] = {
 
 
 def example_topics(patterns: Sequence[str]) -> list[str]:
-    """Topics for each pattern, with open parts filled by a letter or by what the other patterns
-    ask for, so that two patterns that overlap get a topic that matches both."""
+    """Return topics that match each pattern.
+
+    Open parts such as `.*` are filled with a letter, and with the examples of the other patterns.
+    So two patterns that overlap get a topic that matches both.
+    """
     plain = {_example(pattern, "x") for pattern in patterns}
     tails = {_example(pattern, "") for pattern in patterns}
     fillers = sorted(plain | tails | {"x", ""})
@@ -46,7 +49,7 @@ def _example(pattern: str, filler: str) -> str:
 
 
 def _spell(item: tuple[Any, Any], filler: str) -> str:
-    """One way to write a part of a parsed expression; `.*` and its like become the filler."""
+    """Return one text that matches a part of a parsed expression; `.*` becomes the filler."""
     op: Any
     value: Any
     op, value = item
@@ -67,7 +70,7 @@ def _spell(item: tuple[Any, Any], filler: str) -> str:
         return "".join(_spell(part, filler) for part in value)
     if op is sre.BRANCH:
         return "".join(_spell(part, filler) for part in value[1][0])
-    return ""  # anchors and look-arounds take no room
+    return ""  # anchors and look-arounds match no text
 
 
 def _is_open(inner: Any) -> bool:
@@ -75,7 +78,7 @@ def _is_open(inner: Any) -> bool:
 
 
 def _member(members: Any) -> str:
-    """A character that a class such as [a-z] accepts."""
+    """Return a character that a class such as [a-z] accepts."""
     accepted = (letter for letter in _LETTERS if _accepts(members, letter))
     return next(accepted, "x")
 

@@ -1,7 +1,6 @@
-"""Kafka's config names in a topology: which are known, and what the broker is given.
+"""Kafka's configs in a topology: the known names and values, and the configs of a broker. Pure.
 
-A topic default is given to the broker under the broker's name for it: retention.ms as
-log.retention.ms.
+A topic default becomes a broker config under its broker name: retention.ms as log.retention.ms.
 """
 
 from __future__ import annotations
@@ -84,20 +83,20 @@ _TEXTS: Final = frozenset(
     }
 )
 BROKER_CONFIGS: Final = _SWITCHES | _WHOLE_NUMBERS | _NUMBERS | _TEXTS
-"""Broker configs that are not the default of a topic config."""
+"""Broker configs that are no default of a topic config."""
 
 INTERNAL_REPLICATION_FACTOR_MAX = 3
-"""Kafka's default for the topics of the coordinators."""
+"""Kafka's default replication factor of the coordinators' topics."""
 
 
 def known_broker_configs() -> frozenset[str]:
-    """Every broker config a topology may set."""
+    """Return every broker config that a topology can set."""
     synonyms = (synonym.name for each in TOPIC_CONFIGS.values() for synonym in each.synonyms)
     return BROKER_CONFIGS.union(synonyms)
 
 
 def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
-    """Names that are not known, values out of bounds, and what is said twice."""
+    """Yield unknown names, invalid values, and configs that are set twice."""
     at: Location = (*here, "topic_defaults", "config")
     for name, value in cluster.topic_defaults.config.items():
         config = TOPIC_CONFIGS.get(name)
@@ -123,7 +122,7 @@ def check_configs(cluster: Cluster, here: Location) -> Iterator[Finding]:
 
 
 def _problem(name: str, value: str) -> str | None:
-    """What is wrong with the value of a known broker config, None if nothing is."""
+    """Return what a broker config's value should be, or None if it is valid."""
     if name in _SWITCHES:
         return None if value.strip().lower() in ("true", "false") else "true or false"
     if name in _WHOLE_NUMBERS:
@@ -141,7 +140,7 @@ def _problem(name: str, value: str) -> str | None:
 
 
 def topic_defaults(cluster: Cluster) -> dict[str, str]:
-    """The topic defaults under the broker's names; unknown ones are left out."""
+    """Return the topic defaults under their broker names, without unknown ones."""
     defaults = cluster.topic_defaults
     configs: dict[str, str] = {}
     if defaults.partitions is not None:
@@ -156,12 +155,12 @@ def topic_defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def broker_config(cluster: Cluster) -> dict[str, str]:
-    """What every broker of the cluster is given."""
+    """Return the configs of every broker of the cluster."""
     return {**_internal_topics(cluster), **topic_defaults(cluster), **cluster.config}
 
 
 def _internal_topics(cluster: Cluster) -> dict[str, str]:
-    """Replicas of the internal topics: Kafka's three, or as many as there are brokers."""
+    """Return the replication factors of the internal topics: Kafka's 3, or one per broker."""
     factor = min(INTERNAL_REPLICATION_FACTOR_MAX, len(cluster.broker_list))
     if factor == 1:
         return {}

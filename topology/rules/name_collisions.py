@@ -1,9 +1,9 @@
-"""Two copies with one name: links whose naming would mix topics that nobody said to merge. Pure.
+"""Two copies with one name: links that would mix topics without `merge`. Pure.
 
-Guarantees: what is reported is a real collision, shown with two topics that would collide.
-How: topics that match the links' patterns are made up (example_topics.py) and named by the mirror's
-own rule. A collision that only names no example resembles could meet is not found here; the mirror
-then copies neither of two topics of one link, and stops at the records of another link.
+Guarantees: every reported collision is real, and is shown with two topics that would collide.
+Method: made-up topics that match the links' patterns (example_topics.py) are named by the mirror's
+own rule. A collision is not found if only topics unlike every example meet in it. The mirror then
+copies neither of two topics of one link, and stops at records of another link.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topology.rules.example_topics import example_topics
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Two topics that would be copied into one."""
+    """Two topics with the same name for their copies."""
 
     link: Link
     topic: str
@@ -35,7 +35,7 @@ class Collision:
 
 
 def find_collisions(links: Sequence[Link]) -> Iterator[Collision]:
-    """The first collision of each pair of links, and of each link with itself."""
+    """Yield the first collision of each pair of links, and of each link with itself."""
     patterns = [pattern for link in links for pattern in link.topic_filter.include]
     examples = example_topics(patterns)
     named = [_copies(link, examples) for link in links]
@@ -49,7 +49,7 @@ def find_collisions(links: Sequence[Link]) -> Iterator[Collision]:
 
 
 _Copies = dict[str, list[str]]
-"""Target topic to source topics."""
+"""Source topics by target topic."""
 
 
 def _copies(link: Link, examples: Sequence[str]) -> _Copies:

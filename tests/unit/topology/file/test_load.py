@@ -218,9 +218,8 @@ links:
         (
             "  - {name: jfk, brokers: [{id: 1, host: 0.0.0.0, port: 9}]}\n",
             [
-                "t.yaml:5:41: clusters[1].brokers[0].host: an address that clients can be told,"
-                " not '0.0.0.0'; a listener's `bind` may be that, and its `advertised_host` is told"
-                " instead"
+                "t.yaml:5:41: clusters[1].brokers[0].host: an address that clients can connect to,"
+                " not '0.0.0.0'; a listener may `bind` that address if it has an `advertised_host`"
             ],
         ),
         (
