@@ -1,4 +1,4 @@
-"""The audit record by record, as a JSON document. Pure."""
+"""The JSON document of an audit record by record. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror_maker.formats import FlowKey
 from mirror_maker.formats.verdicts import Verdict
 
 PAYLOAD_CHARACTERS_MAX: Final = 200
-"""Of a key, a value or a header's value that is shown."""
+"""Most characters of a key, a value or a header value that are shown."""
 
 JsonObject = dict[str, Any]
 
@@ -18,7 +18,10 @@ JsonObject = dict[str, Any]
 def records_document(
     flow: FlowKey, target_topic: str, audit: RecordAudit, problem: str | None
 ) -> JsonObject:
-    """One partition. `problem` is why it could not be read to its end, or None."""
+    """Return the document of one partition.
+
+    `problem` is the reason why it could not be read to its end, or None.
+    """
     return {
         "topic": flow.source_topic,
         "partition": flow.partition,
@@ -56,7 +59,7 @@ def _record(record: Record | None) -> JsonObject | None:
 
 
 def _payload(data: bytes | None) -> str | None:
-    """Text where the bytes are text, else escapes; cut at `PAYLOAD_CHARACTERS_MAX`."""
+    """Return bytes as text, with escapes for what is no text, up to `PAYLOAD_CHARACTERS_MAX`."""
     if data is None:
         return None
     part = data[: PAYLOAD_CHARACTERS_MAX * 4]

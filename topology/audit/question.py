@@ -1,4 +1,4 @@
-"""What may be asked of the audit, and what can go wrong. Pure."""
+"""The question to an audit, and its errors. Pure."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 from mirror_maker.formats import FlowKey
 
 Progress = Callable[[str], None]
-"""Takes a line about what is done now."""
+"""Takes one line about the current step."""
 JsonObject = dict[str, Any]
 
 
 class AuditUnreadable(Exception):
-    """Something that the audit needs could not be read, and why."""
+    """The audit could not read something; the message says what and why."""
 
 
 class UnknownName(Exception):
-    """Neither a link nor a topic is called so."""
+    """No link and no topic has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuestion:
-    """What is asked."""
+    """What to audit."""
 
     name: str | None = None
-    """Of a link or of a topic on either side; None: everything."""
+    """Name of a link, or of a topic of its source or target; None for every link."""
     since_ms: int | None = None
-    """Only records of this time and later, as far as times are known."""
+    """Only records from this time on, in milliseconds since the epoch, if their time is known."""
     with_records: bool = False
-    """Whether both logs are read."""
+    """Whether to read both logs."""
 
 
 def is_asked(topic: str | None, flow: FlowKey, target_topic: str) -> bool:
-    """Whether the question is about this flow; None asks about all."""
+    """Return whether the question covers this flow; topic None covers every flow."""
     return topic in (None, flow.source_topic, target_topic)

@@ -1,7 +1,7 @@
-"""The audit of a deployment's links: what they published, or what both logs hold record by record.
+"""The audit of a deployment's links: published verdicts, or both logs record by record. Shell.
 
-Read from the clusters themselves, so that it works while workers and aggregators do not. A cluster
-that does not answer is named after `RESPONSE_TIMEOUT_S`. Shell.
+It reads from the clusters, so it works without workers and aggregators. A cluster that does not
+respond within `RESPONSE_TIMEOUT_S` is an error that names it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLIENT_ID: Final = "heliograph-audit"
 def read_audit(
     deployment: Deployment, question: AuditQuestion, *, now_ms: int, progress: Progress
 ) -> list[JsonObject]:
-    """A document per link. Raises AuditUnreadable, UnknownName."""
+    """Return one document per link. Raises AuditUnreadable, UnknownName."""
     return asyncio.run(_read(deployment, question, now_ms, progress))
 
 
@@ -91,7 +91,7 @@ async def _read(
 
 
 def _check_topic(topic: str, deployment: Deployment, states: list[LinkState]) -> None:
-    """Raises UnknownName."""
+    """Check that a link mirrors this topic. Raises UnknownName."""
     topics = {
         name
         for state in states

@@ -1,4 +1,4 @@
-"""Kafka's replication throttles (KIP-73): set before replicas move, gone afterwards."""
+"""Kafka's replication throttles (KIP-73): set before replicas move, removed afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def set_throttles(
     moving: Mapping[TopicPartition, tuple[Iterable[int], Iterable[int]]],
     bytes_per_second: int,
 ) -> None:
-    """Throttle what is copied: (replicas that send, replicas that are filled) by partition.
+    """Throttle the moving partitions: (replicas that send, replicas to fill) of each.
 
     Raises KafkaError.
     """
@@ -52,7 +52,7 @@ async def set_throttles(
 async def remove_throttles(
     client: KafkaClient, broker_ids: Iterable[int], topics: Iterable[str]
 ) -> bool:
-    """Remove every throttle that is set there; whether there was any. Raises KafkaError."""
+    """Remove every throttle; return whether there was one. Raises KafkaError."""
     found = False
     for broker_id in sorted(broker_ids):
         (rates,) = (await _described(client, BROKER, [str(broker_id)], RATES, broker_id)).values()
@@ -98,7 +98,7 @@ async def _alter(client: KafkaClient, resources: list[dict[str, Any]], node_id: 
 async def _described(
     client: KafkaClient, kind: int, names: list[str], configs: Iterable[str], node_id: int | None
 ) -> dict[str, list[str]]:
-    """Those of the configs that are set, by resource."""
+    """Return the names of the given configs that are set, by resource."""
     if not names:
         return {}
     resources = [

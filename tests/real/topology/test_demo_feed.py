@@ -59,5 +59,5 @@ async def test_a_refused_flight_is_told(zookeeper: str, tmp_path: Path) -> None:
             small = NewTopic(name=TOPIC, partitions=1, configs={"max.message.bytes": "100"})
             created = await client.create_topics([small])
             assert not any(created.values()), created
-        with pytest.raises(FeedError, match="jfk: a flight was not taken"):
+        with pytest.raises(FeedError, match="jfk: a flight was not accepted"):
             feed_airports({"jfk": FLIGHTS}, {"jfk": broker.bootstrap}, lambda *said: None)

@@ -20,7 +20,7 @@ from topology.rebalance import run as rebalance_run
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
 from topology.rebalance.layout import Layout
 from topology.rebalance.planner import Move, PartitionLayout
-from topology.rebalance.run import GO_ON, Rebalance, rebalance
+from topology.rebalance.run import CONTINUES, Rebalance, rebalance
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
@@ -189,8 +189,8 @@ def test_a_cluster_that_does_not_answer_moves_nothing(dry_run: bool) -> None:
     ("fails_at", "details"),
     [
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, ()),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, (GO_ON,)),
-        (ApiKey.ELECT_LEADERS, (GO_ON,)),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, (CONTINUES,)),
+        (ApiKey.ELECT_LEADERS, (CONTINUES,)),
     ],
 )
 def test_what_moves_is_spoken_of_once_a_move_was_asked_for(
