@@ -106,6 +106,7 @@ CORES = (
     "aggregator/probe/record.py",
     "aggregator/probe/settings.py",
     "aggregator/audit/record_audit.py",
+    "aggregator/audit/record_findings.py",
     "topology/audit/document.py",
     "topology/deployment/plan.py",
     "topology/status/probes.py",

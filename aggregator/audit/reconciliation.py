@@ -1,16 +1,16 @@
-"""Exact audit of one mirrored partition: what is lost, doubled, foreign or out of order.
+"""Reconciles both logs of a mirrored partition: lost, duplicated, foreign, reordered. Pure.
 
-Input is the sequence of (offset, fingerprint) of both logs, in log order. The two are taken as
-multisets of fingerprints, so records that are legitimately equal are counted, not confused:
+The inputs are (offset, fingerprint) of both logs, in log order. They are compared as multisets of
+fingerprints, so legitimately equal records are counted and not confused:
 
-    in the source more often than in the aggregate   the surplus is lost, or pending where its
-                                                     offset lies past the mirrored end
+    in the source more often than in the aggregate   the surplus is lost, or pending if its
+                                                     offset is past the mirrored end
     in the aggregate more often than in the source   the surplus is duplicated
     in the aggregate only                            foreign
-    equally often, but not in the same order         reordered, named by aggregate offset
+    equally often, but in another order              reordered, reported by aggregate offset
 
-Guarantees: the counts are exact for every input. Offsets name the one fault that needs the
-smallest explanation (`alignment`); between identical records any of them may be named.
+Guarantees: the counts are exact for every input. The reported offsets need the fewest faults
+(`alignment`); among identical records any of them may be reported.
 Invariants (asserted): produced = matched + lost + pending; aggregate = matched + duplicated +
 foreign.
 """
@@ -26,18 +26,18 @@ from typing import Final, NamedTuple
 from aggregator.audit.alignment import align
 
 OFFSETS_NAMED_MAX: Final = 10
-"""How many offsets of one kind of fault a sentence spells out; the tuples hold all of them."""
+"""Most offset ranges in a sentence; the tuples have all offsets."""
 
 
 class LogEntry(NamedTuple):
-    """One record of a log, as the audit sees it."""
+    """A record of a log, as the audit sees it."""
 
     offset: int
     fingerprint: int
 
 
 class PartitionKey(NamedTuple):
-    """Where a mirrored partition comes from."""
+    """The source of a mirrored partition."""
 
     datacenter: str
     topic: str
@@ -45,37 +45,37 @@ class PartitionKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionAudit:
-    """Result for one partition; every offset tuple is ascending."""
+class ReconciledPartition:
+    """The result for one partition; offsets are ascending."""
 
     key: PartitionKey
     target_topic: str
     produced: int
     """Records in the source log."""
     mirrored: int
-    """Source records that the aggregate holds, in whatever order."""
+    """Source records that the aggregate has, in any order."""
     aggregate_records: int
-    """Records in the aggregate's log, faults included."""
+    """Records in the aggregate's log, including faulty ones."""
     lost: tuple[int, ...] = ()
-    """Source offsets that should be in the aggregate and are not."""
+    """Source offsets that the aggregate should have and lacks."""
     pending: tuple[int, ...] = ()
-    """Source offsets past the mirrored end that are not there yet."""
+    """Source offsets past the mirrored end."""
     duplicated: tuple[int, ...] = ()
     """Aggregate offsets of surplus copies."""
     foreign: tuple[int, ...] = ()
-    """Aggregate offsets of records that the source does not hold."""
+    """Aggregate offsets of records that the source lacks."""
     reordered: tuple[int, ...] = ()
-    """Aggregate offsets of source records that stand out of the source's order."""
+    """Aggregate offsets of records that are not in the source's order."""
     order_is_exact: bool = True
-    """False where too many identical records make `reordered` an upper bound."""
+    """False if too many identical records make `reordered` an upper bound."""
 
     @property
     def is_faultless(self) -> bool:
-        """No record lost, doubled, foreign or out of order; some may be pending."""
+        """Whether no record is lost, duplicated, foreign or reordered; some may be pending."""
         return not (self.lost or self.duplicated or self.foreign or self.reordered)
 
     def faults(self) -> Iterator[str]:
-        """One sentence per kind of fault, naming datacenter, partition and offsets."""
+        """Yield a sentence per kind of fault with datacenter, partition and offsets."""
         source = f"{self.key.datacenter}: {self.key.topic}-{self.key.partition}"
         target = f"{self.target_topic}-{self.key.partition}"
         for offsets, kind, side in (
@@ -91,9 +91,9 @@ class PartitionAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Results of many partitions, and their sums."""
+    """The results of many partitions, and their sums."""
 
-    partitions: tuple[PartitionAudit, ...]
+    partitions: tuple[ReconciledPartition, ...]
 
     @property
     def produced(self) -> int:
@@ -125,11 +125,11 @@ class AuditReport:
 
     @property
     def is_faultless(self) -> bool:
-        """Whether no partition has a fault; an empty report has none."""
+        """Whether no partition has a fault."""
         return all(part.is_faultless for part in self.partitions)
 
     def line(self) -> str:
-        """The one-line verdict; what is rarely seen is only mentioned when it is there."""
+        """Return the summary in one line; rare kinds are included only if they occur."""
         parts = [
             f"{self.produced} produced",
             f"{self.mirrored} mirrored",
@@ -146,7 +146,7 @@ class AuditReport:
         return "audit: " + ", ".join(parts)
 
     def faults(self) -> list[str]:
-        """Every fault of every partition, as sentences."""
+        """Return every fault of every partition as a sentence."""
         return [sentence for part in self.partitions for sentence in part.faults()]
 
 
@@ -157,11 +157,11 @@ def reconcile(
     aggregate: Sequence[tuple[int, int]],
     *,
     mirrored_end: int | None = None,
-) -> PartitionAudit:
+) -> ReconciledPartition:
     """Compare both logs of a partition, each a sequence of (offset, fingerprint) in log order.
 
-    `mirrored_end` is the source offset up to which the mirror says it has copied: what is missing
-    from there on is pending. None says that the mirror is done, so that everything missing is lost.
+    `mirrored_end` is the end of the source offsets that the mirror has copied: records missing from
+    there on are pending. None means that the mirror is done, so every missing record is lost.
     """
     _assert_ascending(source)
     _assert_ascending(aggregate)
@@ -198,7 +198,7 @@ def reconcile(
     matched = len(pairs) + len(reordered)
     assert len(source) == matched + len(lost) + len(pending)
     assert len(aggregate) == matched + len(duplicated) + len(foreign)
-    return PartitionAudit(
+    return ReconciledPartition(
         key=key,
         target_topic=target_topic,
         produced=len(source),
@@ -220,7 +220,7 @@ def _assert_ascending(entries: Sequence[tuple[int, int]]) -> None:
 
 
 def _name_offsets(offsets: Sequence[int]) -> str:
-    """`offset 7`, `offsets 7, 9`, or `offsets 7-99, 120`: ranges, cut after some of them."""
+    """Return `offset 7`, `offsets 7, 9` or `offsets 7-99, 120`, with at most some ranges."""
     ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset - 1:

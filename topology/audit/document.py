@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aggregator.audit.record_audit import RecordAudit, RecordFault
+from aggregator.audit.record_findings import RecordFault, RecordFindings
 from local_cluster.records.batch import Record
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.verdicts import Verdict
@@ -16,7 +16,7 @@ JsonObject = dict[str, Any]
 
 
 def records_document(
-    flow: FlowKey, target_topic: str, audit: RecordAudit, problem: str | None
+    flow: FlowKey, target_topic: str, findings: RecordFindings, problem: str | None
 ) -> JsonObject:
     """Return the document of one partition.
 
@@ -27,12 +27,14 @@ def records_document(
         "partition": flow.partition,
         "target_topic": target_topic,
         "records": {
-            verdict.value: audit.counts[verdict] for verdict in Verdict if verdict in audit.counts
+            verdict.value: findings.counts[verdict]
+            for verdict in Verdict
+            if verdict in findings.counts
         },
-        "unverified": dict(audit.unverified),
+        "unverified": dict(findings.unverified),
         "problem": problem,
-        "is_well": problem is None and not audit.has_faults,
-        "faults": [_fault(each) for each in audit.faults],
+        "is_well": problem is None and not findings.has_faults,
+        "faults": [_fault(each) for each in findings.faults],
     }
 
 

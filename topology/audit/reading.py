@@ -11,8 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from aggregator.audit.audit_document import link_document
-from aggregator.audit.audit_topics import link_audit
-from aggregator.audit.link_audit import PartitionAudit
+from aggregator.audit.link_audit import PartitionAudit, link_audit
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError

@@ -75,7 +75,7 @@ class RecordsReader:
                 await self._read(audit, flow, target_topic, offset_map)
             except (KafkaError, CorruptRecordError, CompressionError) as error:
                 problem = str(error)  # the other partitions are still read
-            documents.append(records_document(flow, target_topic, audit, problem))
+            documents.append(records_document(flow, target_topic, audit.findings, problem))
         return documents
 
     async def _read(

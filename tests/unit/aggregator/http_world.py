@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 from aggregator.aggregate import Aggregate
 from aggregator.maps.link_map import LinkMap
 from aggregator.probe.link_probe import link_probes
-from aggregator.topic_watcher import TopicWatcher
+from aggregator.watchers import TopicWatcher
 from local_cluster.records.batch import Record
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block, settings_of
 

@@ -117,7 +117,7 @@ def test_what_retention_took_after_it_was_complete_is_cleaned() -> None:
         ("CLEANED", 20, 0, 20, 100, 120),
         ("COMPLETE", 30, 20, 50, 120, 150),
     ]
-    assert found.rows[0].reason == "it was complete; the target's log begins at 130 by now"
+    assert found.rows[0].reason == "it was complete; the target's log now begins at 130"
 
 
 def test_the_journal_explains_what_is_not_there() -> None:
@@ -199,7 +199,7 @@ def test_an_audit_that_does_not_go_on_is_a_problem_until_its_worker_is_gone() ->
         NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS - 1, with_rows=False
     )
     assert not document["is_well"]
-    assert document["problem"] == "the audit of worker w1 does not go on: nyc is away"
+    assert document["problem"] == "the audit of worker w1 has stopped: nyc is away"
     gone = link_document(
         NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS, with_rows=False
     )

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from aggregator.audit import alignment
 from aggregator.audit.alignment import align
-from aggregator.audit.reconciliation import AuditReport, PartitionAudit, PartitionKey, reconcile
+from aggregator.audit.reconciliation import (
+    AuditReport,
+    PartitionKey,
+    ReconciledPartition,
+    reconcile,
+)
 
 _KEY = PartitionKey("jfk", "flights", 2)
 
@@ -19,7 +24,7 @@ def _log(text: str, start: int = 0) -> list[tuple[int, int]]:
     return [(start + index, ord(letter)) for index, letter in enumerate(text)]
 
 
-def _audit(source: str, aggregate: str, mirrored_end: int | None = None) -> PartitionAudit:
+def _audit(source: str, aggregate: str, mirrored_end: int | None = None) -> ReconciledPartition:
     return reconcile(
         _KEY, "jfk.flights", _log(source), _log(aggregate, 100), mirrored_end=mirrored_end
     )

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from aggregator.mirror_watcher import MirrorWatcher
+from aggregator.watchers import MirrorWatcher
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState
@@ -123,24 +123,24 @@ async def test_workers_are_found_in_their_group_wherever_they_run(world: World) 
         ]
         watcher = MirrorWatcher(world.aggregate, cluster)
         session = await stack.enter_async_context(ClientSession())
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4
 
         cluster.worker_group_state, cluster.workers = "PreparingRebalance", []
-        await watcher.find()
+        await watcher.discover()
         cluster.down = True
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4, "they are those of before"
 
         await far.close()
-        await watcher.ask(session)
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records is None, "nothing old is kept"
 
         cluster.down, cluster.worker_group_state = False, "Empty"
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").partitions_known is None
 
 
