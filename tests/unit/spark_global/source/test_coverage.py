@@ -8,9 +8,9 @@ import numpy as np
 
 from local_cluster.client.model import TopicPartition
 from spark_global.links import MirrorLink
+from spark_global.source.coverage import PartitionEnds, aggregate_ranges, choose_topics
 from spark_global.source.maps import MappedPartition, link_of_map_topic
 from spark_global.source.options import ReadOptions
-from spark_global.source.planning import PartitionEnds, aggregate_ranges, choose_topics
 from spark_global.source.provenance import UNKNOWN_OFFSET, MapRuns
 from spark_global.source.splits import Takes
 

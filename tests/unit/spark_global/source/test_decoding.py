@@ -27,11 +27,11 @@ from local_cluster.records.header import (
 from spark_global.source.columns import (
     RecordColumns,
     binary_column,
-    decode_columns,
     fingerprint_columns,
     headers_column,
     take_rows,
 )
+from spark_global.source.decoding import decode_columns
 from spark_global.source.tables import HEADER
 
 GOLDEN = Path(__file__).parents[3] / "golden"
