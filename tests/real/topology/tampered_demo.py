@@ -30,12 +30,12 @@ SEGMENT = "00000000000000000000.log"
 
 
 def segments_of(state: StateDir, at: TopicPartition) -> list[Path]:
-    """One of each replica."""
+    """Return one segment of each replica."""
     return sorted(state.data_dir.glob(f"nyc/**/{at.topic}-{at.partition}/{SEGMENT}"))
 
 
 def drop_record(path: Path) -> int:
-    """Take the last record out of the first batch, in place; its offset.
+    """Remove the last record of the first batch in place; return its offset.
 
     What is left is compressed harder, and a control batch fills the space up to the next batch,
     so that the log is whole and only the record is gone.
@@ -62,7 +62,7 @@ def drop_record(path: Path) -> int:
 
 
 async def double_record(bootstrap: str, path: Path) -> tuple[int, int]:
-    """Produce a record of the aggregate once more: its offset and the copy's."""
+    """Produce a record of the aggregate a second time; return its offset and the second one's."""
     log = path.read_bytes()
     position, header = next(iter_headers(log))
     record = decode_batch(log, position, header)[header.records_count // 2]
@@ -79,7 +79,7 @@ async def double_record(bootstrap: str, path: Path) -> tuple[int, int]:
 
 
 def tamper(deployment: Deployment, state: StateDir) -> None:
-    """Falsify the aggregate's log, and say what was done on standard error."""
+    """Falsify the aggregate's log, and print the changes on standard error."""
     (dropped,) = {drop_record(path) for path in segments_of(state, DROPPED)}
     original, copy = asyncio.run(
         double_record(deployment.cluster("nyc").bootstrap, segments_of(state, DOUBLED)[0])

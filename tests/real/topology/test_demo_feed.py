@@ -1,4 +1,4 @@
-"""The demo's producers: what they say is acknowledged is there, what is refused is told."""
+"""The demo's producers: acknowledged records exist, and a refused one is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of an existing cluster: what it says of itself, why not where it does not answer."""
+"""The status of an external cluster: its brokers, or why it does not respond."""
 
 from __future__ import annotations
 

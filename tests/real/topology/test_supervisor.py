@@ -87,7 +87,7 @@ def supervisor_and_keeper(state: StateDir) -> tuple[psutil.Process, psutil.Proce
 
 
 def kill_supervisor_and_keeper(state: StateDir) -> None:
-    """At once, so that nobody is left to start another."""
+    """Kill both at once, so that no process starts another supervisor."""
     supervisor, keeper = supervisor_and_keeper(state)
     for process in (keeper, supervisor):
         process.kill()
@@ -162,7 +162,7 @@ def test_a_second_up_does_nothing_where_everything_runs(state: StateDir) -> None
 
 
 def test_a_second_up_repairs_only_what_is_missing(state: StateDir) -> None:
-    """No supervisor, and one daemon less; what still runs is found again, untouched."""
+    """Without supervisor and one daemon, `up` finds the running daemons and does not touch them."""
     wanted = deployment(fake(state, "a"), fake(state, "b"))
     up(wanted, state)
     before = pids(state)

@@ -1,4 +1,4 @@
-"""An aggregator's HTTP side over clusters in memory, asked through a real aiohttp server."""
+"""An aggregator's HTTP API over clusters in memory, through a real aiohttp server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLIGHTS_ID = uuid.UUID(int=4)
 
 
 class World:
-    """An aggregator's HTTP side, with everything behind it in memory."""
+    """An aggregator's HTTP API, with everything behind it in memory."""
 
     def __init__(self) -> None:
         self.cluster, self.source = FakeCluster(), FakeCluster()

@@ -1,4 +1,4 @@
-"""What is known of an aggregate's topics, for whoever wants to read one."""
+"""The known topics of an aggregate, and why one of them cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service's own life: ready file, clean stop, failure of a follower, an absent aggregate."""
+"""The life of the service: ready file, clean stop, failure of a follower, no aggregate."""
 
 from __future__ import annotations
 

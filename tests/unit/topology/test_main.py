@@ -1,4 +1,4 @@
-"""The command: exit codes, forms of output, words for people; nothing is started here."""
+"""The command: exit codes, output formats, messages; no process is started."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_unknown_option_is_wrong_usage() -> None:
 
 
 def test_the_command_imports_little() -> None:
-    """What only some commands need is not loaded by all of them."""
+    """Modules that only some subcommands need are not loaded by all of them."""
     program = (
         "import sys, topology.main\n"
         "heavy = {'pydantic', 'pyspark', 'aiohttp', 'pandas', 'pyarrow', 'kazoo', 'kio'}\n"
@@ -189,7 +189,7 @@ def test_the_command_imports_little() -> None:
 
 
 def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
-    """The command does not load Spark to say what its options are: the number is there twice."""
+    """The option's default is a second constant, because the command must not load Spark."""
     assert inspect.signature(sql).parameters["limit"].default == LIMIT_DEFAULT
     assert "rows_left_out_min" in run("sql", "--help").stdout
     assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2

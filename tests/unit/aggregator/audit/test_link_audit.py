@@ -25,7 +25,7 @@ NAMES = {"link": "jfk-nyc", "datacenter": "jfk", "source": "jfk", "target": "nyc
 def mapped(
     *runs: tuple[int, int, int], source_start: int = 0, target_start: int = 100
 ) -> OffsetMap:
-    """The map of a flow, 100 further on at the target unless the runs say otherwise."""
+    """Return the map of a flow; by default target offsets are 100 higher."""
     made = OffsetMap(source_start, target_start)
     made.begin()
     for run in runs or ((0, 100, 50),):
@@ -89,7 +89,7 @@ def test_without_an_audit_everything_is_unverified_and_of_unknown_age() -> None:
 
 
 def test_the_others_records_in_a_shared_copy_are_not_unverified() -> None:
-    """Behind our last copy at 109 another link wrote; ours go on at 150."""
+    """Another link wrote after our copy at 109; our copies continue at 150."""
     known = progress(150, {0: {Verdict.COMPLETE: complete(0, 100, 10)}})
     found = audit(mapped((0, 100, 10)), verdicts(known))
     assert places(found.rows) == [("COMPLETE", 10, 0, 10, 100, 110)]

@@ -1,4 +1,4 @@
-"""The audit over two clusters: what it reads is what it judges."""
+"""The audit of two logs over two fake clusters."""
 
 from __future__ import annotations
 

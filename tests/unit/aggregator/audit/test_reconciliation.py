@@ -1,4 +1,4 @@
-"""The audit finds every injected fault, with its offset, and accuses nothing else."""
+"""Reconciliation finds every injected fault with its offset, and no other."""
 
 from __future__ import annotations
 

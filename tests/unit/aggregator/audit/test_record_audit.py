@@ -1,4 +1,4 @@
-"""The audit record by record: each fault has its verdict and offsets, and nothing else has one."""
+"""The audit record by record: each fault has its verdict and offsets, and there is no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULES = RecordRules(producer_id=OURS)
 
 
 class Partition:
-    """Ten records at source offsets 0, 2, 4 ... whose copies lie at 100, 101, 102 ..."""
+    """Ten records at source offsets 0, 2, 4 ... with copies at 100, 101, 102 ..."""
 
     def __init__(self) -> None:
         self.originals = [_record(2 * index, index) for index in range(10)]
@@ -33,7 +33,7 @@ class Partition:
         self.target_log_start, self.target_log_end = 0, 1_000
 
     def audit(self, random: Random | None = None) -> RecordAudit:
-        """The result, whatever the order in which both logs are read."""
+        """Return the audit, with both logs read in a random order."""
         random = random or Random(0)
         audit = RecordAudit(
             self.map,
@@ -65,7 +65,7 @@ def _record(offset: int, serial: int) -> Record:
 
 @pytest.fixture(params=range(10))
 def random(request: pytest.FixtureRequest) -> Random:
-    """Of the order in which the logs are read."""
+    """Chooses the order in which the logs are read."""
     return Random(request.param)
 
 

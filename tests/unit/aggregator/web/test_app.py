@@ -1,4 +1,4 @@
-"""Over HTTP, beside translation, lag and audit: topics, links, readiness, metrics, page."""
+"""The HTTP API without translation, lag and audit: topics, links, readiness, metrics, page."""
 
 from __future__ import annotations
 

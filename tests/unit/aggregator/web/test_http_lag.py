@@ -1,4 +1,4 @@
-"""The lag that mirror workers tell, in API, metrics and page, and where the workers are found."""
+"""The lag that mirror workers report, in API, metrics and page, and how workers are found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.aggregator.http_world import World
 
 
 def worker(*flows: dict[str, Any], known: int = 2, link: str = "jfk-nyc") -> dict[str, Any]:
-    """What a mirror worker's /status has of one link."""
+    """Return a mirror worker's /status of one link."""
     return {
         "target": "nyc",
         "links": [{"name": link, "partitions_known": known, "flows": list(flows)}],
@@ -154,7 +154,7 @@ def status_server(document: dict[str, Any]) -> TestServer:
 
 
 def said(server: BaseTestServer | None, host: str = "", machine: str = "") -> bytes:
-    """What a worker that serves there says when it joins."""
+    """Return the group metadata of a worker at this address."""
     address = None
     if server is not None:
         assert server.port is not None

@@ -1,4 +1,4 @@
-"""Which topics of an aggregate are mirrors, and of what."""
+"""The topics of an aggregate with their origins, and the ranges to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns hold what the record-by-record decoder reads, for batches of every kind."""
+"""Columns equal the result of the record-by-record decoder, for batches of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the tables: provenance, nulls, schemas that Spark is told and Arrow delivers."""
+"""Rows of the tables: provenance, nulls, and equal schemas of Spark and Arrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--since` takes, and how payloads are shown."""
+"""The formats of `--since`, and the display of payloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each daemon is given; the daemons' own parsers read it."""
+"""The settings of each daemon, read by the daemons' own parsers."""
 
 from __future__ import annotations
 

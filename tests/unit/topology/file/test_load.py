@@ -1,4 +1,4 @@
-"""Topology files: what is accepted, and every problem with its position."""
+"""Topology files: valid ones, and every problem with its position."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     assert caught.value.lines() == [f"{path}:2:1: topology: UTF-8 text"]
 
 
-def test_the_example_of_the_readme_is_valid() -> None:
-    readme = (CONFIGS.parent / "topology" / "README.md").read_text()
-    example = readme.partition("```yaml\n")[2].partition("```")[0]
+def test_the_example_of_the_reference_is_valid() -> None:
+    reference = (CONFIGS.parent / "docs" / "operations" / "topology.md").read_text()
+    example = reference.partition("```yaml\n")[2].partition("```")[0]
     assert [each.name for each in parse_topology(example).clusters] == ["ewr", "jfk", "lga", "nyc"]

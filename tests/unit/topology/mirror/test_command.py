@@ -1,4 +1,4 @@
-"""`heliograph mirror pause|resume|throttle|retry`: what the worker is asked, and what is said."""
+"""`heliograph mirror pause|resume|throttle|retry`: requests to the worker, and the output."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REPAIR = {
 
 
 class Worker(http.server.BaseHTTPRequestHandler):
-    """Notes what it is told; refuses a topic called `refused`."""
+    """Records its requests, and refuses a topic `refused`."""
 
     told: list[str]
 
@@ -89,7 +89,7 @@ class Worker(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[list[str]]:
-    """What a worker was told; the deployment that it belongs to lies in `tmp_path`."""
+    """A fake worker, whose deployment is in `tmp_path`."""
     told: list[str] = []
     handler = type("NotingWorker", (Worker,), {"told": told})
     server = http.server.HTTPServer(("127.0.0.1", 0), handler)

@@ -1,4 +1,4 @@
-"""The published schema is the model's, and the shipped files name it."""
+"""The published schema is the model's, and the example files name it."""
 
 from __future__ import annotations
 
@@ -40,3 +40,20 @@ def test_a_shipped_file_names_the_schema_and_says_what_it_shows(file: Path) -> N
 
 def test_the_examples_are_found_from_the_package() -> None:
     assert shipped_topology("quickstart").read_bytes() == (CONFIGS / "quickstart.yaml").read_bytes()
+
+
+def test_every_key_is_in_the_reference() -> None:
+    """Filters and transforms are described in `mirror_maker/README.md`."""
+    reference = (CONFIGS.parent / "docs" / "operations" / "topology.md").read_text()
+    schema = json.loads(schema_text())
+    mirror_makers = {"RecordFilter", "Condition", "KeyTest", "JsonTest", "HeaderValue", "Transform"}
+    entries = {"Topology": schema, **schema["$defs"]}
+    missing = [
+        f"{name}.{key}"
+        for name, entry in entries.items()
+        if name not in mirror_makers
+        for key, field in entry["properties"].items()
+        if f"| `{key}` |" not in reference
+        or " ".join(field["description"].split()) not in reference
+    ]
+    assert missing == []

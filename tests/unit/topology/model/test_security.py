@@ -1,4 +1,4 @@
-"""How an existing Kafka is talked to: from the file to the daemons, with no secret on the way."""
+"""Security settings of external clusters, from the file to the daemons, without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carrying a plan out: so many at a time, throttled, and gone on with by whoever comes later."""
+"""Execution of a plan: a few moves at a time, throttled, and continued by a later run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RATE = "leader.replication.throttled.rate"
 
 
 class Cluster:
-    """Brokers 1 and 2; a move is done when it was looked at three times."""
+    """Brokers 1 and 2; a move is done after three requests for its state."""
 
     def __init__(self) -> None:
         self.moving: dict[TopicPartition, int] = {}

@@ -1,4 +1,4 @@
-"""True copy loops are found; what only looks like one is not."""
+"""Copy loops are found, and other links are not reported as loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def link(source: str, target: str, *include: str, exclude: tuple[str, ...] = ())
 
 
 def identical(rule_link: Link) -> CopyRule:
-    """A rule under which a copy keeps its name and nothing tells where it came from."""
+    """A rule under which copies keep their names, without a trace of their origin."""
     wanted = set(rule_link.topic_filter.include)
     return lambda topic: topic if topic in wanted else None
 
@@ -36,13 +36,13 @@ def test_a_chain_and_a_diamond_are_no_loops() -> None:
 
 
 def test_a_ring_that_copies_one_topic_is_no_loop() -> None:
-    """Copies have other names than the topic that is copied on."""
+    """The copies have other names than the topic that the ring copies."""
     ring = (link("a", "b", "flights"), link("b", "c", "flights"), link("c", "a", "flights"))
     assert loops(*ring) == []
 
 
 def test_rings_and_meshes_of_everything_are_no_loops() -> None:
-    """As with MirrorMaker 2: no topic comes to a cluster where it has been."""
+    """As in MirrorMaker 2, no topic returns to a cluster where it has been."""
     assert loops(link("a", "b"), link("b", "c"), link("c", "a")) == []
     assert loops(*(link(x, y) for x in "abcd" for y in "abcd" if x != y)) == []
 
@@ -76,7 +76,7 @@ def test_a_loop_among_other_links_is_the_only_one_named() -> None:
 
 
 def test_names_that_only_grow_are_a_loop_too() -> None:
-    """A rule that does not see that a topic came from the target lets it go round for ever."""
+    """A rule that ignores that a topic came from the target lets it circulate for ever."""
 
     def blind(rule_link: Link) -> CopyRule:
         return lambda topic: f"{rule_link.source}.{topic}"

@@ -1,4 +1,4 @@
-"""Names of copies in a topology file: what is accepted, and what would mix or double records."""
+"""Names of copies in a topology file: valid ones, and ones that would mix or double records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a deployment that is not well."""
+"""The reported problems of a deployment."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_daemon_that_keeps_ending_is_said_with_its_log() -> None:
     ]
 
 
-def test_what_has_no_process_and_who_is_not_supervised_is_for_up() -> None:
+def test_up_is_the_remedy_without_a_process_or_a_supervisor() -> None:
     unsupervised = {**report(*ALL[:2]), "pid": None}
     document = assemble_status(DEPLOYMENT, unsupervised, {"l": {"name": "l", "state": "RUNNING"}})
     assert document["state"] == "unsupervised"

@@ -1,4 +1,4 @@
-"""The status document: everything of the topology is there, and unknown is null."""
+"""The status document lists everything of the topology, and unknown values are null."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_everything_runs() -> None:
     ]
 
 
-def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_liveness() -> None:
+def test_the_brokers_of_an_existing_cluster_are_unknown_until_it_answers() -> None:
     status = assemble_status(DEPLOYMENT, report(*ALL), {})
     assert status["clusters"][1]["brokers"] is None
     broker = {"id": 5, "host": "k", "port": 2, "pid": None, "state": "registered"}
@@ -289,7 +289,7 @@ LOST_PROBE = {**OK_PROBE, "state": "degraded", "reason": "1 record lost", "lost"
 
 
 def probed_link(state: str, probes: Any) -> tuple[dict[str, Any], str]:
-    """The link in the document, and the state of the whole."""
+    """Return the link of the document, and the state of the deployment."""
     status = assemble_status(
         PROBED, report(*ALL), {"l": {"name": "l", "state": state}}, probes=probes
     )

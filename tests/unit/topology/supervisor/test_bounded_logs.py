@@ -1,4 +1,4 @@
-"""Logs stay within their bound while a daemon goes on appending."""
+"""Logs stay within their bound while a daemon appends."""
 
 from __future__ import annotations
 

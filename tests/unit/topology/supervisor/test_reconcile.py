@@ -1,4 +1,4 @@
-"""The supervisor's decisions, without processes; and what must hold whatever happens."""
+"""The supervisor's decisions without processes, and their invariants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def daemon(key: str, *after: str, version: int = 1) -> Daemon:
 
 
 class World:
-    """A table with pretended processes."""
+    """A table with simulated processes."""
 
     def __init__(self, *daemons: Daemon) -> None:
         self.table = Table()
@@ -43,7 +43,7 @@ class World:
         self.table.want(daemons, self.now_s)
 
     def step(self) -> list[tuple[str, Order]]:
-        """Decide, and pretend that it was done."""
+        """Decide, and simulate that the orders were carried out."""
         self.table.forget_stopped()
         orders = decide_orders(self.table.rows, self.now_s)
         for key, order in orders:
