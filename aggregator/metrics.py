@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
@@ -84,6 +84,21 @@ class AggregatorMetrics:
         self._probes = ProbeInstruments(
             meter, aggregate.probes, lambda: aggregate.monotonic() * 1000
         )
+        self._observe_maps(meter)
+        self._observe_lag(meter)
+        self._observe_audits(meter)
+        meter.create_observable_gauge(
+            "heliograph_merged_topics",
+            callbacks=[self._merged_topics],
+            description="Merged topics in the catalog",
+        )
+        meter.create_observable_gauge(
+            "heliograph_build_info",
+            callbacks=[lambda _: [Observation(1, {"version": version()})]],
+            description="The version that runs",
+        )
+
+    def _observe_maps(self, meter: Meter) -> None:
         for name, unit, observe, description in (
             ("ready", "", _ready, "Whether the map was read to its end"),
             ("partitions", "", _partitions, "Source partitions with mapped offsets"),
@@ -96,6 +111,8 @@ class AggregatorMetrics:
                 unit=unit,
                 description=description,
             )
+
+    def _observe_lag(self, meter: Meter) -> None:
         for name, unit, lag_of in (
             ("records", "", lambda lag: lag.records),
             ("bytes", "", lambda lag: lag.bytes),
@@ -107,6 +124,8 @@ class AggregatorMetrics:
                 unit=unit,
                 description=f"Lag of the link in {name}",
             )
+
+    def _observe_audits(self, meter: Meter) -> None:
         for name, unit, samples, description in (
             ("records", "", _audit_records, "Records of the copies, by the audit's verdict"),
             ("findings", "", _audit_findings, "Faulty batches of the copies"),
@@ -118,16 +137,6 @@ class AggregatorMetrics:
                 unit=unit,
                 description=description,
             )
-        meter.create_observable_gauge(
-            "heliograph_merged_topics",
-            callbacks=[self._merged_topics],
-            description="Merged topics in the catalog",
-        )
-        meter.create_observable_gauge(
-            "heliograph_build_info",
-            callbacks=[lambda _: [Observation(1, {"version": version()})]],
-            description="The version that runs",
-        )
 
     def count_translation(self, link: str, direction: str, state: str) -> None:
         """Count a translation; `direction` is forward or reverse."""

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.rebalance.layout import ASK_TIMEOUT_MS, Layout, list_moves
+from topology.rebalance.layout import ASK_TIMEOUT_MS, ClusterCalls, Layout, list_moves
 from topology.rebalance.planner import Move
 from topology.rebalance.throttles import remove_throttles, set_throttles
 
@@ -42,7 +41,7 @@ class Refused(Exception):
 
 
 async def execute(
-    client: KafkaClient,
+    client: ClusterCalls,
     layout: Layout,
     moves: Sequence[Move],
     *,
@@ -89,7 +88,7 @@ def _copied(
     return copied
 
 
-async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
+async def _begin(client: ClusterCalls, moves: Iterable[Move]) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
     for move in moves:
         topics.setdefault(move.partition.topic, []).append(
@@ -116,7 +115,7 @@ async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
         raise Refused("\n".join(refused))
 
 
-async def _elect(client: KafkaClient, partitions: Iterable[TopicPartition]) -> None:
+async def _elect(client: ClusterCalls, partitions: Iterable[TopicPartition]) -> None:
     """Elect the preferred leaders. If one cannot lead now, the leader balancing elects it later."""
     topics: dict[str, list[int]] = {}
     for key in partitions:

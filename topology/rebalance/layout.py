@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import BrokerAddress, TopicPartition
@@ -14,6 +14,16 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from topology.rebalance.planner import PartitionLayout
 
 ASK_TIMEOUT_MS = 30_000
+
+
+class ClusterCalls(Protocol):
+    """The calls of moves and throttles; `KafkaClient` implements them. They raise KafkaError."""
+
+    async def call(
+        self, api: ApiKey, fields: Mapping[str, Any], *, node_id: int | None = None
+    ) -> Any: ...
+
+    async def call_controller(self, api: ApiKey, fields: Mapping[str, Any]) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +73,7 @@ async def read_layout(client: KafkaClient) -> Layout:
 
 
 async def list_moves(
-    client: KafkaClient,
+    client: ClusterCalls,
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return (adding, removing) of every running reassignment. Raises KafkaError."""
     answer = await client.call_controller(

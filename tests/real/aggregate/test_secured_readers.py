@@ -1,7 +1,7 @@
 """Spark and `rebalance` on a secured Apache Kafka: SASL over TLS, few rights.
 
-One Kafka is both source and aggregate, under two names of the topology, each with its own user. So a
-reader with the wrong user is refused.
+One Kafka is both source and aggregate, under two names of the topology, each with its own user. So
+a reader with the wrong user is refused.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def test_a_supervisor_that_cannot_read_what_to_keep_says_so(state: StateDir) -> 
         check=False,
     )
     state.processes_file.unlink()
-    assert (done.returncode, b"cannot tell what to keep" in done.stderr) == (2, True)
+    assert (done.returncode, b"cannot read what to supervise" in done.stderr) == (2, True)
 
 
 def test_an_edited_deployment_applies_only_the_difference(state: StateDir) -> None:

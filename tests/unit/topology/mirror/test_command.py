@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
 from topology.deployment.state_dir import StateDir
 from topology.main import app
-from topology.mirror import config_sync as mirror_sync
+from topology.mirror import config_sync
 
 CONTROLS = {
     "paused": [{"topic": "t", "partition": 1}, {"topic": None, "partition": None}],
@@ -216,7 +216,7 @@ def test_a_change_that_a_target_refuses_is_no_success(
         "state": state,
         "reason": "POLICY_VIOLATION" if state == "refused" else None,
     }
-    monkeypatch.setattr(mirror_sync, "sync_links", lambda *_, **__: [change])
+    monkeypatch.setattr(config_sync, "sync_links", lambda *_, **__: [change])
     found, output = run(tmp_path, "sync")
     assert found == code
     assert output.startswith(f"a-b: {state}: set config a.t retention.ms: 1 -> 2")
