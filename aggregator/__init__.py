@@ -1,1 +1,16 @@
-"""What an aggregate cluster knows: merged topics, offset translation, audit; its HTTP API."""
+"""What an aggregate cluster knows: merged topics, offset translation, audits, probes; over HTTP.
+
+Reading order:
+
+    settings    the settings of one aggregator (frozen)
+    ports       the calls to a cluster
+    maps        offset maps, the catalog of topics, translation
+    audit       whether the copies are complete
+    probe       records of our own, sent over each link
+    link_lag    the lag of a link (pure)
+    aggregate   the state that loops write and HTTP handlers read
+    watchers    loops that keep topics and workers up to date
+    metrics     Prometheus metrics
+    web         the HTTP API and a page
+    service     starts and stops all of it
+"""

@@ -1,4 +1,4 @@
-"""`python -m aggregator --settings FILE`: one aggregator, until SIGTERM or SIGINT."""
+"""`python -m aggregator --settings FILE`: runs one aggregator until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from aggregator.settings import AggregatorSettings, load_settings
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
 
-logger = logging.getLogger("aggregator")
+log = logging.getLogger("aggregator")
 
 
 def main() -> int:
-    """Run the aggregator; the exit code says how it ended."""
+    """Run the aggregator; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m aggregator", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True, help="JSON of AggregatorSettings")
     parser.add_argument("--log-level", default="INFO", help="Python logging level")
@@ -38,7 +38,7 @@ def main() -> int:
     try:
         asyncio.run(_run(settings))
     except Exception:  # the outermost shell of the process
-        logger.exception("the aggregator failed")
+        log.exception("the aggregator failed")
         return EXIT_FAILED
     return 0
 

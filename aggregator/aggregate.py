@@ -1,8 +1,8 @@
-"""What is known of one aggregate right now: maps and topics, read without any I/O.
+"""The state of one aggregator: topics, maps, audits, probes, worker status.
 
-The followers write into it, the HTTP handlers read from it; both run on one event loop, so that a
-reader always sees a whole state. Only group positions are asked for on demand, from the source of a
-link and under a time limit.
+Loops write into it and HTTP handlers read from it, all on one event loop. So a reader always sees a
+consistent state, and waits for no I/O. Only the committed offsets of a group are requested on
+demand, from the source of a link and with a timeout.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from aggregator.audit.audit_document import Document, link_document
+from aggregator.audit.audit_topics import AuditTopics
 from aggregator.audit.link_audit import PartitionAudit
-from aggregator.audit.link_audits import LinkAudits
 from aggregator.link_lag import LinkLag, WorkerStatus, link_lag, source_ends
 from aggregator.maps.catalog import Catalog, build_catalog
 from aggregator.maps.followed_topic import Followed, TopicState
@@ -27,13 +27,13 @@ from local_cluster.client.model import ClusterMetadata, TopicPartition
 from mirror_maker.formats import MapFormatError
 
 GROUP_SECONDS_MAX: Final = 10.0
-"""How long a source may take to tell a group's offsets before the request is given up."""
+"""Seconds that a source may take to return a group's committed offsets."""
 GROUP_REQUESTS_MAX: Final = 16
-"""Group translations at the same time; more wait their turn within the same limit."""
+"""Most group translations in parallel; others wait, within the same timeout."""
 
 AUDIT_SHOWN_SECONDS: Final = 2.0
-"""How long the audit of all links is shown before it is put together again: thousands of
-partitions take a while."""
+"""Seconds for which the audit of all links is reused: with thousands of partitions it takes time to
+assemble."""
 
 
 class Aggregate:
@@ -50,14 +50,14 @@ class Aggregate:
     ) -> None:
         self.settings = settings
         self.probes = probes or {}
-        """The probes of the links that are probed, by link."""
+        """The probes, by link."""
         self.maps = LinkMaps({link.name: link.datacenter for link in settings.links})
-        self.audits = LinkAudits(self.maps, [link.name for link in settings.links])
+        self.audits = AuditTopics(self.maps, [link.name for link in settings.links])
         self.monotonic = monotonic
         self.now_ms = now_ms
         """The wall clock, in milliseconds since the epoch."""
         self.problem: str | None = None
-        """Why the aggregate's topics are not fresh, in words; None while they are."""
+        """Why the aggregate's topics are stale; None while they are up to date."""
         self._open_source = open_source
         self._partition_counts: Mapping[str, int] | None = None
         self._leaderless: Collection[TopicPartition] = ()
@@ -69,10 +69,10 @@ class Aggregate:
 
     @property
     def is_ready(self) -> bool:
-        """Whether topics are known and every map there is was read to its end; stays true.
+        """Whether the topics are known and every existing map was read to its end; stays true.
 
-        A map that has to be read again later concerns one link, and must not take the service
-        with all the others out of rotation.
+        A map that must be read again later concerns one link. It must not make the whole service
+        unready.
         """
         if not self._was_ready:
             self._was_ready = self._partition_counts is not None and not self.links_loading
@@ -80,16 +80,16 @@ class Aggregate:
 
     @property
     def links_loading(self) -> list[str]:
-        """Links whose maps are still being read."""
+        """The links whose maps are being read."""
         return [name for name, status in self.maps.topics() if status.state is TopicState.LOADING]
 
     @property
     def topics_age_seconds(self) -> float | None:
-        """Seconds since the aggregate last told its topics; None if it never did."""
+        """Seconds since the last update of the aggregate's topics; None before the first."""
         return None if self._topics_at is None else self.monotonic() - self._topics_at
 
     def set_topics(self, cluster: ClusterMetadata) -> None:
-        """The topics of the aggregate, as it just told them."""
+        """Set the topics of the aggregate."""
         present = {name: topic for name, topic in cluster.topics.items() if not topic.error}
         self._partition_counts = {name: len(topic.partitions) for name, topic in present.items()}
         self._leaderless = {
@@ -104,32 +104,32 @@ class Aggregate:
 
     @property
     def partition_counts(self) -> Mapping[str, int] | None:
-        """Topics of the aggregate as last told; None if they never were."""
+        """Partition counts of the aggregate's topics; None before the first update."""
         return self._partition_counts
 
     def why_unreadable(self, at: TopicPartition) -> str | None:
-        """Why nobody can read a partition now, as far as the aggregate has told; else None."""
+        """Return why a partition of the aggregate cannot be read now; None if it can."""
         if self._partition_counts is None:
-            return "the aggregate has not told its topics yet"
+            return "the topics of the aggregate are not known yet"
         if self._partition_counts.get(at.topic, 0) <= at.partition:
             return "the aggregate has no such topic yet"
         return "the partition has no leader" if at in self._leaderless else None
 
     def followed(self) -> Iterator[Followed[Any]]:
-        """Every topic that is to be read."""
+        """Yield every topic to follow."""
         yield from (followed for _, followed in self.maps.topics())
         yield from self.audits.followed()
 
     def set_workers(self, workers: Sequence[WorkerStatus]) -> None:
-        """What the mirror workers say of themselves, those that just answered."""
+        """Set the status of the mirror workers that responded."""
         self._workers = workers
 
     def link_lag(self, link: str) -> LinkLag:
-        """How far a link is behind; unknown while its workers do not tell."""
+        """Return the lag of a link; unknown without a status of its workers."""
         return link_lag(link, self._workers)
 
     def link_audit(self, link: str) -> list[PartitionAudit]:
-        """The audit of a link, by source partition. Raises MapFormatError."""
+        """Return the audit of a link, by source partition. Raises MapFormatError."""
         ends = source_ends(link, self._workers)
         return self.audits.partitions(link, self.maps.target_ids, ends)
 
@@ -141,7 +141,7 @@ class Aggregate:
         with_rows: bool,
         since_ms: int | None = None,
     ) -> Document:
-        """What the audit says of a link's copies, or of those that are given."""
+        """Return the JSON of the given audits of a link."""
         verdicts = self.audits.verdicts(link.name).value
         names = {
             "link": link.name,
@@ -160,20 +160,23 @@ class Aggregate:
         )
 
     def audit_documents(self) -> list[Document]:
-        """All links, without the rows that are no fault; for `AUDIT_SHOWN_SECONDS` the same."""
+        """Return the audits of all links with only the rows of faults.
+
+        The result is reused for `AUDIT_SHOWN_SECONDS`.
+        """
         shown_at, documents = self._audit_shown
         if self.monotonic() >= shown_at + AUDIT_SHOWN_SECONDS:
             documents = []
             for link in self.settings.links:
                 audits: list[PartitionAudit] = []
-                with suppress(MapFormatError):  # the link's map says so itself
+                with suppress(MapFormatError):  # the link's map reports it
                     audits = self.link_audit(link.name)
                 documents.append(self.audit_document(link, audits, with_rows=False))
             self._audit_shown = self.monotonic(), documents
         return documents
 
     def catalog(self) -> Catalog | None:
-        """The merged topics; None while the aggregate has not told its topics yet."""
+        """Return the merged topics; None while the topics of the aggregate are unknown."""
         if self._partition_counts is None:
             return None
         return build_catalog(self.settings.links, self._partition_counts, self.maps.mapped_topics())
@@ -181,7 +184,7 @@ class Aggregate:
     async def translate_group(
         self, link: LinkSettings, group: str, topics: Collection[str] | None
     ) -> GroupTranslation:
-        """Ask the link's source for a group's positions. Raises KafkaError or TimeoutError."""
+        """Translate a group's committed offsets. Raises KafkaError or TimeoutError."""
         async with asyncio.timeout(GROUP_SECONDS_MAX), self._group_slots:
             client = self._open_source(link)
             try:

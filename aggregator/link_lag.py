@@ -1,9 +1,8 @@
-"""The lag of links, put together from what their mirror workers say of themselves. Pure.
+"""The lag of links, assembled from the status of their mirror workers. Pure.
 
-A link's partitions are shared out among workers; each tells of its own. Unknown is None, never 0:
-a link has a total only where every partition that any worker knows of is told of, with its number.
-Where the topic is gone at the source there is nothing to be behind of, and no number is asked for.
-The probe topic is no part of the lag, as its workers do not count it either.
+The workers share a link's partitions, and each reports its own. An unknown lag is None, never 0: a
+link has a total only if every known partition is reported with its lag. A partition whose topic was
+deleted at the source needs no lag. The probe topic is excluded, as it is in the workers' status.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from mirror_maker.formats.probe import is_probe_topic
 
 WorkerStatus = Mapping[str, Any]
 SOURCE_GONE: Final = "SOURCE_GONE"
-"""State of a partition whose topic is not there at the source, as a worker's `/status` has it."""
+"""State in a worker's `/status` of a partition whose source topic was deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One source partition, as the worker that copies it tells."""
+    """One source partition, as its worker reports it."""
 
     topic: str
     partition: int
@@ -34,11 +33,11 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLag:
-    """One link: sums of records and bytes, the worst of the seconds."""
+    """One link: the sums of records and bytes, and the maximum of the seconds."""
 
     partitions: tuple[PartitionLag, ...]
     partitions_known: int | None
-    """How many there are to copy; None while no worker tells of the link."""
+    """Number of partitions to copy; None while no worker reports the link."""
     records: int | None
     bytes: int | None
     seconds: float | None
@@ -50,19 +49,19 @@ UNKNOWN_LINK_LAG = LinkLag(
 
 
 def link_lag(link: str, workers: Iterable[WorkerStatus]) -> LinkLag:
-    """The lag of a link from the `/status` documents of the workers that answered."""
-    told = [each for worker in workers for each in worker["links"] if each["name"] == link]
-    if not told:
+    """Return the lag of a link from the `/status` documents of its workers."""
+    reports = [each for worker in workers for each in worker["links"] if each["name"] == link]
+    if not reports:
         return UNKNOWN_LINK_LAG
-    known = max(int(each["partitions_known"]) for each in told)
+    known = max(int(each["partitions_known"]) for each in reports)
     found: dict[tuple[str, int], PartitionLag] = {}
-    for each in told:
+    for each in reports:
         for flow in each["flows"]:
             part = _partition(flow)
             if is_probe_topic(part.topic):
                 continue
             at = (part.topic, part.partition)
-            # While a partition is handed over, two tell of it: what is known goes before.
+            # During a rebalance two workers may report a partition: a known lag wins.
             if at not in found or found[at].records is None:
                 found[at] = part
     parts = tuple(found[at] for at in sorted(found))
@@ -78,7 +77,7 @@ def link_lag(link: str, workers: Iterable[WorkerStatus]) -> LinkLag:
 
 
 def source_ends(link: str, workers: Iterable[WorkerStatus]) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> where the source ends, as the workers that answered last saw it."""
+    """Return the end of each source partition that a worker reports, by (topic, partition)."""
     return {
         (str(flow["topic"]), int(flow["partition"])): int(flow["source_high_watermark"])
         for worker in workers

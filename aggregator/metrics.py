@@ -1,20 +1,20 @@
-"""Metrics of one aggregator, as OpenTelemetry instruments read out in Prometheus text.
+"""Metrics of one aggregator: OpenTelemetry instruments, exported as Prometheus text.
 
-Names follow Prometheus: base units, `_total` for counters, a label per link and never one per
-message or offset. What is unknown has no sample, so that it never reads as 0.
+Names follow Prometheus: base units, `_total` for counters. Labels are per link, never per message
+or offset. An unknown value has no sample, so it never reads as 0.
 
     heliograph_offset_map_ready{link,datacenter}           1 once read to its end, else 0
     heliograph_offset_map_partitions{link,datacenter}      source partitions with mapped offsets
-    heliograph_offset_map_lag_records{link,datacenter}     map records not read yet
-    heliograph_offset_map_age_seconds{link,datacenter}     since the map topic last answered
-    heliograph_link_lag_{records,bytes,seconds}{link,datacenter}  as the mirror workers tell
-    heliograph_probe_{sent,received}_records_total{link,datacenter}  of this run of the aggregator
-    heliograph_probe_lost_records{link,datacenter}         records that are lost, as far as known
+    heliograph_offset_map_lag_records{link,datacenter}     map records that were not read yet
+    heliograph_offset_map_age_seconds{link,datacenter}     since the last read of the map topic
+    heliograph_link_lag_{records,bytes,seconds}{link,datacenter}  as mirror workers report it
+    heliograph_probe_{sent,received}_records_total{link,datacenter}  since the aggregator started
+    heliograph_probe_lost_records{link,datacenter}         known lost records
     heliograph_probe_{doubled,out_of_order,altered}_records_total{link,datacenter}
     heliograph_probe_degraded{link,datacenter}             1 while the probe finds fault, else 0
-    heliograph_probe_last_arrival_age_seconds{link,datacenter}   since a record arrived last
+    heliograph_probe_last_arrival_age_seconds{link,datacenter}   since the last arrival
     heliograph_probe_latency_seconds{link,datacenter}      histogram, from sending to arrival
-    heliograph_audit_records{link,datacenter,verdict}      as the audit of the mirror found them
+    heliograph_audit_records{link,datacenter,verdict}      records by verdict of the audit
     heliograph_audit_findings{link,datacenter,verdict}     batches that are lost, altered, ...
     heliograph_audit_age_seconds{link,datacenter}          of the oldest copy not compared yet
     heliograph_merged_topics                               merged topics in the catalog
@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
@@ -50,7 +50,7 @@ DURATION_BUCKETS_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
 
 
 class AggregatorMetrics:
-    """The instruments of one process; owns its registry, so that tests never share one."""
+    """The instruments of one process. Each instance has its own registry, so tests share none."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._aggregate = aggregate
@@ -76,7 +76,7 @@ class AggregatorMetrics:
         )
         meter = self._provider.get_meter("heliograph.aggregator")
         self._translations = meter.create_counter(
-            "heliograph_offset_translations", description="Offsets asked for, by answer"
+            "heliograph_offset_translations", description="Translated offsets, by state"
         )
         self._durations = meter.create_histogram(
             "http.server.request.duration", unit="s", description="Duration of HTTP requests"
@@ -84,40 +84,9 @@ class AggregatorMetrics:
         self._probes = ProbeInstruments(
             meter, aggregate.probes, lambda: aggregate.monotonic() * 1000
         )
-        for name, unit, observe, description in (
-            ("ready", "", _ready, "Whether the map was read to its end"),
-            ("partitions", "", _partitions, "Source partitions with mapped offsets"),
-            ("lag_records", "", _lag_records, "Map records that were not read yet"),
-            ("age", "s", self._age_seconds, "Time since the map topic last answered"),
-        ):
-            meter.create_observable_gauge(
-                f"heliograph_offset_map_{name}",
-                callbacks=[self._per_link(observe)],
-                unit=unit,
-                description=description,
-            )
-        for name, unit, lag_of in (
-            ("records", "", lambda lag: lag.records),
-            ("bytes", "", lambda lag: lag.bytes),
-            ("seconds", "", lambda lag: lag.seconds),
-        ):
-            meter.create_observable_gauge(
-                f"heliograph_link_lag_{name}",
-                callbacks=[self._per_link_lag(lag_of)],
-                unit=unit,
-                description=f"How far the link is behind, in {name}",
-            )
-        for name, unit, samples, description in (
-            ("records", "", _audit_records, "Records of the copies, by the audit's verdict"),
-            ("findings", "", _audit_findings, "Batches of the copies that are wrong"),
-            ("age", "s", _audit_age, "How old the oldest copy is that was not compared"),
-        ):
-            meter.create_observable_gauge(
-                f"heliograph_audit_{name}",
-                callbacks=[self._per_audit(samples)],
-                unit=unit,
-                description=description,
-            )
+        self._observe_maps(meter)
+        self._observe_lag(meter)
+        self._observe_audits(meter)
         meter.create_observable_gauge(
             "heliograph_merged_topics",
             callbacks=[self._merged_topics],
@@ -129,12 +98,52 @@ class AggregatorMetrics:
             description="The version that runs",
         )
 
+    def _observe_maps(self, meter: Meter) -> None:
+        for name, unit, observe, description in (
+            ("ready", "", _ready, "Whether the map was read to its end"),
+            ("partitions", "", _partitions, "Source partitions with mapped offsets"),
+            ("lag_records", "", _lag_records, "Map records that were not read yet"),
+            ("age", "s", self._age_seconds, "Time since the last read of the map topic"),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_offset_map_{name}",
+                callbacks=[self._per_link(observe)],
+                unit=unit,
+                description=description,
+            )
+
+    def _observe_lag(self, meter: Meter) -> None:
+        for name, unit, lag_of in (
+            ("records", "", lambda lag: lag.records),
+            ("bytes", "", lambda lag: lag.bytes),
+            ("seconds", "", lambda lag: lag.seconds),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_link_lag_{name}",
+                callbacks=[self._per_link_lag(lag_of)],
+                unit=unit,
+                description=f"Lag of the link in {name}",
+            )
+
+    def _observe_audits(self, meter: Meter) -> None:
+        for name, unit, samples, description in (
+            ("records", "", _audit_records, "Records of the copies, by the audit's verdict"),
+            ("findings", "", _audit_findings, "Faulty batches of the copies"),
+            ("age", "s", _audit_age, "Age of the oldest copy that was not compared"),
+        ):
+            meter.create_observable_gauge(
+                f"heliograph_audit_{name}",
+                callbacks=[self._per_audit(samples)],
+                unit=unit,
+                description=description,
+            )
+
     def count_translation(self, link: str, direction: str, state: str) -> None:
-        """One answered translation; `direction` is forward or reverse."""
+        """Count a translation; `direction` is forward or reverse."""
         self._translations.add(1, {"link": link, "direction": direction, "state": state})
 
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One answered HTTP request; `route` is the pattern, never the path as asked for."""
+        """Record an HTTP request; `route` is the pattern, never the requested path."""
         self._durations.record(
             seconds,
             {
@@ -145,15 +154,15 @@ class AggregatorMetrics:
         )
 
     def record_probe_latency(self, link: str, latency_ms: float) -> None:
-        """One probe record has arrived."""
+        """Record the arrival of a probe record."""
         self._probes.record_latency(link, latency_ms)
 
     def render(self) -> bytes:
-        """Everything in Prometheus text format, version 0.0.4."""
+        """Return every metric in Prometheus text format, version 0.0.4."""
         return generate_latest(self._registry)
 
     def close(self) -> None:
-        """Stop the provider; nothing is exported afterwards."""
+        """Stop the provider."""
         self._provider.shutdown()
 
     def _per_link(
@@ -231,7 +240,7 @@ def _lag_records(status: Followed[LinkMap]) -> float | None:
 
 
 def version() -> str:
-    """Version of the installed distribution; `unknown` when run from a bare checkout."""
+    """Return the version of the installed distribution; `unknown` in a bare checkout."""
     try:
         return importlib.metadata.version("heliograph")
     except importlib.metadata.PackageNotFoundError:

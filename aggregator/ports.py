@@ -1,4 +1,4 @@
-"""What the aggregator asks of a Kafka cluster; `KafkaClient` satisfies it, tests fake it."""
+"""The calls of the aggregator to a Kafka cluster, which `KafkaClient` implements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from local_cluster.wire.api import ApiKey
 
 
 class ClusterReader(Protocol):
-    """Reads of one cluster. Every method raises KafkaError when the cluster cannot answer."""
+    """Reads of one cluster. Every method raises KafkaError if the cluster does not respond."""
 
     async def call(
         self,

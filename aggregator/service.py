@@ -1,8 +1,7 @@
-"""One aggregator: followers, HTTP server and ready file, started and stopped together.
+"""One aggregator: starts and stops its loops, HTTP server and ready file together.
 
-Guarantees: the ready file appears once the maps were read to their end, is replaced atomically
-and is removed by a clean stop; a failure inside a follower ends the service, so that whoever
-supervises it sees it.
+Guarantees: the ready file is written atomically when every map was read to its end, and removed by
+a clean stop. A failure of a loop ends the service, so that its supervisor sees it.
 Not here: signals and the command line (`__main__`).
 """
 
@@ -22,30 +21,29 @@ from aiohttp import web
 from aggregator.aggregate import GROUP_SECONDS_MAX, Aggregate
 from aggregator.maps.topic_follower import TopicFollower
 from aggregator.metrics import AggregatorMetrics
-from aggregator.mirror_watcher import MirrorWatcher
 from aggregator.ports import ClusterReader
 from aggregator.probe.link_probe import link_probes
 from aggregator.settings import AggregatorSettings, LinkSettings
-from aggregator.topic_watcher import TopicWatcher
+from aggregator.watchers import MirrorWatcher, TopicWatcher
 from aggregator.web.app import make_app
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.group import Coordinated
 
-if TYPE_CHECKING:  # loads aiokafka, which is needed only where links are probed
+if TYPE_CHECKING:  # it imports aiokafka, which only aggregators with probes need
     from aggregator.probe.prober import Prober
 
 READY_POLL_SECONDS: Final = 0.05
 REQUEST_TIMEOUT_MS: Final = 10_000
-"""How long the aggregate may take to answer one of our requests."""
+"""Milliseconds that the aggregate may take to respond to a request."""
 SHUTDOWN_SECONDS_MAX: Final = 2.0
-"""How long requests in flight may take when the service stops."""
+"""Seconds that requests in flight may take when the service stops."""
 RUN_ID_BYTES: Final = 8
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def open_source(link: LinkSettings) -> ClusterReader:
-    """A client of the link's source; nothing is connected before the first question."""
+    """Return a client of the link's source; it connects at the first request."""
     return KafkaClient(
         link.source_bootstrap,
         client_id="heliograph-aggregator",
@@ -55,7 +53,7 @@ def open_source(link: LinkSettings) -> ClusterReader:
 
 
 class AggregatorService:
-    """Everything one aggregator process runs."""
+    """Everything that one aggregator process runs."""
 
     def __init__(self, settings: AggregatorSettings) -> None:
         self.settings = settings
@@ -71,16 +69,16 @@ class AggregatorService:
         self._metrics = AggregatorMetrics(self.aggregate)
         self._ready_file = Path(settings.ready_file)
         self.http_port = settings.http_port
-        """The port that is bound; meaningful once `run` has called `on_listening`."""
+        """The bound port; `run` sets it once it listens."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises what a follower raised, or OSError from binding."""
+        """Serve until `stop` is set. Raises the error of a failed loop, or OSError from binding."""
         runner = web.AppRunner(
             make_app(self.aggregate, self._metrics),
             access_log=None,
             shutdown_timeout=SHUTDOWN_SECONDS_MAX,
         )
-        # A follower's long polls would hold up other requests on a shared connection.
+        # On a shared connection the follower's long polls would delay other requests.
         follower_client = self._open_aggregate()
         topics_client = self._open_aggregate()
         workers_client = self._open_aggregate()
@@ -89,7 +87,7 @@ class AggregatorService:
             site = web.TCPSite(runner, self.settings.http_host, self.settings.http_port)
             await site.start()
             self.http_port = runner.addresses[0][1]
-            logger.info("listening on %s:%d", self.settings.http_host, self.http_port)
+            log.info("listening on %s:%d", self.settings.http_host, self.http_port)
             await self._run_tasks(stop, follower_client, topics_client, workers_client)
         finally:
             self._ready_file.unlink(missing_ok=True)
@@ -121,15 +119,15 @@ class AggregatorService:
                     )
                 if self.aggregate.probes:
                     tasks.create_task(self._prober().run(), name="probes")
-                tasks.create_task(self._announce(), name="ready file")
+                tasks.create_task(self._write_ready_file(), name="ready file")
                 await stop.wait()
                 raise _Stopped
         except* _Stopped:
-            logger.info("stopping")
+            log.info("stopping")
 
-    async def _announce(self) -> None:
-        """Write the ready file as soon as the aggregator is ready."""
-        while not self.aggregate.is_ready:  # noqa: ASYNC110 - three places make it so, once
+    async def _write_ready_file(self) -> None:
+        """Write the ready file when the aggregator is ready."""
+        while not self.aggregate.is_ready:  # noqa: ASYNC110 - three loops contribute to it
             await asyncio.sleep(READY_POLL_SECONDS)
         content = {
             "pid": os.getpid(),
@@ -141,7 +139,7 @@ class AggregatorService:
         partial = self._ready_file.with_name(f".{self._ready_file.name}.{os.getpid()}")
         partial.write_text(json.dumps(content))
         partial.replace(self._ready_file)
-        logger.info("ready")
+        log.info("ready")
 
     def _prober(self) -> Prober:
         from aggregator.probe.prober import Prober

@@ -1,8 +1,8 @@
-"""Settings of one aggregator: frozen, rendered by the topology, read from one JSON file.
+"""The settings of one aggregator: frozen, rendered by the topology, read from one JSON file.
 
-Guarantees: unknown keys, missing keys and values of the wrong type are errors that name the key;
-two links never share a name, nor a source.
-Not here: defaults that depend on other processes, and any reading of the topology file.
+Guarantees: unknown keys, missing keys and wrong types are errors that name the key. Names and
+sources of links are unique.
+Not here: defaults that depend on other processes. No daemon reads the topology file.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from mirror_maker.formats.naming import TopicNames
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
-    """One link that feeds the aggregate, as far as the aggregator needs to know it."""
+    """One link into the aggregate."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: str
     datacenter: str
     source: str
-    """Alias of the source cluster: what its topics are prefixed with on the aggregate."""
+    """Alias of the source cluster, which is the prefix of its topics on the aggregate."""
     source_bootstrap: str
-    """`host:port,host:port`; asked when a group of the source is to be translated, and written to
-    where the link is probed."""
+    """`host:port,host:port`. The aggregator reads groups there for translation, and writes there if
+    the link is probed."""
     source_security: ClientSecurity = PLAINTEXT
     names: TopicNames = field(default_factory=TopicNames)
-    """What its copies are called here."""
+    """Names of the copies on the aggregate."""
     probe: bool = False
-    """Whether the link is probed end to end; its mirror must be told as well."""
+    """Whether the link is probed end to end; its mirror needs the same setting."""
 
     def source_topic(self, target_topic: str) -> str | None:
-        """Name at the source, or None where the name here does not tell it."""
+        """Return the name at the source; None if the name of the copy does not determine it."""
         return self.names.source_topic(self.source, target_topic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatorSettings:
-    """Everything one aggregator process is told."""
+    """The settings of one aggregator process."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -55,12 +55,12 @@ class AggregatorSettings:
     security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...] = ()
     probe: ProbeSettings = field(default_factory=ProbeSettings)
-    """How the links are probed that are."""
+    """Settings of the probes."""
     http_host: str = "127.0.0.1"
     http_port: int = 0
-    """0 picks a free port; the one in use is in the ready file."""
+    """0 picks a free port, which the ready file has."""
     ready_file: str
-    """JSON {"pid", "state", "http_host", "http_port"}; atomic, and removed by a clean stop."""
+    """JSON {"pid", "state", "http_host", "http_port"}; a clean stop removes it."""
 
     def __post_init__(self) -> None:
         for what, values in (
@@ -72,7 +72,7 @@ class AggregatorSettings:
                     raise ValueError(f"{count} links have the {what} {value!r}; it must be unique")
 
     def link(self, name: str) -> LinkSettings | None:
-        """The link of that name, or None."""
+        """Return the link with this name, or None."""
         return next((link for link in self.links if link.name == name), None)
 
 
@@ -80,15 +80,15 @@ _ADAPTER = TypeAdapter(AggregatorSettings)
 
 
 def parse_settings(text: str | bytes) -> AggregatorSettings:
-    """Settings from JSON. Raises pydantic.ValidationError, which names every wrong key."""
+    """Read settings from JSON. Raises pydantic.ValidationError, which names every wrong key."""
     return _ADAPTER.validate_json(text)
 
 
 def load_settings(path: Path) -> AggregatorSettings:
-    """Settings from a file. Raises OSError or pydantic.ValidationError."""
+    """Read settings from a file. Raises OSError or pydantic.ValidationError."""
     return parse_settings(path.read_bytes())
 
 
 def render_settings(settings: AggregatorSettings) -> str:
-    """The JSON text that `parse_settings` reads back."""
+    """Return the JSON text that `parse_settings` reads."""
     return _ADAPTER.dump_json(settings, indent=2).decode()

@@ -1,1 +1,12 @@
-"""Global views on Spark over the aggregate: reader, views, audit."""
+"""An aggregate cluster as Spark tables: the reader, global views, the exact audit.
+
+Reading order:
+
+    links      the links into an aggregate, as text
+    addresses  a cluster's address and security settings, as text
+    source     the Python Data Source `format("heliograph")`
+    views      the views `global_<topic>`
+    audit      the exact audit, in SQL
+    session    the Spark session and its settings
+    sql        `heliograph sql`
+"""

@@ -1,8 +1,8 @@
-"""Where a cluster is and how it is talked to, and the same as the text of an option.
+"""A cluster's address and security settings, also as the text of an option.
 
-Settings of TLS and SASL name the file or the environment variable that holds a secret, so nothing
-that Spark keeps, plans, logs or shows has one. Each process that reads opens it by itself: on a
-master other than `local` it must be there for the executors as well.
+TLS and SASL settings name the file or the environment variable of a secret. So no plan, log or page
+of Spark has a secret. Each process that reads opens it by itself: on a master other than `local` it
+must exist on the executors too.
 """
 
 from __future__ import annotations
@@ -24,31 +24,30 @@ _DEFAULTS: Final = asdict(PLAINTEXT)
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """A Kafka cluster as its readers dial it."""
+    """Bootstrap addresses and security settings of a Kafka cluster."""
 
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
 
     def client(self) -> KafkaClient:
-        """A new client; it has no connection yet."""
+        """Return a new client; it connects at the first request."""
         return KafkaClient(self.bootstrap, client_id=CLIENT_ID, security=self.security)
 
 
 def security_fields(security: ClientSecurity) -> dict[str, Any]:
-    """What is not as by default, as JSON knows it."""
+    """Return the settings that differ from the defaults, as JSON values."""
     return {name: value for name, value in asdict(security).items() if value != _DEFAULTS[name]}
 
 
 def encode_security(security: ClientSecurity) -> str:
-    """The text of the option `security`."""
+    """Return the text of the option `security`."""
     return json.dumps(security_fields(security))
 
 
 def decode_security(value: object) -> ClientSecurity:
-    """What `security_fields` gave, or its JSON text.
+    """Read the result of `security_fields`, or its JSON text.
 
-    Raises ValueError, whose message has none of the values: one may be a secret that does not
-    belong there.
+    Raises ValueError. Its message repeats no value, because one may be a misplaced secret.
     """
     try:
         if isinstance(value, str):
@@ -56,5 +55,5 @@ def decode_security(value: object) -> ClientSecurity:
         return _SECURITY.validate_python(value)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in found)
-        raise ValueError("; ".join(told)) from None
+        texts = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}".lstrip(": ") for each in found)
+        raise ValueError("; ".join(texts)) from None

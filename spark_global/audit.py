@@ -1,27 +1,26 @@
 """The exact audit of a mirrored topic, from the logs of both sides.
 
-Every record of every source partition and of its copy is read; nothing is taken from counters.
-Records are compared by fingerprint (`local_cluster.records.fingerprint`), in two steps:
+It reads every record of every source partition and of its copy, and uses no counters. Records are
+compared by fingerprint (`local_cluster.records.fingerprint`), in two steps:
 
-1. A source record and an aggregate record that the offset map puts together and whose
-   fingerprints are equal are a *pair*. One shuffle decides this for all of them.
-2. What is left over on either side, normally nothing, is matched by (datacenter, topic,
-   partition, fingerprint) and its occurrence, in the order of offsets. What then stands alone is
-   named:
+1. A source record and an aggregate record are a *pair* if the offset map relates them and their
+   fingerprints are equal. One shuffle decides this for all records.
+2. The remaining records, normally none, are matched by (datacenter, topic, partition, fingerprint)
+   and by occurrence, in offset order. Records without a match are reported:
 
-    lost           at the source only, though the map says it was copied or was left out
+    lost           at the source only, although the map covers its offset
     pending        at the source only, past the end of the map: not mirrored yet
-    duplicated     on the aggregate only, and the source has a record like it
-    foreign        on the aggregate only, and the source has no record like it
-    mistranslated  on both sides, but not where the offset map says
-    misordered     past the map on both sides, and in another order
+    duplicated     on the aggregate only, and the source has an equal record
+    foreign        on the aggregate only, and the source has no equal record
+    mistranslated  on both sides, but at another offset than the map has
+    misordered     past the map on both sides, in another order
 
-A record whose counterpart lies below the log start of the other side was deleted there rightly
-(retention) and counts as *expired*, not as lost or duplicated.
+A record whose counterpart would be below the log start of the other side was deleted there by
+retention. It is *expired*, not lost or duplicated.
 
-Guarantees: `produced` and `mirrored` are counts of records read; `is_clean` only where every record
-of the source has exactly one copy, in order, where the map says, and nothing else was there.
-Two different records with the same 64-bit fingerprint would be taken for one.
+Guarantees: `produced` and `mirrored` count records that were read. `is_clean` is true only if every
+record of the source has exactly one copy, in order, at the mapped offset, and there are no other
+records. Two different records with the same 64-bit fingerprint would count as equal.
 """
 
 from __future__ import annotations
@@ -37,22 +36,22 @@ from spark_global.source.tables import FINGERPRINTS_TABLE
 from spark_global.views import Aggregate, load_table
 
 FINDINGS_MAX: Final = 1_000
-"""Offending records that are named; all of them are counted."""
+"""Most faulty records that are listed; all of them are counted."""
 
 PROBLEMS: Final = ("lost", "duplicated", "foreign", "mistranslated", "misordered")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One record that is not as it should be."""
+    """A faulty record."""
 
     problem: str
     datacenter: str
     topic: str
     partition: int
     offset: int | None
-    """At the source; for a duplicate the offset of the record it repeats, for a foreign record
-    the one whose copy should be in its place, if there is one."""
+    """Source offset. For a duplicate it is the offset of the repeated record; for a foreign record
+    that of the record whose copy belongs in its place, if there is one."""
     aggregate_offset: int | None
 
     def __str__(self) -> str:
@@ -64,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCount:
-    """How many records one partition has on each side, and how many of them are pairs."""
+    """Records of one partition on each side, and the number of pairs."""
 
     datacenter: str
     topic: str
@@ -76,13 +75,13 @@ class PartitionCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What the audit found."""
+    """The result of an audit."""
 
     partitions: tuple[PartitionCount, ...]
     counts: Counter[str] = field(default_factory=Counter)
-    """Records per problem, and `pending` and `expired`."""
+    """Records by problem, and `pending` and `expired`."""
     findings: tuple[Finding, ...] = ()
-    """The first FINDINGS_MAX of them, by place."""
+    """The first FINDINGS_MAX faulty records, by partition and offset."""
 
     @property
     def produced(self) -> int:
@@ -94,12 +93,12 @@ class AuditReport:
 
     @property
     def is_clean(self) -> bool:
-        """Every record mirrored exactly once, in order, nothing else, nothing outstanding."""
+        """Whether every record is mirrored exactly once, in order, and there is no other record."""
         return not any(self.counts[name] for name in (*PROBLEMS, "pending"))
 
     @property
     def line(self) -> str:
-        """The audit in one line; what is not zero is added to the usual four."""
+        """The summary in one line; rare counts are included only if they are not 0."""
         parts = [f"{self.produced} produced", f"{self.mirrored} mirrored"]
         parts += [f"{self.counts[name]} {name}" for name in ("lost", "duplicated")]
         others = ("foreign", "mistranslated", "misordered", "pending", "expired")
@@ -108,12 +107,12 @@ class AuditReport:
 
 
 def audit_topic(session: SparkSession, aggregate: Aggregate, topic: str) -> AuditReport:
-    """Audit all mirrors of a source topic; every link needs its source's bootstrap."""
+    """Audit all mirrors of a source topic; every link needs the `bootstrap` of its source."""
     return audit_fingerprints(load_table(session, aggregate, FINGERPRINTS_TABLE, topic=topic))
 
 
 def audit_fingerprints(fingerprints: DataFrame) -> AuditReport:
-    """Audit a frame with the columns of the table `fingerprints`."""
+    """Audit a DataFrame with the columns of the table `fingerprints`."""
     paired = fingerprints.sparkSession.sql(_PAIRED, fingerprints=fingerprints).cache()
     try:
         rows = paired.sparkSession.sql(_PER_PARTITION, paired=paired).collect()
@@ -186,9 +185,9 @@ def _finding(row: Any) -> Finding:
     )
 
 
-# One group per record and place: (source offset, fingerprint), as the map tells the source offset
-# of an aggregate record. An aggregate record of unknown origin gets a group of its own, by a
-# negative number that no source offset can be.
+# One group per source offset and fingerprint; the map gives the source offset of an aggregate
+# record. An aggregate record of unknown origin gets its own group, by a negative number, which no
+# source offset can be.
 _PAIRED: Final = """
 SELECT datacenter, topic, partition, fingerprint, place,
        count_if(side = 'source') AS sources,

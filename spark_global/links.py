@@ -1,6 +1,6 @@
-"""The links that feed an aggregate, as far as a reader must know them.
+"""The links into an aggregate, as readers need them.
 
-Spark hands options to a data source as text, so links travel as JSON.
+Spark passes options to a data source as text, so links are passed as JSON.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from spark_global.addresses import decode_security, security_fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLink:
-    """One link into the aggregate."""
+    """A link into the aggregate."""
 
     source: str
-    """Name of the source cluster: the prefix of its topics on the aggregate."""
+    """Name of the source cluster, which is the prefix of its topics on the aggregate."""
     datacenter: str
     name: str | None = None
-    """Name of the link; needed only where its topics keep their names on the aggregate."""
+    """Name of the link; required if its topics keep their names on the aggregate."""
     bootstrap: str | None = None
-    """Addresses of the source cluster; needed where both sides are read (the audit)."""
+    """Bootstrap addresses of the source cluster; required for the audit, which reads both sides."""
     security: ClientSecurity = PLAINTEXT
-    """How to talk to the source cluster."""
+    """Security settings of connections to the source cluster."""
 
     @property
     def prefix(self) -> str:
-        """What stands before a source topic's name on the aggregate."""
+        """The prefix of the copies' names on the aggregate."""
         return self.source + "."
 
 
 def encode_links(links: Iterable[MirrorLink]) -> str:
-    """The links as the text of the option `links`."""
+    """Return the text of the option `links`."""
     return json.dumps(
         [{**asdict(link), "security": security_fields(link.security)} for link in links]
     )
 
 
 def decode_links(text: str) -> tuple[MirrorLink, ...]:
-    """The links of the option `links`. Raises ValueError where the text is something else."""
+    """Read the text of the option `links`. Raises ValueError for any other text."""
     try:
         return tuple(
             MirrorLink(**{**entry, "security": decode_security(entry.get("security", {}))})

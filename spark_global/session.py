@@ -1,8 +1,8 @@
-"""The Spark session of everything here: one place for its settings.
+"""The Spark session and all of its settings.
 
-`local[*]` by default; any other master by one option, with this package installed on its
-executors. What the JVM and the Python workers write to their error stream goes to a file, so that
-progress bars and JSON documents stay clean.
+The master is `local[*]` by default. Any other master needs one option, and this package on its
+executors. The error streams of the JVM and of the Python workers go to a file, so progress bars and
+JSON documents stay clean.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOG_CONFIG: Final = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PACKAGE_ROOT: Final = Path(__file__).parent.parent
 _PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Nothing here goes through pandas."""
+"""A warning that is irrelevant here, because pandas is not used."""
 _one_at_a_time: Final = threading.Lock()
 
 
@@ -43,15 +43,15 @@ SHORT_JOB: Final[Mapping[str, str]] = {
         " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     )
 }
-"""Settings of a job of seconds: the JVM's optimizing compiler would take more than it gives."""
+"""Settings of a job of seconds: the JVM's optimizing compiler would cost more than it saves."""
 
 
 class SparkStartError(RuntimeError):
-    """The JVM did not come up; the message ends with what it said."""
+    """The JVM did not start; the message ends with its output."""
 
 
 def spark_settings(master: str = LOCAL_MASTER) -> dict[str, str]:
-    """Spark's configuration for a master."""
+    """Return Spark's configuration for a master."""
     settings = {
         "spark.master": master,
         "spark.app.name": "heliograph",
@@ -80,7 +80,7 @@ def open_session(
     log_file: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """`start_session`, stopped at the end unless it ran before."""
+    """Start a session as `start_session` does; stop it at the end unless it ran before."""
     ran_before = SparkContext._active_spark_context is not None
     session = start_session(master, log_file=log_file, settings=settings)
     try:
@@ -96,7 +96,7 @@ def start_session(
     log_file: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with the data source registered; the one that runs already, if there is one.
+    """Return a session with the data source registered; the running one, if there is one.
 
     `log_file` takes the JVM's error stream (default: a temporary file). Raises SparkStartError.
     """
@@ -112,7 +112,7 @@ def start_session(
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop Spark and end its JVM, which PySpark alone would leave running."""
+    """Stop Spark and its JVM, which PySpark alone would leave running."""
     gateway = session.sparkContext._gateway
     session.stop()
     process = getattr(gateway, "proc", None)
@@ -131,7 +131,7 @@ def _start_context(conf: SparkConf, log_file: Path | None) -> SparkContext:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if conf.get("spark.master", "").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        # Workers import this package by name; run from a checkout it is not installed.
+        # Workers import this package by name, and in a checkout it is not installed.
         paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     if log_file is None:
@@ -140,7 +140,7 @@ def _start_context(conf: SparkConf, log_file: Path | None) -> SparkContext:
         log_file = Path(name)
     with log_file.open("ab") as log:
         try:
-            # PySpark leaves this function untyped.
+            # PySpark has no types for this function.
             launch: Callable[..., JavaGateway] = launch_gateway
             gateway = launch(conf, popen_kwargs={"stdout": log, "stderr": log})
         except (OSError, PySparkRuntimeError) as error:

@@ -1,4 +1,4 @@
-"""`heliograph sql`: one query over the global views, printed as a table or as JSON."""
+"""`heliograph sql`: runs one query over the global views, and prints a table or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_global.session import LOCAL_MASTER, SHORT_JOB, SparkStartError, open_
 from spark_global.views import Aggregate, create_views
 
 LIMIT_DEFAULT: Final = 10_000
-"""Rows that are fetched and printed where nobody says how many; all of them are held in memory."""
+"""Default of the rows to print; all of them are held in memory."""
 _ERROR_LINES_MAX: Final = 12
 _TRACEBACK: Final = "Traceback (most recent call last)"
 
@@ -32,14 +32,14 @@ def run_sql(
     limit: int = LIMIT_DEFAULT,
     master: str = LOCAL_MASTER,
 ) -> int:
-    """Run a query and print its rows, as a table or with `json` as a document; the exit code.
+    """Run a query and print its rows, as a table or as JSON; return the exit code.
 
-    At most `limit` rows are printed. Where there are more it says so, on standard error or in the
-    document: how many more, only the whole query would tell.
+    At most `limit` rows are printed. If there are more, standard error or the JSON says so. Their
+    number is unknown, because only the whole query would return it.
     """
     try:
         with open_session(master, settings=SHORT_JOB) as session:
-            # Only a living JVM can say what was wrong, so errors are put in words inside.
+            # The messages of errors must be read while the JVM lives, so inside the session.
             try:
                 create_views(session, aggregate, query)
                 frame = session.sql(query)
@@ -58,7 +58,7 @@ def _complain(aggregate: Aggregate, why: str) -> int:
 
 
 def explain_error(error: Exception) -> str:
-    """What a person needs of an error; of a Python traceback inside it only the last line."""
+    """Return the message of an error; of a Python traceback in it only the last line."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if any(_TRACEBACK in line for line in lines):
         reasons = [
@@ -73,7 +73,7 @@ def explain_error(error: Exception) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of a row as JSON knows it; bytes as text where they are UTF-8, else as hex."""
+    """Return a value of a row as a JSON value; bytes become text if they are UTF-8, else hex."""
     match value:
         case bytes() | bytearray():
             try:
@@ -94,7 +94,7 @@ def plain_value(value: Any) -> Any:
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Row], output: str, limit: int) -> None:
-    """Print the first `limit` of these rows; one more says that the answer has more."""
+    """Print the first `limit` of these rows; a further row means that the result has more."""
     plain = [[plain_value(value) for value in row] for row in rows[:limit]]
     left_out = len(rows) - len(plain)
     if output == "json":

@@ -1,8 +1,8 @@
 """Global views: one temporary view per topic over all datacenters that mirror it.
 
-`global_flights` holds the records of `ewr.flights`, `jfk.flights`, `lga.flights`, each with its
-datacenter, its topic, partition and offset there, and where it lies on the aggregate. Columns are
-those of the table `records`.
+`global_flights` has the records of `ewr.flights`, `jfk.flights` and `lga.flights`. Each has its
+datacenter, its topic, partition and offset there, and its topic and offset on the aggregate. The
+columns are those of the table `records`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from spark_global.addresses import ClusterAddress, encode_security
 from spark_global.links import MirrorLink, encode_links
+from spark_global.source.coverage import choose_topics
 from spark_global.source.data_source import FORMAT
 from spark_global.source.maps import load_maps
 from spark_global.source.options import ReadOptions
-from spark_global.source.planning import choose_topics
 from spark_global.source.tables import END_OFFSETS_TABLE, OFFSET_MAP_TABLE, RECORDS_TABLE
 
 VIEW_PREFIX: Final = "global_"
@@ -30,28 +30,28 @@ BOOKKEEPING_VIEWS: Final[Mapping[str, str]] = {
     "heliograph_offset_map": OFFSET_MAP_TABLE,
     "heliograph_end_offsets": END_OFFSETS_TABLE,
 }
-"""Views beside the topics' own, and the tables behind them."""
+"""The tables of the views that belong to no topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """An aggregate cluster as its readers see it."""
+    """An aggregate cluster, as readers need it."""
 
     name: str
     bootstrap: str
     links: tuple[MirrorLink, ...]
     security: ClientSecurity = PLAINTEXT
-    """How to talk to it; paths of files are absolute, as Spark's processes read them too."""
+    """Security settings. File paths must be absolute, because Spark's processes read them too."""
     maps_bootstrap: str | None = None
-    """Where the offset maps lie; default: the aggregate itself."""
+    """Bootstrap addresses of the cluster with the offset maps; default: the aggregate."""
     maps_security: ClientSecurity = PLAINTEXT
-    """How to talk to the cluster at `maps_bootstrap`."""
+    """Security settings of connections to `maps_bootstrap`."""
 
 
 def load_table(
     session: SparkSession, aggregate: Aggregate, table: str, **options: str | int
 ) -> DataFrame:
-    """A table of the data source; `options` as in `options.py`."""
+    """Return a table of the data source; `options` are those of `ReadOptions`."""
     reader = session.read.format(FORMAT).option("bootstrap", aggregate.bootstrap)
     reader = reader.option("table", table).option("links", encode_links(aggregate.links))
     if aggregate.security != PLAINTEXT:
@@ -63,7 +63,7 @@ def load_table(
 
 
 def global_topics(aggregate: Aggregate) -> list[str]:
-    """Source topics that have mirrors on the aggregate. Raises KafkaError."""
+    """Return the source topics with mirrors on the aggregate. Raises KafkaError."""
 
     async def ask() -> list[str]:
         async with ClusterAddress(aggregate.bootstrap, aggregate.security).client() as client:
@@ -77,7 +77,7 @@ def global_topics(aggregate: Aggregate) -> list[str]:
 
 
 def view_names(topics: Iterable[str]) -> dict[str, str]:
-    """View name to topic; topics whose names differ only in signs get a number behind."""
+    """Return topic by view name. Topics with the same view name get a number at the end."""
     names: dict[str, str] = {}
     for topic in sorted(topics):
         plain = VIEW_PREFIX + re.sub(r"\W", "_", topic.lower())
@@ -90,9 +90,10 @@ def view_names(topics: Iterable[str]) -> dict[str, str]:
 
 
 def create_views(session: SparkSession, aggregate: Aggregate, query: str = "") -> list[str]:
-    """Create the views that a query mentions, or all of them; their names. Raises KafkaError.
+    """Create the views that a query mentions, or all views; return their names.
 
-    Each view costs a start of Python on the driver, hence only those that are needed.
+    Each view costs a start of Python on the driver, so only the needed ones are created. Raises
+    KafkaError.
     """
     topics = view_names(global_topics(aggregate))
     words = set(re.findall(r"\w+", query.lower()))

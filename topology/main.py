@@ -1,9 +1,13 @@
-"""The `heliograph` command: which commands there are.
+"""The `heliograph` command: its subcommands and exit codes.
 
-Exit codes: 0 all is well, 1 it did not work, 2 wrong usage or an invalid topology file, 3 `plan
---exit-code` found changes, or `mirror repair` something wrong and no way was chosen, 4 `status`
-found something that is not well, `audit` found a fault, or `up` started everything and links wait
-for a person, 130 interrupted by Ctrl-C.
+Exit codes:
+
+    0    success
+    1    the command failed
+    2    wrong usage, or an invalid topology file
+    3    `plan --exit-code` found changes, or `mirror repair` without --how found something wrong
+    4    `status` or `audit` found a problem, or links wait for an operator after `up`
+    130  interrupted by Ctrl-C
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from topology.cli.command_line import EXIT_ERROR
 from topology.cli.data_commands import demo, gaps, sql
 from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
-from topology.cli.mirror_commands import mirror_app
+from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
 
 app = typer.Typer(
@@ -35,13 +39,13 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(plan, up, status, down),
     *(gaps, audit, rebalance, demo, sql),
 )
-for each in COMMANDS:
-    app.command()(each)
+for command in COMMANDS:
+    app.command()(command)
 app.add_typer(mirror_app, name="mirror")
 
 
 def main() -> None:
-    """Entry point of the `heliograph` command."""
+    """Run the `heliograph` command."""
     try:
         app()
     except KeyboardInterrupt:

@@ -1,14 +1,14 @@
-"""Which aggregate record is which source record: alignment of two fingerprint sequences.
+"""Alignment of two fingerprint sequences: which aggregate record is which source record. Pure.
 
-Equal heads and tails are matched first; on what is left between them the longest common
-subsequence is found (Hunt and Szymanski: a longest strictly increasing run through the pairs of
-equal fingerprints). Both steps are optimal, so the number of pairs matched in order is the largest
-possible, and what stays unmatched is the smallest honest accusation.
+Equal heads and tails are matched first. The longest common subsequence of the rest is found by the
+algorithm of Hunt and Szymanski: a longest strictly increasing chain of pairs of equal fingerprints.
+Both steps are optimal, so the number of matched pairs is maximal, and the number of records without
+a match is minimal.
 
-Guarantees: pairs are strictly increasing on both sides; equal fingerprints only; of records that
-are equal the earlier ones are matched, since a copy made twice is surplus the second time.
-Limits: a fingerprint that occurs so often that it makes more than `PAIRS_PER_FINGERPRINT_MAX` pairs
-is matched by its occurrence counted from both ends only; the result then says `is_longest = False`.
+Guarantees: pairs are strictly increasing on both sides and have equal fingerprints. Among equal
+records the earlier ones are matched, because the second copy of a record is the surplus one.
+Limits: a fingerprint with more than `PAIRS_PER_FINGERPRINT_MAX` pairs is matched only by its
+occurrences counted from both ends. The result then has `is_longest = False`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PAIRS_PER_FINGERPRINT_MAX: Final = 10_000
 
 
 class Alignment(NamedTuple):
-    """Pairs (source index, aggregate index) matched in order, ascending."""
+    """Matched pairs (source index, aggregate index), ascending."""
 
     pairs: list[tuple[int, int]]
     is_longest: bool
 
 
 def align(source: Sequence[int], aggregate: Sequence[int]) -> Alignment:
-    """Longest common subsequence of two sequences of fingerprints, as index pairs."""
+    """Return the longest common subsequence of two fingerprint sequences, as index pairs."""
     shorter = min(len(source), len(aggregate))
     head = 0
     while head < shorter and source[head] == aggregate[head]:
@@ -52,7 +52,7 @@ def align(source: Sequence[int], aggregate: Sequence[int]) -> Alignment:
 
 
 def _leftmost(common: Sequence[int], whole: Sequence[int]) -> Iterator[int]:
-    """Where a subsequence lies earliest in the whole: of equal records the late ones are left."""
+    """Yield the earliest indexes of a subsequence, so that late equal records stay unmatched."""
     places = iter(enumerate(whole))
     for value in common:
         yield next(index for index, found in places if found == value)
@@ -86,17 +86,17 @@ def _align_middle(
 
 
 def _longest_increasing(candidates: dict[int, list[int]]) -> list[tuple[int, int]]:
-    """Longest chain of (source, aggregate) pairs that increases strictly on both sides."""
+    """Return the longest chain of (source, aggregate) pairs, strictly increasing on both sides."""
     last_sources: list[int] = []  # the smallest end of any chain of length i + 1
     last_nodes: list[int] = []
     nodes: list[tuple[int, int, int]] = []  # source index, aggregate index, previous node
-    end = -1  # of the longest chain; of equally long ones the first, so that late copies are named
+    end = -1  # of the longest chain; among equally long ones the first, to report late copies
     for place in sorted(candidates):
-        # Descending, so that one aggregate record never extends a chain that it is already in.
+        # Descending, so that an aggregate record never extends a chain that already has it.
         for source_index in reversed(candidates[place]):
             length = bisect_left(last_sources, source_index)
             if length < len(last_sources) and last_sources[length] == source_index:
-                continue  # the chain already there ends earlier on the aggregate: keep it
+                continue  # the known chain ends earlier on the aggregate: keep it
             nodes.append((source_index, place, last_nodes[length - 1] if length else -1))
             if length == len(last_sources):
                 last_sources.append(source_index)

@@ -1,4 +1,4 @@
-"""The audit of a link as a JSON document; unknown is null, never 0. Pure."""
+"""The audit of a link as a JSON document; an unknown value is null, never 0. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirror_maker.formats.verdicts import FAULTS, AuditorState, Finding
 
 Document = dict[str, Any]
 AUDITOR_SHOWN_MS: Final = 600_000
-"""A worker that has not told for so long is not there any more."""
+"""A worker that has not reported for so long is gone."""
 
 
 def link_document(
@@ -23,8 +23,11 @@ def link_document(
     with_rows: bool,
     since_ms: int | None = None,
 ) -> Document:
-    """One link. `names` has its link, datacenter, source and target; `with_rows` adds the rows that
-    are no fault, `since_ms` leaves out buckets of earlier record times."""
+    """Return the document of one link.
+
+    `names` has its link, datacenter, source and target. `with_rows` adds the rows without a fault.
+    `since_ms` excludes buckets of earlier record times.
+    """
     partitions = [_partition(each, now_ms, with_rows, since_ms) for each in audits]
     rows = [row for each in audits for row in rows_since(each.rows, since_ms)]
     ages = [each["age_seconds"] for each in partitions]
@@ -52,7 +55,7 @@ def link_document(
 
 
 def _failure(state: AuditorState) -> str:
-    return f"the audit of worker {state.worker_id} does not go on: {state.failure}"
+    return f"the audit of worker {state.worker_id} has stopped: {state.failure}"
 
 
 def _partition(
@@ -114,6 +117,6 @@ def _finding(finding: Finding) -> Document:
 
 
 def faults(document: Document) -> dict[str, int]:
-    """Records by fault in a link's document."""
+    """Return the number of records by fault in a link's document."""
     known = {verdict.value for verdict in FAULTS}
     return {name: count for name, count in document["records"].items() if name in known}

@@ -1,13 +1,12 @@
-"""Fingerprints for the audit: of one record, and of a whole batch without opening it.
+"""Fingerprints for the audit: of one record, and of a whole batch without decompressing it. Pure.
 
-The record's is the one definition of `local_cluster.records.fingerprint`, so that an audit made by
-Spark and one made here speak of the same numbers. The batch's is a shortcut: equal fingerprints of
-two batches mean equal records in equal order, so that nothing has to be decompressed where a
-mirror has copied bytes, which is nearly everywhere.
+The fingerprint of a record is `local_cluster.records.fingerprint`, which Spark's audit uses too.
+The fingerprint of a batch is a shortcut: equal fingerprints of two batches mean equal records in
+equal order. So batches that a mirror has copied as bytes need no decompression.
 
-Guarantees: pure and stable; base offset, leader epoch, producer id, epoch and sequence never
-count, because mirrors change them rightly.
-Not here: defence against an adversary who builds collisions (MurmurHash3 is not cryptographic).
+Guarantees: stable. Base offset, leader epoch, producer id, producer epoch and sequence do not
+count, because mirrors change them.
+Not here: protection against built collisions (MurmurHash3 is not cryptographic).
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from local_cluster.records.header import (
 __all__ = ["FINGERPRINT_BITS", "fingerprint_batch", "fingerprint_record"]
 
 FINGERPRINT_BITS: Final = 64
-"""Of a record; a signed integer of that many bits."""
+"""A record's fingerprint is a signed integer of this many bits."""
 _BATCH_PREFIX: Final = struct.Struct(">hiiqq")
 
 
 def fingerprint_batch(buffer: Buffer, position: int, header: BatchHeader) -> bytes:
-    """32 bytes that stand for the batch's records.
+    """Return 32 bytes that represent the batch's records.
 
-    Different fingerprints mean nothing: the same records compressed otherwise differ here, and
-    only the fingerprints of the records can tell.
+    Different fingerprints prove nothing: the same records with other compression differ here. Only
+    the fingerprints of the records decide.
     """
     prefix = _BATCH_PREFIX.pack(
         header.attributes & (CODEC_MASK | TIMESTAMP_TYPE_BIT),

@@ -1,28 +1,30 @@
-"""The audit of a link, put together from what its mirror published. Pure.
+"""The audit of a link, assembled from the topics that its mirror publishes. Pure.
 
-The mirror compares the target's log with what was acknowledged (`mirror_maker/audit/`) and
-publishes its verdicts; the journal says what was not copied, and why; the map says how far the
-copies reach. From the three come the rows of `/api/v1/audit`:
+The mirror compares the target's log with the acknowledged batches (`mirror_maker/audit/`) and
+publishes verdicts. The journal has the offsets that were not copied, with the reason. The map has
+the end of the copies. The rows of `/api/v1/audit` come from these three:
 
     verdict        from
     COMPLETE       verdicts: read back, byte for byte as acknowledged
     LOST, DUPLICATED, ALTERED, FOREIGN   verdicts, with a finding for each batch
-    CLEANED        verdicts, and whatever lies below the target's log start by now
+    CLEANED        verdicts, and everything below the target's current log start
     EXPECTED GAP   journal: not copied, or accepted, with the reason
-    UNVERIFIED     map: copies above `audited_to`, or from before the audit began
+    UNVERIFIED     map: copies above `audited_to`, or from before the start of the audit
     LATE           the source's end: offsets that the map does not reach yet
 
-What was not read is never COMPLETE: a row of that verdict counts batches that the auditor has seen.
+Guarantees: COMPLETE counts only batches that the auditor has read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mirror_maker.formats import FlowKey, Gap, OffsetMap
+from aggregator.maps.link_map import LinkMap, TopicIds
+from mirror_maker.formats import FlowKey, Gap, GapJournal, OffsetMap
 from mirror_maker.formats.gaps import GapKind
+from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import (
     BUCKET_MS,
     FAULTS,
@@ -31,19 +33,23 @@ from mirror_maker.formats.verdicts import (
     Progress,
     Tally,
     Verdict,
+    VerdictTopic,
 )
 
 RUNS_COUNTED_MAX: Final = 10_000
-"""Runs of a map that are counted through; beyond, the number of records is unknown."""
+"""Most runs of a map that are counted; with more, the number of records is unknown."""
+
+SourceEnds = Mapping[tuple[str, int], int]
+"""(topic, partition) to the end of the source partition, if a worker reports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """Records of one verdict; offsets of a side that has nothing, or is unknown, are None."""
+    """Records of one verdict. Offsets are None on a side without records, or if unknown."""
 
     verdict: Verdict
     start_ms: int | None
-    """Start of the bucket of record time; None where the records' times are unknown."""
+    """Start of the bucket of record time; None if the records' times are unknown."""
     records_count: int | None
     batches_count: int | None
     source_from: int | None
@@ -65,20 +71,24 @@ class PartitionAudit:
     target_topic: str
     audited_from: int | None
     audited_to: int | None
-    """Target offsets [from, to) were compared; None before the audit began."""
+    """Target offsets [from, to) were compared; None before the start of the audit."""
     audited_at_ms: int | None
-    """Everything acknowledged before was compared; None before the audit began."""
+    """Every batch that was acknowledged before this time was compared; None before the start."""
     is_current: bool
-    """Whether everything that is mapped was compared."""
+    """Whether every mapped record was compared."""
     batches_waiting: int
     rows: tuple[AuditRow, ...]
     findings: tuple[Finding, ...]
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How old the oldest acknowledgement that was not compared may be; 0 where all were."""
+        """Return the possible age of the oldest batch that was not compared; 0 if all were."""
         if self.is_current:
             return 0
         return None if self.audited_at_ms is None else max(0, now_ms - self.audited_at_ms)
+
+
+BuiltAudits = dict[FlowKey, tuple[object, PartitionAudit]]
+"""The last audit of each flow, with the state of its inputs."""
 
 
 def audit_partition(
@@ -89,11 +99,14 @@ def audit_partition(
     entries: Sequence[Gap],
     source_end: int | None,
 ) -> PartitionAudit:
-    """Put one partition together. `entries` are the flow's in the journal; `source_end` is where
-    the source ends now, None where that is unknown."""
+    """Assemble the audit of one partition.
+
+    `entries` are the flow's journal entries. `source_end` is the end of the source partition, None
+    if it is unknown.
+    """
     progress = verdicts.progress
-    told = source_end, None if progress is None else progress.source_end
-    ends = [each for each in told if each is not None]
+    reported = source_end, None if progress is None else progress.source_end
+    ends = [each for each in reported if each is not None]
     rows = [
         *_unaudited(offset_map, progress),
         *_bucket_rows(verdicts, _log_start(offset_map, progress)),
@@ -113,14 +126,53 @@ def audit_partition(
     )
 
 
+def link_audit(
+    link_map: LinkMap,
+    verdicts: VerdictTopic | None,
+    journal: GapJournal | None,
+    target_ids: TopicIds,
+    source_ends: SourceEnds,
+    built: BuiltAudits | None = None,
+) -> list[PartitionAudit]:
+    """Return the audit of every mapped partition of a link, in order. Raises MapFormatError.
+
+    `built` keeps the audits, and reuses those whose inputs have not changed.
+    """
+    audits = []
+    for flow, target_topic, offset_map in link_map.current_flows(target_ids):
+        if is_probe_topic(flow.source_topic):
+            continue
+        at = flow.source_topic, flow.partition
+        found = FlowVerdicts() if verdicts is None else verdicts.flow(flow)
+        entries = [] if journal is None else journal.partition_entries(*at)
+        mine = [each for each in entries if each.flow == flow]
+        inputs = (
+            target_topic,
+            (id(verdicts), found.version),
+            (id(journal), len(mine)),
+            (id(offset_map), offset_map.source_next, offset_map.target_next),
+            offset_map.target_start,
+            source_ends.get(at),
+        )
+        known = None if built is None else built.get(flow)
+        if known is not None and known[0] == inputs:
+            audits.append(known[1])
+            continue
+        audit = audit_partition(flow, target_topic, offset_map, found, mine, source_ends.get(at))
+        audits.append(audit)
+        if built is not None:
+            built[flow] = inputs, audit
+    return sorted(audits, key=lambda each: (each.flow.source_topic, each.flow.partition))
+
+
 def _log_start(offset_map: OffsetMap, progress: Progress | None) -> int:
-    """Where the target's log is known to begin at the earliest."""
+    """Return the known log start of the target."""
     known = 0 if progress is None else progress.target_log_start or 0
     return max(known, offset_map.target_start)
 
 
 def _unaudited(offset_map: OffsetMap, progress: Progress | None) -> Iterator[AuditRow]:
-    """Copies that nobody compared: from before the audit began, and those at the end."""
+    """Yield the copies that were not compared: before the start of the audit, and at its end."""
     if progress is None:
         yield from _unverified(
             offset_map, offset_map.target_start, offset_map.target_next, "no audit has run yet"
@@ -163,9 +215,9 @@ def _bucket_rows(verdicts: FlowVerdicts, log_start: int) -> Iterator[AuditRow]:
     for start_ms, bucket in verdicts.buckets().items():
         for verdict, tally in bucket.items():
             if verdict is Verdict.EXPECTED_GAP:
-                continue  # the journal explains it, and has a row of its own
+                continue  # the row of the journal entry covers it
             if verdict is Verdict.COMPLETE and (tally.target_to or 0) <= log_start:
-                reason = f"it was complete; the target's log begins at {log_start} by now"
+                reason = f"it was complete; the target's log now begins at {log_start}"
                 yield _row(Verdict.CLEANED, start_ms, tally, reason)
             else:
                 yield _row(verdict, start_ms, tally, _reason(verdict, start_ms, verdicts))
@@ -195,7 +247,7 @@ def _row(verdict: Verdict, start_ms: int | None, tally: Tally, reason: str | Non
 def _journal_rows(entries: Sequence[Gap]) -> Iterator[AuditRow]:
     for entry in entries:
         if entry.kind is GapKind.COPIED:
-            continue  # they are on the target, and compared like any others
+            continue  # the records are on the target and were compared
         is_foreign = entry.kind is GapKind.FOREIGN
         yield AuditRow(
             verdict=Verdict.EXPECTED_GAP,
@@ -211,7 +263,7 @@ def _journal_rows(entries: Sequence[Gap]) -> Iterator[AuditRow]:
 
 
 def _late(offset_map: OffsetMap, source_end: int | None) -> Iterator[AuditRow]:
-    """Offsets, not records: control records and aborted ones are among them."""
+    """Yield the offsets past the map; control records and aborted records count as well."""
     if source_end is None or source_end <= offset_map.source_next:
         return
     yield AuditRow(
@@ -228,7 +280,7 @@ def _late(offset_map: OffsetMap, source_end: int | None) -> Iterator[AuditRow]:
 
 
 def rows_since(rows: Sequence[AuditRow], since_ms: int | None) -> list[AuditRow]:
-    """Those whose bucket ends after a time; rows without a time are kept."""
+    """Return the rows whose bucket ends after a time, and the rows without a time."""
     return [
         row
         for row in rows
@@ -237,7 +289,7 @@ def rows_since(rows: Sequence[AuditRow], since_ms: int | None) -> list[AuditRow]
 
 
 def records_by_verdict(rows: Sequence[AuditRow]) -> dict[Verdict, int]:
-    """Sums of records; a row whose number is unknown counts for nothing."""
+    """Return the number of records by verdict; an unknown number counts as 0."""
     sums: dict[Verdict, int] = {}
     for row in rows:
         sums[row.verdict] = sums.get(row.verdict, 0) + (row.records_count or 0)

@@ -1,16 +1,15 @@
-"""Audits a mirrored topic by reading both logs, every record of both, and nothing else.
+"""Audits a mirrored topic by reading every record of both logs, without an offset map.
 
-First pass: fingerprints of whole batches, without opening them. Where a partition has the same
-batches in the same order on both sides (what a mirror that copies bytes leaves behind), that is
-proof enough, at the speed of the network. Any other partition is read again, record by record,
-and `audit.reconcile` names what is wrong.
+First pass: fingerprints of whole batches, without decompression. A mirror that copies bytes leaves
+the same batches in the same order on both sides. That proves a partition at the speed of the
+network. Any other partition is read again record by record, and `reconcile` names the faults.
 
-Order of reading: the aggregate's end is asked before the source's, so that whatever the aggregate
-held by then the source holds as well, however busy the mirror is. Give the mirrored ends that were
-known before the call, then what is still on its way counts as pending.
+Order of reading: the aggregate's end is read before the source's. So the source has every record
+that the aggregate has, however busy the mirror is. Pass the mirrored ends that were known before
+the call; then records on their way count as pending.
 
-Limits: both logs are taken from their starts; where one side has deleted old records and the other
-has not, these show as lost or foreign. Records of one partition are held as (offset, fingerprint).
+Limits: both logs are read from their starts. Old records that only one side has deleted count as
+lost or foreign. The records of one partition are held in memory as (offset, fingerprint).
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final, NamedTuple
 
 from aggregator.audit.fingerprint import fingerprint_batch, fingerprint_record
-from aggregator.audit.partition_audit import (
+from aggregator.audit.reconciliation import (
     AuditReport,
     LogEntry,
-    PartitionAudit,
     PartitionKey,
+    ReconciledPartition,
     reconcile,
 )
 from aggregator.ports import ClusterReader
@@ -38,7 +37,7 @@ FETCH_WAIT_MS_MAX: Final = 100
 FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCHES_WITHOUT_PROGRESS_MAX: Final = 50
 MOVES_MAX: Final = 30
-"""How often one reading looks for the leader of its partition again."""
+"""Most leader changes of a partition that one read follows."""
 MOVE_WAIT_S: Final = 1.0
 _MOVED: Final = frozenset(
     {
@@ -54,7 +53,7 @@ _EARLIEST: Final = -2
 
 
 class LogRange(NamedTuple):
-    """Offsets [start, end) of one partition, and who leads it."""
+    """Offsets [start, end) of one partition, and its leader."""
 
     at: TopicPartition
     leader: int
@@ -73,9 +72,9 @@ async def audit_topic(
 ) -> AuditReport:
     """Compare a source topic with its copy, partition by partition.
 
-    `mirrored_ends` gives per partition the source offset up to which everything is accounted for
-    (None: nothing is); without it everything missing counts as lost. Raises KafkaError where a
-    side does not answer, CorruptRecordError or CompressionError where a batch is not readable.
+    `mirrored_ends` has the end of the mapped source offsets per partition (None: nothing is
+    mapped). Without it every missing record counts as lost. Raises KafkaError if a side does not
+    respond, CorruptRecordError or CompressionError if a batch is not readable.
     """
     targets = await log_ranges(aggregate, target_topic)
     sources = await log_ranges(source, topic)
@@ -97,7 +96,7 @@ async def audit_topic(
 
 
 async def log_ranges(client: ClusterReader, topic: str) -> dict[int, LogRange]:
-    """What each partition of a topic holds now; empty for a topic that does not exist."""
+    """Return the offsets of each partition of a topic; empty if the topic does not exist."""
     found = (await client.metadata([topic])).topics.get(topic)
     if found is None or found.error == ErrorCode.unknown_topic_or_partition:
         return {}
@@ -119,7 +118,7 @@ async def log_ranges(client: ClusterReader, topic: str) -> dict[int, LogRange]:
 
 
 async def _leader(client: ClusterReader, at: TopicPartition) -> int:
-    """Who leads a partition now. Raises KafkaError."""
+    """Return the leader of a partition. Raises KafkaError."""
     topic = (await client.metadata([at.topic])).topics.get(at.topic)
     if topic is None or topic.error or at.partition not in topic.partitions:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, str(at))
@@ -127,7 +126,7 @@ async def _leader(client: ClusterReader, at: TopicPartition) -> int:
 
 
 async def read_entries(client: ClusterReader, log: LogRange | None) -> list[LogEntry]:
-    """(offset, fingerprint) of every committed record of the range, in log order."""
+    """Return (offset, fingerprint) of every committed record of the range, in log order."""
     if log is None:
         return []
     entries: list[LogEntry] = []
@@ -148,11 +147,11 @@ async def _audit_partition(
     source_log: LogRange | None,
     target_log: LogRange | None,
     mirrored_end: int | None,
-) -> PartitionAudit:
+) -> ReconciledPartition:
     source_batches = await _read_fingerprints(source, source_log)
     if source_batches == await _read_fingerprints(aggregate, target_log):
         produced = sum(records_count for records_count, _ in source_batches)
-        return PartitionAudit(
+        return ReconciledPartition(
             key=key,
             target_topic=target_topic,
             produced=produced,
@@ -171,7 +170,7 @@ async def _audit_partition(
 async def _read_fingerprints(
     client: ClusterReader, log: LogRange | None
 ) -> list[tuple[int, bytes]]:
-    """(records, fingerprint) of every committed batch of the range, in log order."""
+    """Return (records, fingerprint) of every committed batch of the range, in log order."""
     if log is None:
         return []
     return [
@@ -183,10 +182,10 @@ async def _read_fingerprints(
 async def read_log_batches(
     client: ClusterReader, log: LogRange, on_trimmed: Callable[[int], None] | None = None
 ) -> AsyncIterator[tuple[memoryview, int, BatchHeader]]:
-    """(fetched bytes, position, header) of every committed batch; CRCs are checked.
+    """Yield (fetched bytes, position, header) of every committed batch, with its CRC checked.
 
-    A leader that moves is followed. `on_trimmed` hears where the log begins by now if it does not
-    have the offset any more; without it that is an error. Raises KafkaError.
+    The read follows leader changes. If the log no longer has an offset, `on_trimmed` is called with
+    the new log start; without it, that is an error. Raises KafkaError.
     """
     offset, idle = log.start, 0
     moves = 0
@@ -226,6 +225,4 @@ async def read_log_batches(
             offset = max(offset, header.next_offset)
         idle = idle + 1 if offset == before else 0
         if idle > FETCHES_WITHOUT_PROGRESS_MAX:
-            raise KafkaError(
-                ErrorCode.request_timed_out, f"{log.at}: nothing comes at offset {offset}"
-            )
+            raise KafkaError(ErrorCode.request_timed_out, f"{log.at}: no batch at offset {offset}")

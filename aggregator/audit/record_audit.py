@@ -1,90 +1,108 @@
-"""The audit of one partition record by record: both logs, read side by side along the map. Pure.
+"""The audit of one partition record by record, along the offset map. Pure.
 
-Feed the records of each side in the order of their offsets, as they come, and call `judge` now and
-then; `end_source` and `end_target` say that a log has no more. The memory used does not grow with
-the logs: a map is monotonic, so that a copy and its original are met at the same time.
+Add the records of both logs in offset order as they are read, and call `judge` after each addition.
+`end_source` and `end_target` mark the end of a log. Memory does not grow with the logs: the map is
+monotonic, so a copy and its original come at the same time.
 
     verdict        of a record
     COMPLETE       the copy at the mapped offset equals the original
-    ALTERED        it does not
-    LOST           the source has it, and neither the target nor the journal
-    DUPLICATED     the target has it once more, at an offset that the map does not have
-    FOREIGN        the link did not write it, and nobody else may write into the copy
-    EXPECTED GAP   the journal tells of it, or the link begins behind it
-    CLEANED        retention or compaction of the target took the copy
-    LATE           the source has it behind what is mapped
-    UNVERIFIED     the other side does not have it any more, or a rule of the link hides why
+    ALTERED        the copy at the mapped offset differs
+    LOST           the source has it; the target and the journal do not
+    DUPLICATED     the target has it a second time, at an offset that the map does not have
+    FOREIGN        another producer wrote it into a copy that belongs to the link alone
+    EXPECTED GAP   the journal explains it, or it lies before the start of the link
+    CLEANED        retention or compaction of the target deleted the copy
+    LATE           it is at the source behind the end of the map
+    UNVERIFIED     the other side no longer has it, or a rule of the link hides the reason
 
-Where the target is compacted, a missing copy counts as CLEANED if a later copy has its key, or if
-it was a tombstone.
+In a compacted target, a missing copy is CLEANED if a later copy has its key, or if it was a
+tombstone.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from aggregator.audit.record_findings import RecordFindings
 from local_cluster.records.batch import Record
 from local_cluster.records.fingerprint import fingerprint_record
 from mirror_maker.formats import OffsetMap
-from mirror_maker.formats.verdicts import FAULTS, Verdict
+from mirror_maker.formats.verdicts import Verdict
 
-FAULTS_KEPT_MAX: Final = 1_000
-"""Faults of one partition that are kept with their records; all are counted."""
 RECENT_MAX: Final = 10_000
-"""Copies that are remembered, so that one that comes again is known as doubled."""
+"""Most copies that are remembered, to recognize a duplicate."""
 CLEANED_KEYS_MAX: Final = 1_000_000
-"""Missing copies in a compacted target of which the key may still come; beyond, UNVERIFIED."""
+"""Most missing copies of a compacted target whose keys are followed; others are UNVERIFIED."""
 
 
 class OffsetRanges(Protocol):
-    """Ranges of offsets, as the journal tells them."""
+    """Ranges of offsets from the journal."""
 
-    def contains(self, offset: int) -> bool:
-        """Whether one of them has the offset."""
-        ...
+    def contains(self, offset: int) -> bool: ...
 
 
 class CopiedRecord(NamedTuple):
-    """A record of the target's log, and who wrote its batch."""
+    """A record of the target's log, and the producer of its batch."""
 
     record: Record
     producer_id: int
 
 
-class RecordFault(NamedTuple):
-    """A record about which something is wrong."""
-
-    verdict: Verdict
-    source_offset: int | None
-    target_offset: int | None
-    detail: str
-    original: Record | None
-    copy: Record | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRules:
-    """What may differ between the logs."""
+    """The differences between the logs that are no faults."""
 
     producer_id: int
-    """The link writes with this one."""
+    """Producer id of the link."""
     is_shared: bool = False
-    """Whether others may write into the copy."""
+    """Whether other producers may write into the copy."""
     is_compacted: bool = False
-    """Whether the target may take copies by compaction."""
+    """Whether the target may delete copies by compaction."""
     leaves_out: str | None = None
-    """Why the link may leave out records of which nothing tells; None: it copies every record."""
+    """Why the link may skip records without a journal entry; None if it copies every record."""
     is_rewritten: bool = False
-    """Whether the target gives copies timestamps of its own."""
+    """Whether the target replaces timestamps."""
     is_transformed: bool = False
-    """Whether copies rightly have other bytes."""
+    """Whether the link changes records."""
+
+
+class MissingCopies:
+    """Originals whose copies a compacted target lacks, by key, until a later copy has the key."""
+
+    def __init__(self) -> None:
+        self._originals: dict[bytes | None, list[Record]] = {}
+        self._count = 0
+
+    def add(self, original: Record) -> bool:
+        """Remember an original; return False if the limit is reached."""
+        if self._count >= CLEANED_KEYS_MAX:
+            return False
+        self._originals.setdefault(original.key, []).append(original)
+        self._count += 1
+        return True
+
+    def remove_key(self, key: bytes | None) -> int:
+        """Forget the originals with this key; return their number."""
+        if not self._originals:
+            return 0
+        removed = len(self._originals.pop(key, ()))
+        self._count -= removed
+        return removed
+
+    def drain(self) -> Iterator[tuple[Record, bool]]:
+        """Forget every original; yield each, and whether it is the last one with its key."""
+        for originals in self._originals.values():
+            for original in originals:
+                yield original, original is originals[-1]
+        self._originals = {}
+        self._count = 0
 
 
 class RecordAudit:
-    """One partition; `counts` and `faults` are the result."""
+    """The audit of one partition; `findings` is the result."""
 
     def __init__(
         self,
@@ -96,12 +114,9 @@ class RecordAudit:
         target_log_start: int,
         target_log_end: int,
     ) -> None:
-        """`lost` are the journal's source offsets, `foreign` its target offsets. Offsets [start,
-        end) of the target's log can be read."""
-        self.counts: dict[Verdict, int] = {}
-        self.faults: list[RecordFault] = []
-        self.unverified: dict[str, int] = {}
-        """Records that were not compared, by the reason."""
+        """`lost` are source offsets of the journal, `foreign` are target offsets of the journal.
+        Offsets [start, end) of the target's log can be read."""
+        self.findings = RecordFindings()
         self._map = offset_map
         self._rules = rules
         self._lost = lost
@@ -112,48 +127,39 @@ class RecordAudit:
         self._copies: deque[CopiedRecord] = deque()
         self._is_source_ended = self._is_target_ended = False
         self._recent: dict[int, int] = {}
-        """Fingerprints of copies -> source offset, the newest last."""
-        self._missing: dict[bytes | None, list[Record]] = {}
-        """By key: originals whose copies a compacted target does not have."""
-        self._missing_count = 0
-
-    @property
-    def has_faults(self) -> bool:
-        """Whether something is wrong."""
-        return any(verdict in FAULTS for verdict in self.counts)
+        """Fingerprints of copies to source offsets, the newest last."""
+        self._missing = MissingCopies()
 
     @property
     def wants_source(self) -> bool:
-        """Whether nothing can be judged before more of the source comes."""
+        """Whether `judge` needs more records of the source."""
         return not self._originals and not self._is_source_ended
 
     @property
     def wants_target(self) -> bool:
-        """Likewise, of the target."""
+        """Whether `judge` needs more records of the target."""
         return not self._copies and not self._is_target_ended
 
     def add_source(self, records: Iterable[Record]) -> None:
-        """The next records of the source."""
+        """Add the next records of the source."""
         self._originals.extend(records)
 
     def add_target(self, records: Iterable[Record], producer_id: int) -> None:
-        """The next records of the target, of one batch."""
+        """Add the next records of the target, from one batch."""
         self._copies.extend(CopiedRecord(record, producer_id) for record in records)
 
     def trim_target(self, log_start: int) -> None:
-        """The target's log begins there by now."""
+        """Set a new log start of the target."""
         self._target_log_start = max(self._target_log_start, log_start)
 
     def end_source(self) -> None:
-        """The source has no more."""
         self._is_source_ended = True
 
     def end_target(self) -> None:
-        """The target has no more."""
         self._is_target_ended = True
 
     def judge(self) -> None:
-        """Judge whatever can be judged by now."""
+        """Judge the added records as far as possible."""
         while not self.wants_source and not self.wants_target:
             copy = self._copies[0] if self._copies else None
             original = self._originals[0] if self._originals else None
@@ -177,135 +183,105 @@ class RecordAudit:
     def _compare(self, original: Record, copy: Record) -> None:
         self._see_key(copy)
         if self._rules.is_transformed or self._rules.is_rewritten:
-            is_ours = self._rules.is_transformed
-            self._leave("the link's transforms change its records" if is_ours else
-                        "the target gives records times of its own")  # fmt: skip
+            self.findings.add_unverified(
+                "the link's transforms change its records"
+                if self._rules.is_transformed
+                else "the target replaces the timestamps of records"
+            )
             return
         fingerprint = fingerprint_record(copy)
         self._remember(fingerprint, original.offset)
         if fingerprint == fingerprint_record(original):
-            self._count(Verdict.COMPLETE)
+            self.findings.count(Verdict.COMPLETE)
             return
         detail = f"the copy of source offset {original.offset} holds {_difference(original, copy)}"
-        self._fault(Verdict.ALTERED, detail, original, copy)
+        self.findings.add_fault(Verdict.ALTERED, detail, original, copy)
 
     def _judge_unmapped(self, copy: Record, producer_id: int) -> None:
-        """A record of the target of which the map has no source offset."""
+        """Judge a record of the target that the map does not have."""
         offset_map, at = self._map, copy.offset
         is_ours = producer_id == self._rules.producer_id
         self._see_key(copy)
         if self._rules.is_shared and not is_ours:
-            return  # a record of others
+            return  # a record of another producer
         if offset_map.hole_of(at) is not None:
-            self._leave("the journal: copied, and the source does not have it any more")
+            self.findings.add_unverified("the journal: copied, and the source no longer has it")
         elif at < offset_map.target_start:
-            self._leave("it lies before the copies that the map tells of")
+            self.findings.add_unverified("it lies before the copies that the map has")
         elif is_ours and at >= offset_map.target_next:
-            self._leave("it is not mapped yet")
+            self.findings.add_unverified("it is not mapped yet")
         elif self._foreign.contains(at):
-            self._count(Verdict.EXPECTED_GAP)
+            self.findings.count(Verdict.EXPECTED_GAP)
         else:
             known = self._recent.get(fingerprint_record(copy))
             if known is not None:
-                detail = f"the record of source offset {known} is there once more"
-                self._fault(Verdict.DUPLICATED, detail, None, copy, source_offset=known)
+                detail = f"a second copy of source offset {known}"
+                self.findings.add_fault(Verdict.DUPLICATED, detail, None, copy, source_offset=known)
             else:
                 detail = f"producer {producer_id} wrote it, and the map does not have it"
-                self._fault(Verdict.FOREIGN, detail, None, copy)
+                self.findings.add_fault(Verdict.FOREIGN, detail, None, copy)
 
     def _judge_gone(self, copy: Record) -> None:
-        """A mapped copy whose original the source does not show any more."""
+        """Judge a mapped copy whose original the source no longer has."""
         self._see_key(copy)
         self._remember(fingerprint_record(copy), self._map.source_of(copy.offset) or 0)
-        self._leave("the source does not have it any more")
+        self.findings.add_unverified("the source no longer has it")
 
     def _judge_missing(self, original: Record) -> None:
-        """A record of the source whose copy was not met."""
+        """Judge a record of the source without a copy at the mapped offset."""
         offset_map, at = self._map, original.offset
         mapped = offset_map.next_mapped(at)
         if mapped is not None and mapped[0] == at:
             self._judge_missing_copy(original, mapped[1])
         elif at >= offset_map.source_next:
-            self._count(Verdict.LATE)
+            self.findings.count(Verdict.LATE)
         elif self._lost.contains(at) or at < offset_map.source_start:
-            self._count(Verdict.EXPECTED_GAP)
+            self.findings.count(Verdict.EXPECTED_GAP)
         elif offset_map.translate(at).target_offset is None:
-            self._count(Verdict.CLEANED)
+            self.findings.count(Verdict.CLEANED)
         elif any(start <= at < end for start, end in offset_map.holes()):
-            self._leave("the journal: some records of these source offsets were copied")
+            self.findings.add_unverified(
+                "the journal: some records of these source offsets were copied"
+            )
         elif self._rules.leaves_out is not None:
-            self._leave(self._rules.leaves_out)
+            self.findings.add_unverified(self._rules.leaves_out)
         else:
-            detail = "it is in the source, and neither copied nor in the journal"
-            self._fault(Verdict.LOST, detail, original, None)
+            detail = "the source has it, and it is neither copied nor in the journal"
+            self.findings.add_fault(Verdict.LOST, detail, original, None)
 
     def _judge_missing_copy(self, original: Record, target_offset: int) -> None:
         if target_offset < self._target_log_start:
-            self._count(Verdict.CLEANED)
+            self.findings.count(Verdict.CLEANED)
         elif target_offset >= self._target_log_end:
-            self._leave("it lies behind what can be read: another's transaction is open there")
+            self.findings.add_unverified(
+                "it lies behind the readable end: another producer's transaction is open there"
+            )
         elif not self._rules.is_compacted:
             detail = f"the map has it at target offset {target_offset}, the log does not"
-            self._fault(Verdict.LOST, detail, original, None, target_offset=target_offset)
-        elif self._missing_count < CLEANED_KEYS_MAX:
-            self._missing.setdefault(original.key, []).append(original)
-            self._missing_count += 1
-        else:
-            self._leave("too many copies were compacted to follow all their keys")
+            self.findings.add_fault(
+                Verdict.LOST, detail, original, None, target_offset=target_offset
+            )
+        elif not self._missing.add(original):
+            self.findings.add_unverified("too many copies were compacted to follow all keys")
 
     def _see_key(self, copy: Record) -> None:
-        """A copy of this key is there: the missing ones before it were compacted."""
-        if self._missing:
-            cleaned = len(self._missing.pop(copy.key, ()))
-            if cleaned:
-                self._missing_count -= cleaned
-                self._count(Verdict.CLEANED, cleaned)
+        """A copy has this key: the missing copies before it were compacted."""
+        cleaned = self._missing.remove_key(copy.key)
+        if cleaned:
+            self.findings.count(Verdict.CLEANED, cleaned)
 
     def _end_missing(self) -> None:
-        for originals in self._missing.values():
-            for original in originals:
-                if original is originals[-1] and original.value is not None:
-                    detail = "compaction took the copy, and no later copy has its key"
-                    self._fault(Verdict.LOST, detail, original, None)
-                else:
-                    self._count(Verdict.CLEANED)
-        self._missing = {}
-        self._missing_count = 0
+        for original, is_last in self._missing.drain():
+            if is_last and original.value is not None:
+                detail = "compaction deleted the copy, and no later copy has its key"
+                self.findings.add_fault(Verdict.LOST, detail, original, None)
+            else:
+                self.findings.count(Verdict.CLEANED)
 
     def _remember(self, fingerprint: int, source_offset: int) -> None:
         self._recent[fingerprint] = source_offset
         if len(self._recent) > RECENT_MAX:
             del self._recent[next(iter(self._recent))]
-
-    def _count(self, verdict: Verdict, count: int = 1) -> None:
-        self.counts[verdict] = self.counts.get(verdict, 0) + count
-
-    def _leave(self, reason: str) -> None:
-        self._count(Verdict.UNVERIFIED)
-        self.unverified[reason] = self.unverified.get(reason, 0) + 1
-
-    def _fault(
-        self,
-        verdict: Verdict,
-        detail: str,
-        original: Record | None,
-        copy: Record | None,
-        *,
-        source_offset: int | None = None,
-        target_offset: int | None = None,
-    ) -> None:
-        self._count(verdict)
-        if len(self.faults) < FAULTS_KEPT_MAX:
-            self.faults.append(
-                RecordFault(
-                    verdict,
-                    original.offset if original is not None else source_offset,
-                    copy.offset if copy is not None else target_offset,
-                    detail,
-                    original,
-                    copy,
-                )
-            )
 
 
 def _difference(original: Record, copy: Record) -> str:

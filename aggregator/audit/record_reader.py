@@ -1,4 +1,4 @@
-"""Audits one partition record by record: reads both logs and feeds `record_audit`. Shell."""
+"""Reads both logs of one partition and feeds them to `record_audit`. Shell."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ async def audit_records(
     target: ClusterReader,
     target_log: LogRange | None,
 ) -> None:
-    """Read both ranges to their ends; None where that side has no such partition.
+    """Read both ranges to their ends; a range is None if that side has no such partition.
 
-    Raises KafkaError where a side does not answer, CorruptRecordError or CompressionError where a
-    batch is not readable.
+    Raises KafkaError if a side does not respond, CorruptRecordError or CompressionError if a batch
+    is not readable.
     """
     originals = _batches(source, source_log, lambda _: None)
     copies = _batches(target, target_log, audit.trim_target)

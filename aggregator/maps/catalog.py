@@ -1,15 +1,13 @@
-"""The catalog of merged topics: `flights` on the aggregate is `ewr.flights`, `jfk.flights`, ...
+"""The merged topics: `flights` on the aggregate is `ewr.flights`, `jfk.flights`, ... Pure.
 
-Which topic of the aggregate is a mirror of what is decided by evidence first: the offset maps name
-(link, source topic, aggregate topic). Where no map speaks yet, the links' naming decides, the
-longest matching alias first; dots inside aliases and topics are then never guessed at, because
-only the aliases of the settings are tried.
+The offset maps prove which source topic an aggregate topic is a copy of. Without a map the links'
+naming decides, the longest matching alias first. Only the aliases of the settings are tried, so
+dots in aliases and topics are never guessed at.
 
-A topic that several links are merged into is a part of each of them.
+A topic into which several links merge is a part of each of these links.
 
-Guarantees: each aggregate topic is in one place per link that fills it, or local; a count that
-nobody told is None, not 0.
-Not here: metadata requests; names of internal topics are left out as MirrorMaker 2 leaves them out.
+Guarantees: each aggregate topic is listed once per link that fills it, or as local. An unknown
+count is None, not 0. Internal topics are excluded by MirrorMaker 2's rule.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _INTERNAL: Final = re.compile(r"__.*|.*[-.]internal|.*\.replica")
 
 
 class MappedTopic(NamedTuple):
-    """What an offset map proves: this topic of the link's source is that topic here."""
+    """A proof from an offset map: the copy of a source topic of a link."""
 
     link: str
     source_topic: str
@@ -37,7 +35,7 @@ class MappedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredTopic:
-    """One topic of the aggregate that a link fills."""
+    """A topic of the aggregate that a link fills."""
 
     topic: str
     link: str
@@ -45,12 +43,12 @@ class MirroredTopic:
     source: str
     source_topic: str
     partitions: int | None
-    """None where the aggregate does not show the topic (yet)."""
+    """None if the aggregate does not list the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedTopic:
-    """All topics of the aggregate that are the same topic in different datacenters."""
+    """The topics of the aggregate that are copies of one topic in several datacenters."""
 
     name: str
     parts: tuple[MirroredTopic, ...]
@@ -58,7 +56,7 @@ class MergedTopic:
 
     @property
     def partitions(self) -> int | None:
-        """Partitions of all topics together; None as soon as one of them is unknown."""
+        """Partitions of all its topics; None if one of them is unknown."""
         counts = list({part.topic: part.partitions for part in self.parts}.values())
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
@@ -66,21 +64,21 @@ class MergedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The topics of one aggregate cluster, by what they are."""
+    """The topics of one aggregate cluster: merged and local."""
 
     merged: Mapping[str, MergedTopic]
     local: Mapping[str, int]
-    """Topics born on the aggregate, with their partition counts."""
+    """Partition counts of the topics that are no copies."""
 
     def part(self, link: str, source_topic: str) -> MirroredTopic | None:
-        """The aggregate's topic of a link's source topic, or None."""
+        """Return the copy of a link's source topic, or None."""
         merged = self.merged.get(source_topic)
         if merged is None:
             return None
         return next((part for part in merged.parts if part.link == link), None)
 
     def parts_of(self, target_topic: str) -> tuple[MirroredTopic, ...]:
-        """What an aggregate topic is a mirror of: one part per link that fills it."""
+        """Return one part per link that fills an aggregate topic."""
         return tuple(
             part
             for merged in self.merged.values()
@@ -90,7 +88,7 @@ class Catalog:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether a topic is bookkeeping of Kafka or of mirrors, by MirrorMaker 2's rule."""
+    """Return whether a topic is internal to Kafka or to mirrors, by MirrorMaker 2's rule."""
     return _INTERNAL.fullmatch(topic) is not None
 
 
@@ -99,7 +97,7 @@ def build_catalog(
     partition_counts: Mapping[str, int],
     mapped: Iterable[MappedTopic] = (),
 ) -> Catalog:
-    """The catalog of an aggregate with these topics (name: partition count)."""
+    """Return the catalog of an aggregate with these topics (name: partition count)."""
     by_name = {link.name: link for link in links}
     proven: dict[str, list[MappedTopic]] = defaultdict(list)
     for each in mapped:
@@ -138,7 +136,7 @@ def build_catalog(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one most likely means, or None."""
+    """Return the most similar known name, or None."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return found[0] if found else None
 

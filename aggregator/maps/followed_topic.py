@@ -1,10 +1,10 @@
-"""A topic of the aggregate that is replayed into memory, and how far that has come. Pure.
+"""A topic of the aggregate that is replayed into memory, and the progress of that. Pure.
 
 State (`TopicState`):
 
     loading --topic missing--> pending --topic appears--> loading --read to its end--> ready
-    any     --topic re-created, deleted, trimmed past us or cut back--> loading, begun again
-    any     --a record that is not the published format--> failed (read again from its start later)
+    any     --topic re-created, deleted, truncated, or trimmed past our position--> loading
+    any     --a record in an unknown format--> failed (later it is read again from its start)
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ T = TypeVar("T")
 
 
 class TopicState(StrEnum):
-    """How far a topic was read."""
+    """The progress of reading a topic."""
 
     LOADING = "loading"
     PENDING = "pending"
     """The topic does not exist: the link has not started, or was removed."""
     READY = "ready"
     FAILED = "failed"
-    """It is not of the published format."""
+    """Its records have an unknown format."""
 
 
 class Followed(Generic[T]):
-    """One topic with one partition, and what its records say together."""
+    """A topic with one partition, and the state that its records build."""
 
     def __init__(
         self, topic: str, make: Callable[[], T], apply: Callable[[T, Record], None]
     ) -> None:
-        """`make` gives an empty value; `apply` takes a record into it, or raises MapFormatError."""
+        """`make` returns an empty value. `apply` adds a record to it, or raises MapFormatError."""
         self.topic = topic
         self.state = TopicState.LOADING
         self.value: T | None = None
-        """What was read; None where the topic is missing or not readable."""
+        """The state; None if the topic is missing or not readable."""
         self.next_offset: int | None = None
-        """The offset that is read next; None before the first read."""
+        """The next offset to read; None before the first read."""
         self.high_watermark: int | None = None
         self.read_at: float | None = None
-        """Monotonic seconds of the last answer; None before the first."""
+        """Monotonic seconds of the last read; None before the first."""
         self.problem: str | None = None
-        """Why it is not being read, in words; None while all is well."""
+        """Why it cannot be read; None while it can."""
         self._make = make
         self._apply = apply
 
@@ -58,25 +58,25 @@ class Followed(Generic[T]):
         return max(0, self.high_watermark - self.next_offset)
 
     def begin(self) -> None:
-        """It is read from its start."""
+        """Start over from the log start."""
         self._set(TopicState.LOADING, self._make())
 
     def apply(self, record: Record) -> None:
-        """Take in the next record. Raises MapFormatError."""
-        assert self.value is not None, "begun before"
+        """Apply the next record. Raises MapFormatError."""
+        assert self.value is not None, "`begin` comes first"
         self._apply(self.value, record)
 
     def set_missing(self) -> None:
-        """It does not exist."""
+        """Record that the topic does not exist."""
         self._set(TopicState.PENDING, None)
 
     def set_failed(self, problem: str) -> None:
-        """It is not readable; what was read is not served on."""
+        """Record that the topic is not readable, and drop the state."""
         self._set(TopicState.FAILED, None)
         self.problem = problem
 
     def note_read(self, next_offset: int, high_watermark: int, now: float) -> None:
-        """It answered; ready as soon as its end was reached once."""
+        """Record a read. The topic is ready once its end was reached."""
         if self.state is TopicState.FAILED:
             return
         if next_offset >= high_watermark:
@@ -85,7 +85,7 @@ class Followed(Generic[T]):
         self.read_at, self.problem = now, None
 
     def note_problem(self, problem: str) -> None:
-        """The aggregate does not answer; what was read stays served, since it stays true."""
+        """Record that the aggregate does not respond. The state stays: records remain true."""
         if self.state is not TopicState.FAILED:
             self.problem = problem
 

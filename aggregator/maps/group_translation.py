@@ -1,13 +1,14 @@
-"""Consumer groups across a link: committed offsets of the source, as offsets of the aggregate.
+"""Translates the committed offsets of a consumer group across a link.
 
-`translate_group` is what a failover, the HTTP API and the demo use. It only reads; whoever wants
-the group moved commits the exact offsets on the aggregate.
+`translate_group` only reads. A failover commits the exact offsets on the aggregate.
 
-Guarantees: partitions without a commit are left out as Kafka leaves them out; what is not mapped
-yet says `pending` and has no target offset, so that nobody commits a guess. So does a position in a
-topic that was made anew since it was copied, under the same name. Nor has a position in a
-copy that may have records of several origins (`shared`): it says nothing of the others' records,
-of which some may lie unread before it.
+Guarantees:
+- Partitions without a committed offset are left out, as in Kafka.
+- An offset that is not mapped yet is `pending` and has no target offset, so nobody commits a guess.
+- So is an offset in a topic that was re-created under its name since it was copied.
+- An offset is `shared`, without a target offset, if the copy may hold records of several origins.
+  It says nothing about the other origins' records, and some of them may be unread before it.
+
 Not here: commits, and groups of the aggregate.
 """
 
@@ -27,12 +28,12 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 COORDINATOR_RETRY_SECONDS_MAX: Final = 10.0
-"""How long a moving or loading coordinator is followed."""
+"""Seconds for which a moving or loading coordinator is retried."""
 COORDINATOR_WAIT_SECONDS_MAX: Final = 1.0
 _FIND_COORDINATOR_VERSION_MAX: Final = 3
-"""The last version that asks for one key at the top level."""
+"""Last version with one key at the top level."""
 _OFFSET_FETCH_VERSION_MAX: Final = 7
-"""The last version that asks for one group at the top level, by topic names."""
+"""Last version with one group at the top level, and topic names."""
 _GROUP_KEY_TYPE: Final = 0
 _NO_OFFSET: Final = -1
 _MOVING: Final = frozenset(
@@ -45,7 +46,7 @@ _MOVING: Final = frozenset(
 
 
 class OffsetTranslator(Protocol):
-    """Answers for one link or several; `translation.LinkMaps` is one."""
+    """Translates offsets of links; `translation.LinkMaps` implements it."""
 
     def translate(
         self, link: str, topic: str, partition: int, offset: int, source_ids: TopicIds
@@ -56,7 +57,7 @@ class OffsetTranslator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """One committed position of a group, as its coordinator tells it."""
+    """One committed offset of a group, as its coordinator returns it."""
 
     topic: str
     partition: int
@@ -66,35 +67,35 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTranslation:
-    """A group's committed offsets on the source, and where they are on the aggregate."""
+    """A group's committed offsets on the source, and their translation to the aggregate."""
 
     link: str
     group: str
     partitions: tuple[TranslatedOffset, ...]
-    """Ordered by topic and partition; empty where the group has committed nothing."""
+    """By topic and partition; empty if the group has no committed offsets."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether there is a position, and every one is known exactly on the aggregate."""
+        """Whether the group has committed offsets, and every one has an exact translation."""
         return bool(self.partitions) and all(
             part.state is TranslationState.EXACT for part in self.partitions
         )
 
     @property
     def pending(self) -> tuple[TranslatedOffset, ...]:
-        """Positions that the mirror has not reached yet."""
+        """Offsets that the mirror has not reached yet."""
         return tuple(part for part in self.partitions if part.state is TranslationState.PENDING)
 
     @property
     def shared(self) -> tuple[TranslatedOffset, ...]:
-        """Positions in copies that may have records of several origins: the mirror's group sync
-        moves those, which knows the positions at all of them."""
+        """Offsets in copies that may hold records of several origins. The mirror's group sync moves
+        these, because it knows the offsets at every origin."""
         return tuple(part for part in self.partitions if part.state is TranslationState.SHARED)
 
     def target_offsets(self) -> dict[tuple[str, int], int]:
-        """(aggregate topic, partition) -> offset to commit there.
+        """Return the offsets to commit on the aggregate, by (topic, partition).
 
-        Pending and shared ones are left out; an inexact one may have records read again.
+        Pending and shared ones are left out. After an inexact one, some records are read again.
         """
         return {
             (part.target_topic, part.partition): part.target_offset
@@ -110,16 +111,16 @@ async def translate_group(
     group: str,
     topics: Collection[str] | None = None,
 ) -> GroupTranslation:
-    """Translate the group's committed offsets of these source topics; None means of all.
+    """Translate the group's committed offsets in these source topics; None for all topics.
 
-    Raises KeyError for an unknown link, KafkaError where the source does not answer.
+    Raises KeyError for an unknown link, KafkaError if the source does not respond.
     """
     committed = [
         entry
         for entry in await fetch_committed(source_client, group)
         if topics is None or entry.topic in topics
     ]
-    # Asked afterwards: a topic made anew in between is then another, though the commit is older.
+    # After the offsets: a topic that is re-created in between has another id, so it is pending.
     source_ids = await _topic_ids(source_client, {entry.topic for entry in committed})
     return GroupTranslation(
         link=link.name,
@@ -129,7 +130,7 @@ async def translate_group(
 
 
 async def _topic_ids(client: ClusterReader, topics: Collection[str]) -> TopicIds:
-    """The present ids of those topics that the cluster tells of. Raises KafkaError."""
+    """Return the current ids of the topics that exist. Raises KafkaError."""
     if not topics:
         return NO_TOPIC_IDS
     found = await client.metadata(sorted(topics))
@@ -146,9 +147,9 @@ def _translate(
 
 
 async def fetch_committed(client: ClusterReader, group: str) -> list[CommittedOffset]:
-    """All committed offsets of a group, by topic and partition; empty for an unknown group.
+    """Return a group's committed offsets, by topic and partition; empty for an unknown group.
 
-    Raises KafkaError: no coordinator within the limit, refused, network trouble.
+    Raises KafkaError: no coordinator in time, a refusal, or a network error.
     """
     retrying = AsyncRetrying(
         retry=retry_if_exception(lambda e: isinstance(e, KafkaError) and e.code in _MOVING),

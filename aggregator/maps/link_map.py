@@ -1,11 +1,11 @@
-"""What one link has published, as answers to questions about offsets.
+"""The published map of one link, as answers to questions about offsets. Pure.
 
-A thin reading of the mirror's published formats: which flow speaks for a source partition, what
-its copy is called, and the exact offset on the other side.
+It finds the flow of a source partition, the name of its copy, and the exact offset on the other
+side.
 
-A flow is told by topic ids, not only by names. Where a cluster's present topic ids are known, only
-a flow of the topic that now has the name may answer: offsets of a topic that was deleted and made
-anew would be wrong, so that they are pending until the link opens the new one.
+A flow is identified by topic ids, not only by names. If the current topic ids of a cluster are
+known, only a flow of the current topic answers. Offsets of a deleted and re-created topic would be
+wrong, so they are pending until the link opens the new topic.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.records import NO_TOPIC_ID
 
 TopicIds = Mapping[str, UUID | None]
-"""Topics of one cluster by name; a topic that is not in it is not known (yet)."""
+"""Topic ids of one cluster by name; a missing topic is unknown."""
 
 NO_TOPIC_IDS: Final[TopicIds] = MappingProxyType({})
 
 
 class TranslationState(StrEnum):
-    """How sure an answer is; see `translation`."""
+    """The certainty of an answer; see `translation`."""
 
     EXACT = "exact"
     INEXACT = "inexact"
@@ -39,13 +39,13 @@ class TranslationState(StrEnum):
 
 
 class MapAnswer(NamedTuple):
-    """A topic and offset of the other side, as far as the map knows them."""
+    """Topic and offset on the other side, if the map has them."""
 
     state: TranslationState
     topic: str | None
     offset: int | None
     hole: tuple[int, int] | None = None
-    """From the aggregate: the source offsets [start, end) of which the record is one, or none."""
+    """For an aggregate offset: the possible source offsets [start, end) of the record."""
 
 
 _NOTHING = MapAnswer(TranslationState.PENDING, None, None)
@@ -63,7 +63,7 @@ class LinkMap:
         self._topic = MapTopic()
 
     def apply(self, record: Record) -> None:
-        """Take in the next record of the map topic."""
+        """Apply the next record of the map topic."""
         self._topic.replay(record.key, record.value)
 
     def translate(
@@ -74,7 +74,7 @@ class LinkMap:
         target_ids: TopicIds,
         source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> MapAnswer:
-        """From the source to the aggregate."""
+        """Translate a source offset to the aggregate."""
         flow = self._topic.latest_flow(topic, partition)
         if flow is None:
             return _NOTHING
@@ -88,7 +88,7 @@ class LinkMap:
     def reverse(
         self, target_topic: str, partition: int, offset: int, target_ids: TopicIds
     ) -> MapAnswer:
-        """From the aggregate to the source."""
+        """Translate an aggregate offset to the source."""
         for flow in self._topic.flows():
             if flow.partition == partition and self._topic.target_topic(flow) == target_topic:
                 break
@@ -105,7 +105,7 @@ class LinkMap:
         return MapAnswer(state, flow.source_topic, None, hole)
 
     def mirrored_end(self, topic: str, partition: int, target_ids: TopicIds) -> int | None:
-        """The source offset behind the last one that is accounted for; None without a map."""
+        """Return the end of the mapped source offsets; None without a map."""
         flow = self._topic.latest_flow(topic, partition)
         if flow is None:
             return None
@@ -113,7 +113,7 @@ class LinkMap:
         return None if offsets is None else offsets.source_next
 
     def current_flows(self, target_ids: TopicIds) -> Iterator[tuple[FlowKey, str, OffsetMap]]:
-        """(flow, aggregate topic, map) of every source partition whose copy is there now."""
+        """Yield (flow, aggregate topic, map) of every source partition whose copy exists now."""
         for flow in self._topic.flows():
             target_topic = self._topic.target_topic(flow)
             found = self._current(flow, target_topic, target_ids)
@@ -121,12 +121,12 @@ class LinkMap:
                 yield found[0], target_topic, found[1]
 
     def producer_id(self, flow: FlowKey) -> int | None:
-        """Of the batches that the link writes for a flow; None for one that is not opened."""
+        """Return the producer id of the flow's batches; None if the flow is not open."""
         opening = self._topic.opening(flow)
         return None if opening is None else opening.producer_id
 
     def topics(self) -> Iterator[tuple[str, str]]:
-        """(source topic, aggregate topic) of what is mirrored, each pair once; not the probe's."""
+        """Yield each pair (source topic, aggregate topic) once, without the probe's."""
         seen: set[tuple[str, str]] = set()
         for flow in self._mirrored_flows():
             target_topic = self._topic.target_topic(flow)
@@ -137,7 +137,7 @@ class LinkMap:
 
     @property
     def partitions(self) -> int:
-        """How many source partitions are mirrored."""
+        """Number of mirrored source partitions."""
         return sum(1 for _ in self._mirrored_flows())
 
     def _mirrored_flows(self) -> Iterator[FlowKey]:
@@ -150,7 +150,7 @@ class LinkMap:
         target_ids: TopicIds,
         source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> OffsetMap | None:
-        """The map of the flow between the topics that bear the names now, or None."""
+        """Return the flow's map between the current topics of these names, or None."""
         found = self._current(flow, target_topic, target_ids, source_ids)
         return None if found is None else found[1]
 
@@ -161,10 +161,10 @@ class LinkMap:
         target_ids: TopicIds,
         source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> tuple[FlowKey, OffsetMap] | None:
-        """The flow between the topics that bear the names now, with its map, or None."""
-        present = target_ids.get(target_topic) if target_topic is not None else None
-        if present is not None and flow.target_topic_id not in (present, NO_TOPIC_ID):
-            other = self._topic.latest_flow(flow.source_topic, flow.partition, present)
+        """Return the flow between the current topics of these names, with its map, or None."""
+        current = target_ids.get(target_topic) if target_topic is not None else None
+        if current is not None and flow.target_topic_id not in (current, NO_TOPIC_ID):
+            other = self._topic.latest_flow(flow.source_topic, flow.partition, current)
             if other is None:
                 return None
             flow = other

@@ -1,11 +1,11 @@
 """Reads topics of the aggregate into memory, and follows their ends.
 
-One loop for all topics and one connection per broker: a long poll per topic would make each wait
-for the others, since a broker answers a connection in order. The client is this loop's own for the
-same reason.
+One loop reads all topics with one connection per broker. A broker responds to the requests of a
+connection in order, so one long poll per topic would make each topic wait for the others. For the
+same reason the loop has its own client.
 
-Guarantees: only the aggregate is asked, never a datacenter; a missing topic is no error; a lost
-broker keeps what was read and goes on where it stopped.
+Guarantees: it reads only from the aggregate, never from a datacenter. A missing topic is no error.
+After the loss of a broker, the state stays, and reading continues at the same offset.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import MapFormatError
 
 DISCOVERY_SECONDS: Final = 1.0
-"""How often missing topics and moved leaders are looked for."""
+"""Seconds between two checks for missing topics and leader changes."""
 RETRY_SECONDS: Final = 1.0
-"""Pause after the aggregate did not answer."""
+"""Pause after a failed request to the aggregate."""
 REREAD_SECONDS: Final = 30.0
-"""Pause before a topic that could not be read is read again from its start."""
+"""Pause before a topic that was not readable is read again from its start."""
 ERROR_PAUSE_SECONDS: Final = 0.2
-"""Pause after a partition was refused, so that a lasting refusal does not spin."""
+"""Pause after an error of a partition, so that a permanent error does not spin."""
 FETCH_WAIT_MS_MAX: Final = 500
 FETCH_PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 _EARLIEST: Final = -2
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Position:
-    """How far one topic was read."""
+    """The position in one topic."""
 
     followed: Followed[Any]
     at: TopicPartition
@@ -55,7 +55,7 @@ class _Position:
 
 
 class TopicFollower:
-    """Keeps what is followed up to date; `run` until cancelled."""
+    """Keeps the followed topics up to date; `run` until cancelled."""
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class TopicFollower:
         self._followed = {each.topic: each for each in followed}
         self._monotonic = monotonic
         self._positions: dict[str, _Position] = {}
-        """By topic, as everything below."""
+        """By topic, like the next attribute."""
         self._not_before: dict[str, float] = {}
         self._discover_at = float("-inf")
 
     async def run(self) -> None:
-        """Follow for ever; trouble with the aggregate is logged once and retried."""
+        """Follow for ever; a failure of the aggregate is logged once and retried."""
         reachable = True
         while True:
             try:
                 await self.step()
                 if not reachable:
-                    logger.info("the aggregate answers again")
+                    log.info("the aggregate responds again")
                 reachable = True
             except KafkaError as error:
                 if reachable:
-                    logger.warning("the aggregate does not answer: %s", error)
+                    log.warning("the aggregate does not respond: %s", error)
                 reachable = False
                 for followed in self._followed.values():
                     followed.note_problem(str(error))
@@ -91,7 +91,7 @@ class TopicFollower:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def step(self) -> None:
-        """One round: look for topics when due, one fetch per broker, apply. Raises KafkaError."""
+        """Discover topics when due, fetch once from each broker, apply. Raises KafkaError."""
         now = self._monotonic()
         if now >= self._discover_at:
             await self._discover(now)
@@ -105,14 +105,14 @@ class TopicFollower:
             return
         outcomes = await asyncio.gather(
             *(self._fetch(leader, topics) for leader, topics in by_leader.items()),
-            return_exceptions=True,  # one dead broker must not leave the other fetches unowned
+            return_exceptions=True,  # a dead broker must not leave the other fetches unowned
         )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _discover(self, now: float) -> None:
-        """Start reading topics that appeared, forget those that were deleted or re-created."""
+        """Start reading new topics, and forget deleted and re-created ones."""
         cluster = await self._client.metadata(sorted(self._followed))
         starting: list[_Position] = []
         for topic, followed in self._followed.items():
@@ -140,7 +140,7 @@ class TopicFollower:
         for position in starting:
             listed = first.get(position.at)
             if listed is None or listed.error:
-                continue  # no leader at the moment: the next discovery tries again
+                continue  # it has no leader now: the next discovery retries
             position.next_offset = listed.offset
             self._positions[position.at.topic] = position
             position.followed.begin()
@@ -170,33 +170,33 @@ class TopicFollower:
             except (MapFormatError, CorruptRecordError, CompressionError) as error:
                 position.followed.set_failed(f"{position.at}: {error}")
                 self._give_up(position)
-            await asyncio.sleep(0)  # applying is work on the loop: let others in between topics
+            await asyncio.sleep(0)  # records take time to apply: let other tasks run
 
     def _give_up(self, position: _Position) -> None:
-        """Stop reading a topic that is not readable; it is read from its start after a pause."""
+        """Stop reading a topic that is not readable; read it from its start after a pause."""
         topic, problem = position.at.topic, position.followed.problem
-        logger.error("%s is not readable, next try in %.0f s: %s", topic, REREAD_SECONDS, problem)
+        log.error("%s is not readable, retry in %.0f s: %s", topic, REREAD_SECONDS, problem)
         self._not_before[topic] = self._monotonic() + REREAD_SECONDS
         self._positions.pop(topic, None)
 
     def _on_error(self, position: _Position, error: ErrorCode) -> None:
-        """Follow a moved leader; begin again where the position is no longer in the log."""
+        """Follow a leader change; start over if the log no longer has the position."""
         self._discover_at = float("-inf")
         if error == ErrorCode.offset_out_of_range:
             topic = position.at.topic
-            logger.warning("%s no longer has our position, reading it from its start", topic)
+            log.warning("%s no longer has our position; reading it from its start", topic)
             self._positions.pop(topic)
             position.followed.begin()
 
-    def _apply(self, position: _Position, answer: FetchedPartition) -> None:
+    def _apply(self, position: _Position, fetched: FetchedPartition) -> None:
         next_offset = position.next_offset
-        for place, header in iter_headers(answer.records):
-            if not crc_is_valid(answer.records, place, header):
+        for place, header in iter_headers(fetched.records):
+            if not crc_is_valid(fetched.records, place, header):
                 raise MapFormatError(f"batch at offset {header.base_offset} fails its CRC")
             next_offset = max(next_offset, header.next_offset)
-        for record in iter_records(answer.records):
-            # A fetch answers whole batches, so that the first may begin before the position.
+        for record in iter_records(fetched.records):
+            # A fetch returns whole batches, so the first one may begin before the position.
             if record.offset >= position.next_offset:
                 position.followed.apply(record)
         position.next_offset = next_offset
-        position.followed.note_read(next_offset, answer.high_watermark, self._monotonic())
+        position.followed.note_read(next_offset, fetched.high_watermark, self._monotonic())

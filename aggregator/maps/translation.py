@@ -1,21 +1,20 @@
-"""Where a source offset lies on the aggregate, and back: the offset maps of all links, in memory.
+"""Offset translation between sources and aggregate: the offset maps of all links. Pure.
 
-`LinkMaps` holds what every link has published and how far each was read, and answers without I/O.
-Each published record is by itself true, so that an answer never turns false while more records
-come in: only `pending` turns into `exact` or `inexact`.
+`LinkMaps` holds the published map of every link and how much of it was read. Each published record
+is a true statement by itself. So further records never make an answer false: they only turn
+`pending` into `exact` or `inexact`.
 
 States of one answer (`TranslationState`):
 
-    exact     the offset on the other side is known, and given
-    inexact   to the aggregate: a safe offset is given; reading on from there skips nothing, and may
-              give records again. Without one, others copied what lies there. From the aggregate:
-              the record is, or may be, a copy; its source offset lies in a known range
-    pending   the link has not got there yet, or nothing of the partition is mapped yet
-    unmapped  the record at the aggregate's offset is no copy that the map knows (reverse only)
-    shared    a position where other origins may have records too (groups only)
+    exact     the offset on the other side is known
+    inexact   to the aggregate: a safe offset, from which nothing is skipped and some records may be
+              read again; None if others copied the records there. From the aggregate: the record is
+              or may be a copy, and its source offset is in a known range
+    pending   the link has not reached the offset, or nothing of the partition is mapped
+    unmapped  the record at the aggregate's offset is no copy that the map has (reverse only)
+    shared    the copy may also hold records of other origins (groups only)
 
-Guarantees: an offset of the other side is right with `exact` and safe with `inexact`; unknown is
-None, never 0.
+Guarantees: an `exact` offset is right, an `inexact` one is safe. An unknown one is None, never 0.
 Not here: reading the topics (`topic_follower`), the format (`link_map`), HTTP (`web`).
 """
 
@@ -48,39 +47,39 @@ class TranslatedOffset:
     target_topic: str | None
     target_offset: int | None
     source_hole: tuple[int, int] | None = None
-    """With INEXACT from the aggregate: the source offsets [start, end) that come into question."""
+    """With INEXACT from the aggregate: the possible source offsets [start, end)."""
 
 
 class LinkMaps:
     """The maps of all links of an aggregate, by link name."""
 
     def __init__(self, datacenters: Mapping[str, str]) -> None:
-        """`datacenters`: link name -> datacenter of its source."""
+        """`datacenters` has the datacenter of each link's source, by link name."""
         self._datacenters = dict(datacenters)
         self._topics = {
             link: Followed(map_topic_name(link), LinkMap, LinkMap.apply) for link in datacenters
         }
         self._target_ids: TopicIds = {}
 
-    # -- questions: KeyError for an unknown link, MapFormatError for a contradictory map --------
+    # -- reads; KeyError for an unknown link, MapFormatError for a contradictory map ------------
 
     def topic(self, link: str) -> Followed[LinkMap]:
-        """The link's map topic."""
+        """Return the link's map topic."""
         return self._topics[link]
 
     def topics(self) -> Iterator[tuple[str, Followed[LinkMap]]]:
-        """(link, map topic) in the order of the settings."""
+        """Yield (link, map topic) in the order of the settings."""
         yield from self._topics.items()
 
     def mapped_topics(self) -> Iterator[MappedTopic]:
-        """Everything that the maps prove about names."""
+        """Yield every name that a map proves."""
         for link, followed in self._topics.items():
             if followed.value is not None:
                 for source_topic, target_topic in followed.value.topics():
                     yield MappedTopic(link, source_topic, target_topic)
 
     def mirrored_end(self, link: str, topic: str, partition: int) -> int | None:
-        """The source offset up to which everything is accounted for; None without a map."""
+        """Return the end of the mapped source offsets; None without a map."""
         return self._ask(
             link, lambda found: found.mirrored_end(topic, partition, self._target_ids), None
         )
@@ -93,8 +92,10 @@ class LinkMaps:
         offset: int,
         source_ids: TopicIds = NO_TOPIC_IDS,
     ) -> TranslatedOffset:
-        """A source offset on the aggregate. `source_ids`: of which topic, if not just of that name
-        as the link knows it."""
+        """Translate a source offset to the aggregate.
+
+        With `source_ids` only the topic with that id counts; without them the link's own topic.
+        """
         answer = self._ask(
             link,
             lambda found: found.translate(topic, partition, offset, self._target_ids, source_ids),
@@ -114,7 +115,7 @@ class LinkMaps:
     def reverse(
         self, link: str, target_topic: str, partition: int, offset: int
     ) -> TranslatedOffset:
-        """An aggregate offset at the source."""
+        """Translate an aggregate offset to the source."""
         answer = self._ask(
             link,
             lambda found: found.reverse(target_topic, partition, offset, self._target_ids),
@@ -139,20 +140,20 @@ class LinkMaps:
         try:
             return question(found)
         except MapFormatError as error:
-            # Maps are put together when first asked for; records that contradict each other
-            # show only here. The follower reads a failed map again from its start.
+            # A map is built at its first use, so contradictory records show only here. The
+            # follower reads a failed map again from its start.
             self._topics[link].set_failed(str(error))
             raise
 
-    # -- what the watchers report ---------------------------------------------------------------
+    # -- updates --------------------------------------------------------------------------------
 
     @property
     def target_ids(self) -> TopicIds:
-        """The present topic ids of the aggregate, as far as they are known."""
+        """The current topic ids of the aggregate."""
         return self._target_ids
 
     def set_target_ids(self, target_ids: TopicIds) -> None:
-        """The present topic ids of the aggregate."""
+        """Set the current topic ids of the aggregate."""
         self._target_ids = dict(target_ids)
 
 

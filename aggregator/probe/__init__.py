@@ -1,9 +1,9 @@
 """Probes each link end to end with aiokafka, a Kafka client that shares no code with the mirror.
 
-    sending    --record per interval-->  probe topic on the link's source
-                                              |  mirror
-    reading    <--whatever arrives-----  its copy on the aggregate
+    sending    --one record per interval-->  probe topic on the link's source
+                                                  |  mirror
+    reading    <--the records that arrive---  its copy on the aggregate
 
-`record`, `ledger`, `latencies`, `link_probe` and `settings` are pure; `clients`, `sending`,
-`reading` and `prober` are the shells around aiokafka.
+`record`, `ledger`, `latencies`, `link_probe` and `settings` are pure. `clients`, `sending`,
+`reading` and `prober` do the I/O. `instruments` exports the metrics.
 """

@@ -1,4 +1,4 @@
-"""aiokafka's clients, as the probe opens and closes them."""
+"""Opens and closes aiokafka's clients for the probe."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from local_cluster.client.auth.security import ClientSecurity
 CLIENT_ID: Final = "heliograph-probe"
 REQUEST_TIMEOUT_MS: Final = 10_000
 RETRY_BACKOFF_MS: Final = 500
-"""aiokafka tries again at this pace, without an end, while a cluster is away."""
+"""aiokafka retries at this interval, without an end, while a cluster is down."""
 FETCH_WAIT_MS_MAX: Final = 1_000
 OPEN_SECONDS_MAX: Final = 20.0
-"""How long a client may take to connect, or a cluster to create the probe topic."""
+"""Seconds to connect a client, or to create the probe topic."""
 CLOSE_SECONDS_MAX: Final = 1.0
 CANCELS_MAX: Final = 3
 PARTITIONS: Final = 1
 DEFAULT_REPLICATION_FACTOR: Final = -1
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class StrayCancelError(Exception):
-    """aiokafka has cancelled the task that called it, though nobody wanted to."""
+    """aiokafka has cancelled its caller's task by mistake."""
 
 
 def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
-    """What each of aiokafka's clients takes. Raises SecurityError."""
+    """Return the options of all of aiokafka's clients. Raises SecurityError."""
     options: dict[str, Any] = {
         "bootstrap_servers": bootstrap.split(","),
         "client_id": CLIENT_ID,
@@ -49,7 +49,7 @@ def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
         "ssl_context": security.tls_context(),
     }
     if security.uses_sasl:
-        assert security.password is not None, "`ClientSecurity` checks that"
+        assert security.password is not None, "`ClientSecurity` checks it"
         options["sasl_mechanism"] = security.mechanism
         options["sasl_plain_username"] = security.username
         options["sasl_plain_password"] = security.password.read()
@@ -57,15 +57,15 @@ def client_options(bootstrap: str, security: ClientSecurity) -> dict[str, Any]:
 
 
 async def create_probe_topic(options: dict[str, Any], topic: str, settings: ProbeSettings) -> None:
-    """Create the topic if it is absent. Raises aiokafka's KafkaError, TimeoutError.
+    """Create the topic if it is missing; an existing topic stays unchanged.
 
-    One that exists is left as it is.
+    Raises aiokafka's KafkaError, TimeoutError.
     """
     new_topic = NewTopic(
         topic,
         PARTITIONS,
         DEFAULT_REPLICATION_FACTOR,
-        {},  # aiokafka asks for this beside a replication factor of -1
+        {},  # aiokafka requires it with a replication factor of -1
         {
             "cleanup.policy": "delete",
             "retention.ms": str(settings.window_ms),
@@ -79,7 +79,7 @@ async def create_probe_topic(options: dict[str, Any], topic: str, settings: Prob
             await admin.start()
             ((_, code, *message),) = (await admin.create_topics([new_topic])).topic_errors
             error = for_code(code)
-            # Who may write and not create is refused, whether the topic exists or not.
+            # A user without the right to create is refused even if the topic exists.
             is_there = error is TopicAlreadyExistsError or (
                 error is TopicAuthorizationFailedError and topic in await admin.list_topics()
             )
@@ -91,7 +91,7 @@ async def create_probe_topic(options: dict[str, Any], topic: str, settings: Prob
 
 
 async def open_producer(options: dict[str, Any]) -> AIOKafkaProducer:
-    """An idempotent producer, connected: what it sends again is not doubled.
+    """Return a connected idempotent producer, whose retries create no duplicates.
 
     Raises aiokafka's KafkaError, TimeoutError.
     """
@@ -108,8 +108,7 @@ async def open_producer(options: dict[str, Any]) -> AIOKafkaProducer:
 def check_leader(producer: AIOKafkaProducer, topic: str, partition: int) -> None:
     """Raise LeaderNotAvailableError where the producer knows of no leader.
 
-    aiokafka asks for metadata again and again, without a pause, while it has a record for such a
-    partition.
+    With a record for such a partition, aiokafka requests metadata in a loop without a pause.
     """
     leader = producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
     if leader is None or leader < 0:
@@ -117,22 +116,22 @@ def check_leader(producer: AIOKafkaProducer, topic: str, partition: int) -> None
 
 
 async def abandon_producer(producer: AIOKafkaProducer) -> None:
-    """Close a producer, whatever it waits for.
+    """Close a producer without waiting for its records.
 
-    aiokafka's own `stop` waits until everything is delivered, and an idempotent producer tries for
-    ever. So what `stop` does apart from that is done here, with attributes that are not public.
+    aiokafka's `stop` waits until every record is delivered, and an idempotent producer retries for
+    ever. So this function does the rest of `stop`, with attributes that are not public.
     """
     producer._closed = True
     sender = producer._sender
     if sender.sender_task is not None:
-        # It is for transactions, and raises where there are none.
+        # The callback is for transactions, and raises without one.
         sender.sender_task.remove_done_callback(sender._fail_all)
         await _end(sender.sender_task)
     await _end(asyncio.create_task(producer.client.close()), CLOSE_SECONDS_MAX)
 
 
 async def open_consumer(options: dict[str, Any]) -> AIOKafkaConsumer:
-    """A consumer of no group and no topic, connected; it starts where a log begins.
+    """Return a connected consumer without group and topic, which reads from the log start.
 
     Raises aiokafka's KafkaError, TimeoutError.
     """
@@ -154,17 +153,17 @@ async def open_consumer(options: dict[str, Any]) -> AIOKafkaConsumer:
 
 
 async def close_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Close it, but do not wait for a cluster that is away."""
+    """Close a consumer without waiting for a cluster that is down."""
     await _end(asyncio.create_task(consumer.stop()), CLOSE_SECONDS_MAX)
-    # `stop` does not come so far where a fetch was waiting to be tried again.
+    # `stop` does not close the client while a fetch waits for its retry.
     await _end(asyncio.create_task(consumer._client.close()), CLOSE_SECONDS_MAX)
 
 
 async def in_own_task(work: Coroutine[Any, Any, None]) -> None:
-    """Await some work with aiokafka's clients. Raises what it raises.
+    """Await work with aiokafka's clients, and raise its error.
 
-    aiokafka awaits tasks that it has cancelled itself, and so cancels its caller now and then. That
-    would end a task that nobody wanted to end. Here it is StrayCancelError.
+    aiokafka awaits tasks that it has cancelled itself, which sometimes cancels its caller. Here
+    that becomes StrayCancelError instead of the end of the caller's task.
     """
     task = asyncio.create_task(work)
     try:
@@ -179,13 +178,13 @@ async def in_own_task(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _end(task: asyncio.Task[None], grace_seconds: float = 0.0) -> None:
-    """See a task of aiokafka's end, with its error if it has one; cancelled after a grace."""
+    """Wait for a task of aiokafka, and cancel it after a grace period; its error is logged."""
     await asyncio.wait([task], timeout=grace_seconds)
     for _ in range(CANCELS_MAX):
         if task.done():
             break
-        # The first one lets a request in flight end, the second one ends it.
+        # After the first cancel a request in flight may finish; the second cancel stops it.
         task.cancel()
         await asyncio.wait([task], timeout=CLOSE_SECONDS_MAX)
     if task.done() and not task.cancelled() and task.exception() is not None:
-        logger.debug("a client was not closed cleanly: %r", task.exception())
+        log.debug("a client was not closed cleanly: %r", task.exception())

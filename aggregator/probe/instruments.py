@@ -1,6 +1,6 @@
 """The probes as OpenTelemetry instruments; `aggregator/metrics.py` lists the names.
 
-What is unknown has no sample: the age of the last arrival before the first one.
+An unknown value has no sample, such as the age of the last arrival before the first one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ValueOf = Callable[[LinkProbe], float | None]
 
 
 class ProbeInstruments:
-    """What is observed of every probe."""
+    """The instruments of all probes."""
 
     def __init__(
         self, meter: Meter, probes: Mapping[str, LinkProbe], monotonic_ms: Callable[[], float]
@@ -45,7 +45,7 @@ class ProbeInstruments:
                 callbacks=[self._per_link(value_of)],
                 description=description,
             )
-        # A lost record that arrives after all is not lost any more: this one can go down.
+        # A lost record that arrives later is no longer lost, so this value can decrease.
         meter.create_observable_gauge(
             "heliograph_probe_lost_records",
             callbacks=[self._per_link(_count_of(Fault.LOST))],
@@ -54,17 +54,17 @@ class ProbeInstruments:
         meter.create_observable_gauge(
             "heliograph_probe_degraded",
             callbacks=[self._per_link(self._is_degraded)],
-            description="Whether the probe finds fault with the link",
+            description="Whether the probe reports a fault of the link",
         )
         meter.create_observable_gauge(
             "heliograph_probe_last_arrival_age",
             callbacks=[self._per_link(self._age_seconds)],
             unit="s",
-            description="Time since a probe record arrived last",
+            description="Time since the last arrival of a probe record",
         )
 
     def record_latency(self, link: str, latency_ms: float) -> None:
-        """One record of the link has arrived."""
+        """Record the latency of a record that has arrived."""
         self._latency.record(latency_ms / 1000, self._labels(link))
 
     def _labels(self, link: str) -> dict[str, str]:

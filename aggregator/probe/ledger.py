@@ -1,16 +1,18 @@
-"""What one run of the prober sent over a link, and what arrived. Pure; times are monotonic ms.
+"""The records that one run of the prober sent over a link, and those that arrived. Pure.
 
-    begin --> PENDING --acknowledged--> SENT      it is on the source: it must arrive, once
+Times are monotonic milliseconds.
+
+    begin --> PENDING --acknowledged--> SENT      it is on the source: it must arrive once
                  +------unknown-------> UNKNOWN   it may arrive or not, at any place in the order
 
-Records are sent one after the other, each after the delivery report of the one before. So a record
-that was acknowledged lies before every later one on the source, and the link keeps that order. When
-a later one arrives, the earlier one is *overtaken*. It is *lost* if it does not come within
-`lost_ms` then. A record that nothing overtook is only late, however long it takes: the link stands
-still, or is far behind. A lost record that arrives after all is out of order and not lost.
+Each record is sent after the delivery report of the previous one. So an acknowledged record is on
+the source before every later record, and the link keeps that order. When a later record arrives,
+the earlier one is *overtaken*. It is *lost* if it does not arrive within `lost_ms` after that. A
+record that was not overtaken is only late, however long it takes: the link stands still, or is far
+behind. A lost record that arrives later is out of order and no longer lost.
 
-A record is remembered for `window_ms`; what arrives later is not judged. A record that was read
-before, at its offset of the copy, is not judged again: the reader starts over where a log begins.
+A record is remembered for `window_ms`; a later arrival is not judged. The reader starts over at the
+log start, so a record at an offset that was read before is not judged again.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from typing import Final
 from aggregator.probe.settings import ProbeSettings
 
 SEQUENCES_LISTED_MAX: Final = 20
-"""The latest faults of a kind that are named by their sequence numbers."""
+"""Number of latest faults of a kind whose sequence numbers are kept."""
 
 
 class Fault(StrEnum):
-    """What must not happen between a source and its aggregate."""
+    """Faults of a link."""
 
     LOST = "lost"
     DOUBLED = "doubled"
@@ -36,7 +38,7 @@ class Fault(StrEnum):
 
 
 class Delivery(Enum):
-    """What is known of a send."""
+    """The state of a send."""
 
     PENDING = auto()
     SENT = auto()
@@ -52,14 +54,14 @@ class Faults:
     sequences: deque[int] = field(default_factory=lambda: deque(maxlen=SEQUENCES_LISTED_MAX))
 
     def note(self, sequence: int | None, now_ms: float) -> None:
-        """One more; None where the record does not tell its sequence number."""
+        """Add a fault; the sequence number is None if the record does not have it."""
         self.count += 1
         self.last_ms = now_ms
         if sequence is not None:
             self.sequences.append(sequence)
 
     def take_back(self, sequence: int) -> None:
-        """It was none."""
+        """Remove a fault that was none."""
         self.count -= 1
         if sequence in self.sequences:
             self.sequences.remove(sequence)
@@ -75,46 +77,45 @@ class _Entry:
 
 
 class Ledger:
-    """The bookkeeping of one link."""
+    """The records of one link."""
 
     def __init__(self, settings: ProbeSettings, started_ms: float) -> None:
         self.started_ms = started_ms
         self.sent = 0
-        """Records that are on the source for sure."""
+        """Records that are certainly on the source."""
         self.received = 0
-        """Records of those that arrived, each counted once."""
+        """Records that arrived, each counted once."""
         self.expired = 0
-        """Records that were sent and did not arrive within the window; the source may have deleted
-        them."""
+        """Sent records that did not arrive within the window; the source may have deleted them."""
         self.last_arrival_ms: float | None = None
         self.faults = {fault: Faults() for fault in Fault}
         self._settings = settings
         self._next = 0
         self._highest_arrived = -1
         self._read_to = 0
-        """Offset of the copy behind the last record that was judged."""
+        """The copy's offset after the last judged record."""
         self._entries: dict[int, _Entry] = {}
-        """The window, by sequence number, ascending."""
+        """The records of the window by sequence number, ascending."""
         self._missing: dict[int, _Entry] = {}
-        """What has not arrived of it and is not lost."""
+        """The records of the window that have not arrived and are not lost."""
 
     # -- sending --------------------------------------------------------------------------------
 
     def begin(self, now_ms: float) -> int:
-        """The sequence number of the record that is sent now."""
+        """Start a record; return its sequence number."""
         sequence, self._next = self._next, self._next + 1
         self._entries[sequence] = self._missing[sequence] = _Entry(now_ms)
         self._forget(now_ms)
         return sequence
 
     def acknowledged(self, sequence: int) -> None:
-        """The source has it, committed."""
+        """Record that the source has committed the record."""
         entry = self._entries.get(sequence)
         if entry is not None and entry.delivery is Delivery.PENDING:
             self._is_sent(entry)
 
     def unknown(self, sequence: int) -> None:
-        """There is no delivery report, and there will be none."""
+        """Record that there will be no delivery report."""
         entry = self._entries.get(sequence)
         if entry is not None and entry.delivery is Delivery.PENDING:
             entry.delivery = Delivery.UNKNOWN
@@ -128,8 +129,10 @@ class Ledger:
     def arrived(
         self, sequence: int, offset: int, now_ms: float, *, is_intact: bool = True
     ) -> float | None:
-        """A record of this run was read at an offset of the copy; its latency in milliseconds if it
-        is new and intact."""
+        """Record that a record of this run was read at an offset of the copy.
+
+        Returns its latency in milliseconds if it is new and intact.
+        """
         entry = self._entries.get(sequence)
         if offset < self._read_to and (entry is None or entry.has_arrived):
             return None
@@ -153,7 +156,7 @@ class Ledger:
         return now_ms - entry.begun_ms if is_intact else None
 
     def altered(self, offset: int, now_ms: float) -> None:
-        """A record was read that does not tell its run or sequence number."""
+        """Record that a record without a readable run or sequence number was read."""
         if offset >= self._read_to:
             self._read_to = offset + 1
             self.faults[Fault.ALTERED].note(None, now_ms)
@@ -172,10 +175,10 @@ class Ledger:
             if entry.delivery is Delivery.SENT and entry.overtaken_ms is None:
                 entry.overtaken_ms = now_ms
 
-    # -- as time goes by ------------------------------------------------------------------------
+    # -- time -----------------------------------------------------------------------------------
 
     def tick(self, now_ms: float) -> None:
-        """Decide what is lost by now, and forget what is old."""
+        """Decide which records are lost, and forget old records."""
         lost = [
             (sequence, entry)
             for sequence, entry in self._missing.items()
@@ -201,20 +204,20 @@ class Ledger:
             if self._missing.pop(sequence, None) is not None:
                 self.expired += entry.delivery is Delivery.SENT
 
-    # -- questions ------------------------------------------------------------------------------
+    # -- counts ---------------------------------------------------------------------------------
 
     @property
     def under_way(self) -> int:
-        """Records that are on the source and have not arrived, without those that are lost."""
+        """Records on the source that have not arrived and are not lost."""
         return sum(each.delivery is Delivery.SENT for each in self._missing.values())
 
     @property
     def unknown_count(self) -> int:
-        """Records of the window of which nobody knows whether the source has them."""
+        """Records of the window of which it is unknown whether the source has them."""
         return sum(each.delivery is Delivery.UNKNOWN for each in self._missing.values())
 
     def late(self, now_ms: float) -> int:
-        """Records under way that take longer than usual."""
+        """Return the number of records that have been under way for more than `late_ms`."""
         return sum(
             each.delivery is Delivery.SENT and now_ms - each.begun_ms > self._settings.late_ms
             for each in self._missing.values()

@@ -1,9 +1,9 @@
-"""The probe of one link: its topics, its ledger, its latencies, and the verdict. Pure.
+"""The probe of one link: its topics, ledger, latencies and verdict. Pure.
 
-starting   nothing has arrived yet, and the limit of silence has not passed
+starting   no record has arrived yet, for less than `silent_ms`
 ok         records arrive
-degraded   records were lost, doubled, altered or put out of order within `fault_shown_ms`, or
-           nothing has arrived for `silent_ms`; the reason says which
+degraded   records were lost, doubled, altered or out of order within `fault_shown_ms`, or no record
+           has arrived for `silent_ms`; the reason says which
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aggregator.settings import AggregatorSettings, LinkSettings
 from mirror_maker.formats.probe import probe_topic_name
 
 SEQUENCES_TOLD_MAX: Final = 5
-"""In a sentence; `/api/v1/probe` lists more."""
+"""Most sequence numbers in a sentence; `/api/v1/probe` lists more."""
 
 _WORDS: Final = {
     Fault.LOST: "lost",
@@ -31,7 +31,7 @@ _WORDS: Final = {
 
 
 class ProbeState(StrEnum):
-    """How a link looks from outside."""
+    """The state of a link as its probe sees it."""
 
     STARTING = "starting"
     OK = "ok"
@@ -39,14 +39,14 @@ class ProbeState(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """A state, and the reason where it is degraded."""
+    """A state, and the reason if it is degraded."""
 
     state: ProbeState
     reason: str | None
 
 
 class LinkProbe:
-    """Everything that is known of one link's probe."""
+    """The state of one link's probe."""
 
     def __init__(
         self, link: LinkSettings, settings: ProbeSettings, *, run_id: str, now_ms: float
@@ -54,26 +54,29 @@ class LinkProbe:
         self.link = link
         self.run_id = run_id
         self.topic = probe_topic_name(link.name)
-        """On the source."""
+        """The probe topic on the source."""
         self.copy = link.names.target_topic(link.source, self.topic)
-        """On the aggregate; links with `merge` share it."""
+        """The copy on the aggregate; links with `merge` share it."""
         self.ledger = Ledger(settings, now_ms)
         self.latencies = Latencies()
         self.send_problem: str | None = None
-        """Why the last record could not be sent, or is not sent yet; None while sending works."""
+        """Why the last record was not sent; None while sending works."""
         self.read_problem: str | None = None
-        """The same of reading the copy."""
+        """Why the copy cannot be read; None while reading works."""
         self._settings = settings
 
     def next_record(self, now_ms: float, unix_ms: int) -> ProbeRecord:
-        """The record that is sent now; its delivery is to be told to the ledger."""
+        """Return the next record to send; the caller reports its delivery to the ledger."""
         return ProbeRecord(self.link.name, self.run_id, self.ledger.begin(now_ms), unix_ms)
 
     def arrived(
         self, record: ProbeRecord, offset: int, now_ms: float, *, is_intact: bool
     ) -> float | None:
-        """A record of this link was read at an offset of the copy; its latency in milliseconds, if
-        it is new and intact. Intact records of another run are ignored."""
+        """Record that a record of this link was read at an offset of the copy.
+
+        Returns its latency in milliseconds if it is new and intact. Intact records of other runs
+        are ignored.
+        """
         if record.run_id != self.run_id:
             if not is_intact:
                 self.ledger.altered(offset, now_ms)
@@ -84,7 +87,7 @@ class LinkProbe:
         return latency_ms
 
     def last_fault_ms(self) -> float | None:
-        """When the latest fault was found."""
+        """Return the time of the latest fault, or None."""
         found = [
             each.last_ms
             for each in self.ledger.faults.values()
@@ -93,7 +96,7 @@ class LinkProbe:
         return max(found, default=None)
 
     def verdict(self, now_ms: float) -> Verdict:
-        """How the link looks now."""
+        """Return the current verdict."""
         reasons = [
             reason for reason in (self._faults(now_ms), self._silence(now_ms)) if reason is not None
         ]
@@ -133,7 +136,7 @@ class LinkProbe:
 def link_probes(
     settings: AggregatorSettings, *, run_id: str, now_ms: float
 ) -> dict[str, LinkProbe]:
-    """A probe for each link that is to be probed, by link name."""
+    """Return a probe for each probed link, by link name."""
     return {
         link.name: LinkProbe(link, settings.probe, run_id=run_id, now_ms=now_ms)
         for link in settings.links
@@ -151,9 +154,10 @@ def take_in(
     headers: Sequence[tuple[str, bytes]],
     create_time_ms: int | None,
 ) -> Mapping[str, float]:
-    """A record was read from a copy that these links share; new latencies in ms by link name.
+    """Record that a record was read from a copy that these links share.
 
-    A record that cannot be read is the link's that its key names, or else may be any one's.
+    Returns new latencies in milliseconds by link name. A record that cannot be decoded belongs to
+    the link that its key names, else to all of them.
     """
     by_link = {probe.link.name: probe for probe in probes}
     record, is_intact = decode_probe_record(key, value, headers, create_time_ms)

@@ -1,6 +1,6 @@
-"""All probes of an aggregator, run together.
+"""Runs all probes of an aggregator.
 
-Nothing here decides whether the aggregator is ready, and nothing that fails here ends it.
+The probes do not affect the readiness of the aggregator, and their failures do not end it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Prober:
         on_latency: Callable[[str, float], None],
         monotonic_ms: Callable[[], float],
     ) -> None:
-        """`why_unreadable` and `on_latency` as `ProbeReader` takes them."""
+        """`why_unreadable` and `on_latency` are those of `ProbeReader`."""
         self._probes = probes
         self._monotonic_ms = monotonic_ms
         self._senders = [
@@ -49,7 +49,7 @@ class Prober:
 
     async def run(self) -> None:
         """Probe until cancelled."""
-        # aiokafka logs every attempt to reach a broker that is away; the probes say it once.
+        # aiokafka logs every attempt to reach a broker that is down; the probes report it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reader.run(), name="probe reader")

@@ -1,6 +1,6 @@
-"""Reads the copies of all probe topics on the aggregate, with one consumer of no group.
+"""Reads the copies of all probe topics on the aggregate, with one consumer without a group.
 
-A copy is read from where its log begins; records of earlier runs are told apart by their run id.
+A copy is read from its log start. The run id distinguishes the records of earlier runs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.probe import PROBE_PARTITION
 
 POLL_MS: Final = 1_000
-"""How long one wait for records takes; a new copy is noticed after so long."""
+"""Milliseconds of one wait for records; a new copy is noticed after at most this long."""
 CREATE_TIME: Final = 0
-"""The timestamp type of a record that has its producer's timestamp."""
+"""Timestamp type of a record with its producer's timestamp."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class NothingArrivesError(Exception):
-    """The consumer may be stuck: it is replaced."""
+    """The consumer may be stuck and must be replaced."""
 
 
 class ProbeReader:
@@ -49,8 +49,8 @@ class ProbeReader:
         on_latency: Callable[[str, float], None],
         monotonic_ms: Callable[[], float],
     ) -> None:
-        """`why_unreadable` tells why a partition of the aggregate cannot be read now, None where it
-        can. `on_latency` hears of each arrival: the link and its milliseconds."""
+        """`why_unreadable` returns why a partition of the aggregate cannot be read now, or None.
+        `on_latency` is called for each arrival with the link and the latency in milliseconds."""
         self._bootstrap = bootstrap
         self._security = security
         self._settings = settings
@@ -62,11 +62,11 @@ class ProbeReader:
             copy = TopicPartition(probe.copy, PROBE_PARTITION)
             self._by_copy.setdefault(copy, []).append(probe)
         self._positions: dict[TopicPartition, int] = {}
-        """The next offset of what was read before."""
+        """The next offset of each copy that was read."""
 
     async def run(self) -> None:
-        """Read for ever, whatever goes wrong; the probes say what does."""
-        # No error here, foreseen or not, may end the aggregator.
+        """Read for ever; a failure becomes the probes' problem and is retried."""
+        # No error may end the aggregator.
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(Exception),
             wait=wait_random(*RETRY_SECONDS),
@@ -83,7 +83,7 @@ class ProbeReader:
         for probes in self._by_copy.values():
             for probe in probes:
                 if probe.read_problem is None:
-                    logger.warning("probe of link %s: reading: %s", probe.link.name, problem)
+                    log.warning("probe of link %s: reading: %s", probe.link.name, problem)
                 probe.read_problem = problem
 
     async def _read_until_it_fails(self) -> None:
@@ -98,7 +98,7 @@ class ProbeReader:
                 try:
                     found = await consumer.getmany(timeout_ms=POLL_MS)
                 except KafkaError as error:
-                    # It is one partition's; the next call answers for the others.
+                    # The error is of one partition; the next call returns the others.
                     self._note(str(error) or repr(error))
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
@@ -111,8 +111,8 @@ class ProbeReader:
     def _assign(self, consumer: AIOKafkaConsumer) -> None:
         """Read every copy that can be read now.
 
-        aiokafka asks for metadata again and again, without a pause, while a partition that it reads
-        has no leader, or is not there. So such a partition is taken away from it.
+        While an assigned partition has no leader or does not exist, aiokafka requests metadata in
+        a loop without a pause. So such a partition is not assigned.
         """
         wanted = set()
         for copy, probes in self._by_copy.items():
@@ -149,7 +149,7 @@ class ProbeReader:
             probe.read_problem = None
 
     def _check_that_something_arrives(self, opened_ms: float) -> None:
-        """Raises NothingArrivesError where nothing does, of any link, though something should."""
+        """Raise NothingArrivesError if records are under way and none arrives, on any link."""
         probes = [probe for probes in self._by_copy.values() for probe in probes]
         last_ms = max(probe.ledger.last_arrival_ms or opened_ms for probe in probes)
         quiet_ms = self._monotonic_ms() - max(last_ms, opened_ms)

@@ -1,11 +1,11 @@
-"""The record that probes a link, as bytes. Pure.
+"""The format of probe records. Pure.
 
     heliograph-probe/1 jfk-nyc 9f86d081884c7d65 17 1700000000123 5c3b2a19
 
-are the format version, the link, the run of the prober, the sequence number, the time of sending in
-milliseconds, and the CRC-32C of everything before the last space in hexadecimal digits. Every
-version has the CRC at its end, so a reader of another version knows an intact record. The key is
-the link's name, there are no headers, and the timestamp is the time of sending.
+The fields are the format version, the link, the run id of the prober, the sequence number, the time
+of sending in milliseconds, and the CRC-32C of everything before the last space, in hexadecimal
+digits. Every version ends with the CRC, so a reader of another version recognizes an intact record.
+The key is the link's name, there are no headers, and the timestamp is the time of sending.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _FIELDS: Final = re.compile(
 
 
 class ProbeRecord(NamedTuple):
-    """What a probe record says."""
+    """The fields of a probe record."""
 
     link: str
     run_id: str
-    """Hexadecimal digits; another one for each start of a prober."""
+    """Hexadecimal digits, which differ at each start of a prober."""
     sequence: int
     sent_at_ms: int
-    """Unix time."""
+    """Unix time in milliseconds."""
 
 
 class Arrived(NamedTuple):
-    """What was read from a copy."""
+    """A record that was read from a copy."""
 
     record: ProbeRecord | None
-    """None where it does not tell, and where it is of another version."""
+    """None if it cannot be decoded, or has another version."""
     is_intact: bool
 
 
 def encode_probe_record(record: ProbeRecord) -> bytes:
-    """The value of a record; its key is `link` as ASCII."""
+    """Return the value of a record; its key is `link` as ASCII."""
     text = (
         f"{_MAGIC.decode()}{FORMAT_VERSION} {record.link} {record.run_id} {record.sequence}"
         f" {record.sent_at_ms}"
@@ -60,10 +60,10 @@ def decode_probe_record(
     headers: Sequence[tuple[str, bytes]],
     create_time_ms: int | None,
 ) -> Arrived:
-    """Read a record back, and compare it with what was sent.
+    """Decode a record, and check that it is intact.
 
-    `create_time_ms` is its timestamp; None where the topic replaces timestamps. An altered record
-    tells whose it is if its fields can still be read.
+    `create_time_ms` is its timestamp; None if the topic replaces timestamps. An altered record is
+    decoded if its fields can still be read.
     """
     sealed = _SEALED.fullmatch(value or b"")
     is_sealed = sealed is not None and int(sealed["crc"], 16) == crc32c(sealed["text"])

@@ -1,7 +1,7 @@
 """Sends the records of one link's probe to the link's source, one per interval.
 
-Each record waits for the delivery report of the one before, so the order of the source is the order
-of the sequence numbers. A producer that failed once, or takes too long, is replaced: the outcome of
+Each record waits for the delivery report of the previous one, so the source has them in the order
+of their sequence numbers. A producer that failed, or takes too long, is replaced. The outcome of
 its last record is unknown.
 """
 
@@ -30,9 +30,9 @@ from aggregator.probe.settings import ProbeSettings
 from mirror_maker.formats.probe import PROBE_PARTITION
 
 RETRY_SECONDS: Final = (1.0, 3.0)
-"""Least and greatest pause before a source that failed is tried again."""
+"""Shortest and longest pause before a failed source is retried."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class ProbeSender:
@@ -46,8 +46,8 @@ class ProbeSender:
         self._monotonic_ms = monotonic_ms
 
     async def run(self) -> None:
-        """Send for ever, whatever goes wrong; the probe says what does."""
-        # No error here, foreseen or not, may end the aggregator.
+        """Send for ever; a failure becomes the probe's problem and is retried."""
+        # No error may end the aggregator.
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(Exception),
             wait=wait_random(*RETRY_SECONDS),
@@ -60,7 +60,7 @@ class ProbeSender:
         error = state.outcome.exception() if state.outcome is not None else None
         problem = str(error) or repr(error)
         if self._probe.send_problem is None:
-            logger.warning("probe of link %s: sending: %s", self._probe.link.name, problem)
+            log.warning("probe of link %s: sending: %s", self._probe.link.name, problem)
         self._probe.send_problem = problem
 
     async def _send_until_it_fails(self) -> None:
@@ -75,7 +75,7 @@ class ProbeSender:
             while True:
                 check_leader(producer, self._probe.topic, PROBE_PARTITION)
                 await self._send_one(producer)
-                # A record that took longer than an interval is not made up for.
+                # Intervals that passed during a slow record are skipped.
                 due = max(due + self._settings.interval_ms / 1000, loop.time())
                 await asyncio.sleep(due - loop.time())
         finally:
@@ -101,5 +101,5 @@ class ProbeSender:
             raise
         probe.ledger.acknowledged(record.sequence)
         if probe.send_problem is not None:
-            logger.info("probe of link %s: sending again", probe.link.name)
+            log.info("probe of link %s: sending again", probe.link.name)
         probe.send_problem = None

@@ -1,1 +1,12 @@
-"""The aggregator's HTTP API and page, on aiohttp."""
+"""The HTTP API and the page of an aggregator, on aiohttp.
+
+Reading order:
+
+    app         the application and its middleware
+    routes      the handlers of /api/v1
+    health      /healthz, /readyz, /metrics and the page
+    parameters  query parameters as typed values
+    views       JSON documents (pure)
+    page        HTML of the page (pure)
+    problems    error responses
+"""

@@ -1,4 +1,4 @@
-"""The aiohttp application: routes, one middleware for refusals and durations."""
+"""The aiohttp application: its routes, and one middleware for errors and durations."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mirror_maker.formats import MapFormatError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 UNMATCHED_ROUTE = "unmatched"
-"""Label of requests to addresses that do not exist: their paths must not become series."""
+"""Route label of requests to unknown addresses: their paths must not become time series."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 def make_app(aggregate: Aggregate, metrics: AggregatorMetrics) -> web.Application:
-    """The application over this state; it starts nothing by itself."""
+    """Return the application for this state; it starts no tasks."""
     app = web.Application(middlewares=[_answer])
     app[AGGREGATE] = aggregate
     app[METRICS] = metrics
@@ -51,13 +51,13 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = Problem(
             405,
             "method_not_allowed",
-            f"{request.path} takes {', '.join(sorted(error.allowed_methods))} only",
+            f"{request.path} allows only {', '.join(sorted(error.allowed_methods))}",
             headers={"Allow": ", ".join(sorted(error.allowed_methods))},
         ).response()
     except web.HTTPException:
         raise
     except Exception:
-        logger.exception("%s %s failed", request.method, request.path)
+        log.exception("%s %s failed", request.method, request.path)
         response = Problem(500, "internal", "this request failed; see the log").response()
     resource = request.match_info.route.resource
     request.app[METRICS].record_request(

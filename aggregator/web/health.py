@@ -1,8 +1,8 @@
 """Health and metrics: /healthz, /livez, /readyz, /metrics, and the page at `/`.
 
-Liveness is only that the process answers. Readiness is that the aggregate told its topics and
-that every offset map there is was read to its end once; a link that has not started, or a source
-that does not answer, never makes the aggregator unready.
+The process is alive if it responds. It is ready if the topics of the aggregate are known and every
+existing offset map was read to its end once. A link that has not started, or a source that does not
+respond, never makes it unready.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ routes = web.RouteTableDef()
 @routes.get("/healthz")
 @routes.get("/livez")
 async def healthz(_: web.Request) -> web.Response:
-    """200 as long as the process answers."""
+    """Return 200 while the process responds."""
     return web.json_response({"state": "alive"})
 
 
 @routes.get("/readyz")
 async def readyz(request: web.Request) -> web.Response:
-    """200 or 503; `?verbose=1` adds each check."""
+    """Return 200 or 503; `?verbose=1` adds every check."""
     parameters.check_names(request.query, ("verbose",))
     aggregate = request.app[AGGREGATE]
     document: views.Document = {"ready": aggregate.is_ready}
@@ -36,7 +36,7 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 def readiness_checks(aggregate: Aggregate) -> list[views.Document]:
-    """Every check with its state; those that do not gate readiness say so."""
+    """Return every check with its state."""
     checks: list[views.Document] = [
         {
             "check": "topics of the aggregate",
@@ -59,7 +59,7 @@ def readiness_checks(aggregate: Aggregate) -> list[views.Document]:
 
 @routes.get("/metrics")
 async def metrics(request: web.Request) -> web.Response:
-    """Prometheus text format."""
+    """Return the metrics in Prometheus text format."""
     return web.Response(
         body=request.app[METRICS].render(),
         headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
@@ -68,7 +68,7 @@ async def metrics(request: web.Request) -> web.Response:
 
 @routes.get("/")
 async def page(request: web.Request) -> web.Response:
-    """Links and merged topics for people."""
+    """Return the page with links, audits, probes and merged topics."""
     aggregate = request.app[AGGREGATE]
     catalog = aggregate.catalog()
     topics = None if catalog is None else views.topics(aggregate, catalog)

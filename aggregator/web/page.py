@@ -1,6 +1,6 @@
-"""The page at `/`: links, their audits and probes, and merged topics.
+"""The page at `/`: links, their audits and probes, and merged topics. Pure.
 
-Plain HTML, no script and nothing from elsewhere.
+It is plain HTML without scripts and without external resources.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def render_page(
     topics: Document | None,
     aggregate: str,
 ) -> str:
-    """The whole page, from the documents of /api/v1/links, audit, probe and topics."""
+    """Return the whole page from the documents of /api/v1/links, audit, probe and topics."""
     title = f"Aggregate {aggregate}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -134,7 +134,7 @@ def _probes(document: Document) -> str:
 
 def _topics(document: Document | None) -> str:
     if document is None:
-        return "<p>Not known yet: the aggregate has not told its topics.</p>"
+        return "<p>The topics of the aggregate are not known yet.</p>"
     rows = [
         [topic["name"], part["datacenter"], part["topic"], part["partitions"]]
         for topic in document["topics"]

@@ -1,4 +1,4 @@
-"""Query parameters as typed values; whatever is wrong is said with the parameter's name."""
+"""Query parameters as typed values; an invalid one is an error with its name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGITS: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 def check_names(
     query: MultiMapping[str], known: Collection[str], repeated: Collection[str] = ()
 ) -> None:
-    """Refuse unknown parameters, and known ones given twice unless they may be."""
+    """Refuse unknown parameters, and parameters given twice unless they may be repeated."""
     for name in query:
         if name not in known:
             raise bad_parameter(
@@ -32,7 +32,7 @@ def check_names(
 
 
 def text(query: MultiMapping[str], name: str) -> str:
-    """A required text that is not empty."""
+    """Return a required text that is not empty."""
     value = query.get(name, "")
     if not value:
         raise bad_parameter(name, f"parameter {name!r} is required")
@@ -40,17 +40,17 @@ def text(query: MultiMapping[str], name: str) -> str:
 
 
 def partition(query: MultiMapping[str]) -> int:
-    """The required parameter `partition`."""
+    """Return the required parameter `partition`."""
     return _integer(query, "partition", PARTITION_MAX)
 
 
 def offset(query: MultiMapping[str]) -> int:
-    """The required parameter `offset`."""
+    """Return the required parameter `offset`."""
     return _integer(query, "offset", OFFSET_MAX)
 
 
 def milliseconds(query: MultiMapping[str], name: str) -> int:
-    """A required time, in milliseconds since the epoch."""
+    """Return a required time in milliseconds since the epoch."""
     return _integer(query, name, OFFSET_MAX)
 
 

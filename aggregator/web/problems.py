@@ -1,4 +1,4 @@
-"""Refusals of the HTTP API: one JSON shape, always with words that help.
+"""Error responses of the HTTP API, in one JSON shape with a helpful message.
 
 {"error": "<kind>", "message": "...", "parameter": "..." | null, "did_you_mean": "..." | null}
 """
@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 class Problem(Exception):
-    """A request that is answered with an error status."""
+    """An error response to a request."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Problem(Exception):
         self.headers = headers
 
     def response(self) -> web.Response:
-        """The answer to send."""
+        """Return the response."""
         hint = f"; did you mean {self.did_you_mean!r}?" if self.did_you_mean else ""
         return web.json_response(
             {
@@ -47,15 +47,15 @@ class Problem(Exception):
 
 
 def bad_parameter(parameter: str, message: str, did_you_mean: str | None = None) -> Problem:
-    """400: a query parameter is missing, unknown or not what it should be."""
+    """Return 400: a query parameter is missing, unknown or invalid."""
     return Problem(400, "bad_parameter", message, parameter=parameter, did_you_mean=did_you_mean)
 
 
 def not_found(parameter: str, message: str, did_you_mean: str | None = None) -> Problem:
-    """404: a parameter names something that is not there."""
+    """Return 404: a parameter names something that does not exist."""
     return Problem(404, "not_found", message, parameter=parameter, did_you_mean=did_you_mean)
 
 
 def not_loaded(message: str, *, retry_after_seconds: int) -> Problem:
-    """503: the answer will be known, but is not yet."""
+    """Return 503: the answer is not known yet."""
     return Problem(503, "not_loaded", message, headers={"Retry-After": str(retry_after_seconds)})

@@ -1,8 +1,8 @@
-"""The handlers of /api/v1: parameters in, one JSON document out.
+"""The handlers of /api/v1. Each returns one JSON document.
 
-All answers come from memory, but those of groups: they wait for their cluster, at most
-`GROUP_SECONDS_MAX`. A link whose map is still being read answers 503;
-a link that has not started yet has nothing mapped, so that its offsets are pending.
+All of them read from memory, except the translation of groups, which waits for the source at most
+`GROUP_SECONDS_MAX`. A link whose map is being read returns 503. A link that has not started has no
+mapped offsets, so its offsets are pending.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _REVERSE_ORDER = (
     TranslationState.PENDING,
     TranslationState.UNMAPPED,
 )
-"""Of several links the one that has the record answers; no link's "unmapped" while another does
-not know yet."""
+"""Precedence among several links: the link with the record first, and "unmapped" only if no link is
+pending."""
 
 routes = web.RouteTableDef()
 
 
 @routes.get("/api/v1/links")
 async def get_links(request: web.Request) -> web.Response:
-    """All links with the state of their maps."""
+    """Return all links with the state of their maps."""
     parameters.check_names(request.query, ())
     return web.json_response(views.links(request.app[AGGREGATE]))
 
 
 @routes.get("/api/v1/topics")
 async def get_topics(request: web.Request) -> web.Response:
-    """The merged catalog."""
+    """Return the merged topics."""
     parameters.check_names(request.query, ())
     aggregate = request.app[AGGREGATE]
     catalog = aggregate.catalog()
@@ -61,7 +61,7 @@ async def get_topics(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/translate")
 async def translate(request: web.Request) -> web.Response:
-    """A source offset on the aggregate."""
+    """Translate a source offset to the aggregate."""
     query = request.query
     parameters.check_names(query, ("link", "topic", "partition", "offset"))
     aggregate = request.app[AGGREGATE]
@@ -81,8 +81,10 @@ async def translate(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/translate/reverse")
 async def translate_reverse(request: web.Request) -> web.Response:
-    """An aggregate offset at its source. Without `link`, the link that copied the record answers,
-    of several that are merged into the topic."""
+    """Translate an aggregate offset to its source.
+
+    Without `link`, the answer is that of the link that copied the record.
+    """
     query = request.query
     parameters.check_names(query, ("link", "topic", "partition", "offset"))
     aggregate = request.app[AGGREGATE]
@@ -116,7 +118,7 @@ async def translate_reverse(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/groups/translate")
 async def translate_group(request: web.Request) -> web.Response:
-    """The committed offsets of a group of the source, as offsets of the aggregate."""
+    """Translate the committed offsets of a group of the source."""
     query = request.query
     parameters.check_names(query, ("link", "group", "topic"), repeated=("topic",))
     aggregate = request.app[AGGREGATE]
@@ -130,19 +132,19 @@ async def translate_group(request: web.Request) -> web.Response:
         raise Problem(
             504,
             "source_timeout",
-            f"cluster {link.source} did not tell the group's offsets within "
+            f"cluster {link.source} did not return the group's offsets within "
             f"{GROUP_SECONDS_MAX:g} s",
         ) from error
     except KafkaError as error:
         raise Problem(
-            502, "source_error", f"cluster {link.source} did not tell the group's offsets: {error}"
+            502, "source_error", f"cannot read the group's offsets from {link.source}: {error}"
         ) from error
     return web.json_response(views.group(answer))
 
 
 @routes.get("/api/v1/lag")
 async def get_lag(request: web.Request) -> web.Response:
-    """How far the links are behind, as their mirror workers tell."""
+    """Return the lag of the links, as their mirror workers report it."""
     parameters.check_names(request.query, ("link",))
     aggregate = request.app[AGGREGATE]
     links = list(aggregate.settings.links)
@@ -155,7 +157,7 @@ async def get_lag(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/probe")
 async def get_probe(request: web.Request) -> web.Response:
-    """How the links look from outside, to a client that is not ours."""
+    """Return the results of the probes."""
     parameters.check_names(request.query, ("link",))
     aggregate = request.app[AGGREGATE]
     links = list(aggregate.settings.links)
@@ -166,7 +168,7 @@ async def get_probe(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/audit")
 async def get_audit(request: web.Request) -> web.Response:
-    """What the audit says of the copies: of all links, a link, a topic or a partition."""
+    """Return the audit of all links, a link, a topic or a partition."""
     query = request.query
     parameters.check_names(query, ("link", "topic", "partition", "since_ms"))
     aggregate = request.app[AGGREGATE]
@@ -224,7 +226,7 @@ def _require_loaded(aggregate: Aggregate, link: LinkSettings) -> None:
 
 
 def _find_mirrored(aggregate: Aggregate, link: LinkSettings, topic: str) -> MirroredTopic | None:
-    """The link's copy of a topic; None where it cannot be known yet whether there is one."""
+    """Return the link's copy of a topic; None if it is not known yet whether one exists."""
     catalog = aggregate.catalog()
     if catalog is None:
         return None
@@ -238,7 +240,7 @@ def _find_mirrored(aggregate: Aggregate, link: LinkSettings, topic: str) -> Mirr
 
 
 def _find_target(aggregate: Aggregate, target_topic: str) -> tuple[MirroredTopic, ...]:
-    """What a topic of the aggregate mirrors; nothing while its topics are unknown."""
+    """Return the parts of an aggregate topic; empty while the topics are unknown."""
     catalog = aggregate.catalog()
     if catalog is None:
         return ()
@@ -263,5 +265,5 @@ def _require_partition(part: MirroredTopic, partition: int) -> None:
 
 def _topics_unknown() -> Problem:
     return not_loaded(
-        "the aggregate has not told its topics yet", retry_after_seconds=RETRY_AFTER_SECONDS
+        "the topics of the aggregate are not known yet", retry_after_seconds=RETRY_AFTER_SECONDS
     )

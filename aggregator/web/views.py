@@ -1,4 +1,4 @@
-"""JSON documents of the HTTP API, as pure functions; unknown is null, never 0."""
+"""JSON documents of the HTTP API; an unknown value is null, never 0. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROBE_OFF = "off"
 
 
 def translated_offset(answer: TranslatedOffset) -> Document:
-    """One offset on both sides of a link."""
+    """Return one offset on both sides of a link."""
     document: Document = {
         "link": answer.link,
         "datacenter": answer.datacenter,
@@ -38,7 +38,7 @@ def translated_offset(answer: TranslatedOffset) -> Document:
 
 
 def group(answer: GroupTranslation) -> Document:
-    """A group's positions on both sides of a link."""
+    """Return a group's committed offsets on both sides of a link."""
     return {
         "link": answer.link,
         "group": answer.group,
@@ -48,7 +48,7 @@ def group(answer: GroupTranslation) -> Document:
 
 
 def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
-    """One link and how far its map was read."""
+    """Return one link with its lag and the state of its map."""
     status = aggregate.maps.topic(settings.name)
     read_at = status.read_at
     behind = aggregate.link_lag(settings.name)
@@ -69,7 +69,7 @@ def link(aggregate: Aggregate, settings: LinkSettings) -> Document:
 
 
 def lag(link: str, found: LinkLag) -> Document:
-    """How far a link is behind; null is unknown."""
+    """Return the lag of a link; an unknown value is null."""
     return {
         "link": link,
         "records": found.records,
@@ -92,7 +92,7 @@ def lag(link: str, found: LinkLag) -> Document:
 
 
 def probe(link: LinkSettings, found: LinkProbe | None, now_ms: float) -> Document:
-    """How a link looks from outside; times of `now_ms` are monotonic."""
+    """Return the results of a probe; `now_ms` is monotonic."""
     about = {"link": link.name, "datacenter": link.datacenter, "source": link.source}
     if found is None:
         return {**about, "state": PROBE_OFF, "reason": None}
@@ -127,7 +127,7 @@ def probe(link: LinkSettings, found: LinkProbe | None, now_ms: float) -> Documen
 
 
 def probes(aggregate: Aggregate, chosen: Iterable[LinkSettings]) -> Document:
-    """The probes of these links, in their order."""
+    """Return the probes of these links, in this order."""
     now_ms = aggregate.monotonic() * 1000
     return {"links": [probe(each, aggregate.probes.get(each.name), now_ms) for each in chosen]}
 
@@ -141,12 +141,12 @@ def _rounded(value: float | None) -> float | None:
 
 
 def links(aggregate: Aggregate) -> Document:
-    """All links, in the order of the settings."""
+    """Return all links, in the order of the settings."""
     return {"links": [link(aggregate, settings) for settings in aggregate.settings.links]}
 
 
 def topics(aggregate: Aggregate, catalog: Catalog) -> Document:
-    """The merged catalog."""
+    """Return the merged topics."""
     age = aggregate.topics_age_seconds
     return {
         "aggregate": aggregate.settings.aggregate,

@@ -1,1 +1,20 @@
-"""source."""
+"""The Python Data Source `format("heliograph")`.
+
+Users import its class as `spark_global.source.data_source.HeliographDataSource`.
+
+Reading order:
+
+    data_source  the data source and its reader, which Spark calls
+    options      the options of a read
+    tables       the schemas of the tables
+    planning     asks the clusters what a read covers
+    coverage     topics, origins and ranges of a read (pure)
+    pruning      bounds that exclude offsets (pure)
+    splits       the range of one Spark task
+    reading      reads one range from its leader
+    decoding     record batches to columns (pure)
+    columns      columns of records, as numpy and Arrow arrays (pure)
+    provenance   the offset map as arrays (pure)
+    maps         reads the published offset maps
+    rows         columns and provenance to the rows of a table (pure)
+"""

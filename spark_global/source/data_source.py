@@ -1,13 +1,15 @@
-"""`format("heliograph")`: a cluster as Spark tables, as a Python Data Source without any jar.
+"""`format("heliograph")`: a cluster as Spark tables, by a Python Data Source without any jar.
+
+    from spark_global.source.data_source import HeliographDataSource
 
     spark.dataSource.register(HeliographDataSource)
     spark.read.format("heliograph").option("bootstrap", "127.0.0.1:19094").load()
 
-Tables are described in `tables.py`, options in `options.py`. Spark makes and plans the source in
-Python processes of its own and runs `read` in its workers, so everything here can be pickled.
+`tables.py` describes the tables, `options.py` the options. Spark creates and plans the source in
+its own Python processes and runs `read` in its workers, so everything here can be pickled.
 
-Guarantees: one `load()` is one snapshot. Spark plans it at its first use and keeps the plan, so
-every query on the same DataFrame or view sees the same offsets; load again to see more.
+Guarantees: one `load()` is one snapshot. Spark plans it at its first use and keeps the plan. So
+every query on the same DataFrame or view reads the same offsets; load again to read newer ones.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from spark_global.source.coverage import ReadPlan
 from spark_global.source.options import ReadOptions, parse_options
-from spark_global.source.planning import ReadPlan, plan_read
+from spark_global.source.planning import plan_read
 from spark_global.source.reading import Rows, read_range
 from spark_global.source.rows import end_offset_rows, fingerprint_rows, offset_map_rows, record_rows
 from spark_global.source.splits import Split, split_ranges
@@ -70,7 +73,7 @@ class HeliographReader(DataSourceReader):
         small = self._small_table(plan)
         if small is not None:
             return [SmallTable(small)]
-        # Spark wants at least one partition, an empty one where nothing is to be read.
+        # Spark requires at least one partition, so an empty read has one too.
         return list(split_ranges(plan.ranges, self._options.split_records_max)) or [NothingToRead()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -90,7 +93,7 @@ class HeliographReader(DataSourceReader):
 
 
 class SmallTable(InputPartition):
-    """A table that planning itself has read."""
+    """A table whose rows the plan has already."""
 
     def __init__(self, rows: pa.RecordBatch) -> None:
         super().__init__(None)
@@ -98,7 +101,7 @@ class SmallTable(InputPartition):
 
 
 class NothingToRead(InputPartition):
-    """Stands for the empty read."""
+    """The only partition of an empty read."""
 
     def __init__(self) -> None:
         super().__init__(None)

@@ -1,4 +1,4 @@
-"""Reads the offset maps of links from where mirrors publish them."""
+"""Reads the offset maps that mirrors publish."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ class MappedPartition:
 
 
 Maps = dict[TopicPartition, list[MappedPartition]]
-"""By topic and partition of the aggregate: one map, or several where links are merged."""
+"""By topic and partition of the aggregate: one map, or several if links merge."""
 
 
 async def load_maps(client: KafkaClient) -> Maps:
-    """Every map that mirrors have published in a cluster.
+    """Return every map that mirrors have published in a cluster, without those of probe topics.
 
-    A link that has not written a map yet has none, which is no error. Probe topics have none here:
-    they are nobody's data. Raises KafkaError and MapFormatError.
+    A link without a map is no error. Raises KafkaError and MapFormatError.
     """
     maps: Maps = {}
     for name in sorted((await client.metadata()).topics):
@@ -53,7 +52,7 @@ async def load_maps(client: KafkaClient) -> Maps:
 
 
 def link_of_map_topic(topic: str) -> str | None:
-    """The link whose map a topic holds, or None for any other topic."""
+    """Return the link whose map a topic holds; None for any other topic."""
     before, behind = _MAP_TOPIC_PARTS
     if topic.startswith(before) and topic.endswith(behind) and len(topic) > len(before + behind):
         return topic[len(before) : -len(behind)]

@@ -1,6 +1,6 @@
-"""The options of `format("heliograph")`: text in, one frozen object out.
+"""The options of `format("heliograph")`: text to one frozen object.
 
-Spark lower-cases option names, so none here has capitals.
+Spark lower-cases option names, so no name here has capitals.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from spark_global.source.pruning import Bounds, Interval
 from spark_global.source.tables import TABLES
 
 SPLIT_RECORDS_MAX: Final = 500_000
-"""Default of the most offsets that one Spark task reads."""
+"""Default of the maximum number of offsets that one Spark task reads."""
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Default of the bytes asked for in one Fetch."""
+"""Default of the maximum bytes of one Fetch."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -28,41 +28,41 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What one read of the data source is told."""
+    """The options of one read."""
 
     bootstrap: str
-    """Addresses of the cluster to read."""
+    """Bootstrap addresses of the cluster to read."""
     security: ClientSecurity = PLAINTEXT
-    """How to talk to it; JSON as text, see `addresses.py`."""
+    """Its security settings; JSON as text, see `addresses.py`."""
     table: str = "records"
     """One of the tables of `tables.py`."""
     topics: tuple[str, ...] = ()
-    """Topics by their names in the cluster that is read; empty: all mirrored ones."""
+    """Topics by their names in the cluster to read; empty for all mirrored topics."""
     topic: str | None = None
-    """A topic by its name at the sources: all its mirrors."""
+    """Source topic whose mirrors are read."""
     links: tuple[MirrorLink, ...] = ()
-    """Links that feed the cluster; without any, its topics are their own origin."""
+    """Links into the cluster; without links every topic is its own origin."""
     maps_bootstrap: str | None = None
-    """Where the offset maps lie; default: the cluster that is read."""
+    """Bootstrap addresses of the cluster with the offset maps; default: the cluster to read."""
     maps_security: ClientSecurity = PLAINTEXT
-    """How to talk to the cluster at `maps_bootstrap`."""
+    """Security settings of `maps_bootstrap`."""
     datacenter: str | None = None
-    """Datacenter shown for topics that are no mirrors."""
+    """Datacenter of topics that are no mirrors."""
     datacenters: tuple[str, ...] = ()
-    """Only records of these datacenters; empty: all."""
+    """Only records of these datacenters; empty for all."""
     partitions: tuple[int, ...] = ()
-    """Only these partitions; empty: all."""
+    """Only these partitions; empty for all."""
     offset_first: int | None = None
     """Only source offsets from this one on."""
     offset_end: int | None = None
     """Only source offsets below this one."""
     aggregate_offset_first: int | None = None
-    """Only offsets of the aggregate from this one on."""
+    """Only aggregate offsets from this one on."""
     aggregate_offset_end: int | None = None
-    """Only offsets of the aggregate below this one."""
+    """Only aggregate offsets below this one."""
     timestamp_first: int | None = None
-    """Leave out the start of each partition in which nothing is as young; milliseconds here,
-    ISO 8601 as text."""
+    """Skip the start of each partition in which every record is older. Milliseconds here, ISO 8601
+    as text."""
     split_records_max: int = SPLIT_RECORDS_MAX
     fetch_bytes_max: int = FETCH_BYTES_MAX
 
@@ -73,7 +73,7 @@ class ReadOptions:
 
     @property
     def maps(self) -> ClusterAddress:
-        """The cluster where the offset maps lie."""
+        """The cluster with the offset maps."""
         if self.maps_bootstrap is None:
             return self.cluster
         return ClusterAddress(self.maps_bootstrap, self.maps_security)
@@ -132,7 +132,7 @@ _NAMES: Final = tuple(field.name for field in fields(ReadOptions))
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of one read. Raises ValueError that names the option and what was expected."""
+    """Parse the options of one read. Raises ValueError that names the option."""
     values: dict[str, Any] = {}
     for given, text in options.items():
         name = given.lower()

@@ -1,10 +1,10 @@
-"""Where a record came from, for whole columns of offsets: the offset map as three arrays.
+"""The offset map as three arrays, which translates whole columns of offsets. Pure.
 
-A run (source, target, count) says that `count` consecutive source offsets from `source` on were
-copied to as many consecutive target offsets from `target` on. Both ends ascend from run to run,
-so translation is one binary search per offset, in either direction, and keeps the order.
+A run (source, target, count) states that `count` consecutive source offsets from `source` on were
+copied to the same number of consecutive target offsets from `target` on. Both offsets ascend from
+run to run. So a translation is one binary search per offset, in either direction, and keeps order.
 
-Not here: reading the map's topic (`maps.py`), and the format itself (`mirror_maker.formats`).
+Not here: reading the map's topic (`maps.py`), the format (`mirror_maker.formats`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from spark_global.source.columns import Int64s
 
 UNKNOWN_OFFSET: Final = -1
-"""Stands for null inside integer arrays; Kafka's offsets are never negative."""
+"""Null in integer arrays; Kafka's offsets are never negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class MapRuns:
     targets: Int64s
     counts: Int64s
     source_next: int
-    """What became of every source offset below this one is known."""
+    """The map accounts for every source offset below this one."""
     target_next: int
-    """Where every record at a target offset below this one came from is known."""
+    """The origin of every record at a target offset below this one is known."""
 
     @classmethod
     def of(
@@ -42,7 +42,10 @@ class MapRuns:
         source_next: int = 0,
         target_next: int = 0,
     ) -> Self:
-        """From (source offset, target offset, count). Raises ValueError unless both ascend."""
+        """Build a map from (source offset, target offset, count).
+
+        Raises ValueError unless both offsets ascend.
+        """
         table = np.array(list(runs), dtype=np.int64).reshape(-1, 3)
         sources, targets, counts = (np.ascontiguousarray(table[:, at]) for at in range(3))
         if (counts < 1).any():
@@ -60,9 +63,9 @@ class MapRuns:
 
     @classmethod
     def union(cls, maps: Iterable[MapRuns]) -> Self:
-        """Every target offset that one of the maps has; its source offsets mean nothing.
+        """Return a map with the target offsets of all maps; its source offsets have no meaning.
 
-        The maps share no target offset: a record there is a copy of one record.
+        No two maps share a target offset, because a record is a copy of one record.
         """
         parts = list(maps)
         targets = np.concatenate([part.targets for part in parts])
@@ -73,15 +76,15 @@ class MapRuns:
         return cls(sources, targets[order], counts, int(counts.sum()), end)
 
     def sources_of(self, targets: Int64s) -> Int64s:
-        """The source offset of every target offset, UNKNOWN_OFFSET where no run covers it."""
+        """Return the source offset of each target offset, UNKNOWN_OFFSET outside of every run."""
         return _translate(targets, self.targets, self.sources, self.counts)
 
     def targets_of(self, sources: Int64s) -> Int64s:
-        """The target offset of every source offset, UNKNOWN_OFFSET where no run covers it."""
+        """Return the target offset of each source offset, UNKNOWN_OFFSET outside of every run."""
         return _translate(sources, self.sources, self.targets, self.counts)
 
     def cut_at_target(self, end: int) -> MapRuns:
-        """The map as it was when the target ended at `end`."""
+        """Return the map as it was when the target ended at `end`."""
         if end >= self.target_next:
             return self
         first = int(np.searchsorted(self.targets + self.counts, end, side="right"))
@@ -94,11 +97,11 @@ class MapRuns:
         return MapRuns(self.sources[keep], targets, counts, source_next, end)
 
     def covering_targets(self, start: int, end: int) -> MapRuns:
-        """The map without the runs that lie outside of target offsets [start, end)."""
+        """Return the map without runs outside of target offsets [start, end)."""
         return self._keep((self.targets < end) & (self.targets + self.counts > start))
 
     def covering_sources(self, start: int, end: int) -> MapRuns:
-        """The map without the runs that lie outside of source offsets [start, end)."""
+        """Return the map without runs outside of source offsets [start, end)."""
         return self._keep((self.sources < end) & (self.sources + self.counts > start))
 
     def _keep(self, keep: npt.NDArray[np.bool_]) -> MapRuns:
@@ -111,9 +114,9 @@ class MapRuns:
         )
 
     def targets_from(self, source: int) -> int:
-        """The smallest target offset of a mapped record whose source is at `source` or above.
+        """Return the smallest target offset of a mapped record with a source offset >= `source`.
 
-        Where there is none, the target's end: nothing mapped is missed from there on.
+        Without such a record it is the end of the mapped target offsets.
         """
         at = int(np.searchsorted(self.sources + self.counts, source, side="right"))
         if at == len(self):

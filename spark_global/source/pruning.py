@@ -1,15 +1,9 @@
-"""Bounds on what has to be read: which partitions, and which offsets of them.
+"""Bounds of a read: which partitions, and which of their offsets. Pure.
 
-Guarantees: exactly the records that satisfy the bounds on names and offsets are read; the bound on
-timestamps leaves out a prefix of each partition, in which no record is as young.
+Guarantees: a read returns exactly the records within the bounds on names and offsets. The bound on
+timestamps skips a prefix of each partition in which every record is older.
 
-## Decision: bounds are options, not pushed filters
-
-Spark can push filters into a Python data source since 4.1. In 4.2.1 it keeps what was pushed in
-an object shared by every use of one `load()`: `SELECT count(*) FROM v WHERE partition = 0 UNION ALL
-SELECT count(*) FROM v` then counts the same one partition twice. So nothing here implements
-`pushFilters`; a filter in SQL is evaluated by Spark after reading, and a reader who wants to read
-less says so in options.
+Bounds are options and not pushed filters: `docs/design/spark-no-filter-pushdown.md`.
 """
 
 from __future__ import annotations
@@ -22,13 +16,13 @@ from spark_global.source.tables import AGGREGATE_SIDE
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Offsets [first, end); None is open."""
+    """Offsets [first, end); None for no bound."""
 
     first: int | None = None
     end: int | None = None
 
     def cut(self, start: int, end: int) -> tuple[int, int]:
-        """The part of [start, end) inside."""
+        """Return the part of [start, end) inside the interval."""
         return (
             start if self.first is None else max(start, self.first),
             end if self.end is None else min(end, self.end),
@@ -37,18 +31,18 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What must hold of every record that is wanted; empty sets and None admit everything."""
+    """The conditions on every record to read; empty sets and None are no conditions."""
 
     datacenters: frozenset[str] = frozenset()
     partitions: frozenset[int] = frozenset()
     offsets: Interval = Interval()
-    """Source offsets; a record whose source offset is not known is outside of any bound."""
+    """Bounds on source offsets, which exclude records with an unknown source offset."""
     aggregate_offsets: Interval = Interval()
     timestamp_ms_first: int | None = None
 
 
 def cut_range(wanted: PartitionRange, bounds: Bounds) -> PartitionRange | None:
-    """The part of a partition that is wanted, or None."""
+    """Return the part of a partition within the bounds, or None."""
     if bounds.datacenters and wanted.origin.datacenter not in bounds.datacenters:
         return None
     if bounds.partitions and wanted.partition not in bounds.partitions:
@@ -61,7 +55,7 @@ def cut_range(wanted: PartitionRange, bounds: Bounds) -> PartitionRange | None:
 
 
 def _at_source(wanted: PartitionRange, offsets: Interval) -> Interval:
-    """The interval of source offsets, as one of the offsets that are read."""
+    """Return an interval of source offsets as an interval of the offsets to read."""
     runs = wanted.runs
     if wanted.side != AGGREGATE_SIDE or runs is None or offsets == Interval():
         return offsets

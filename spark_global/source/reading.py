@@ -1,11 +1,10 @@
-"""Reads one range of offsets from its leader and gives its records as columns.
+"""Reads one range of offsets from its leader, and returns its records as columns. Shell.
 
-The shell around `columns.py` and `committed.py`: one connection, one Fetch at a time. It runs
-inside Spark's Python workers, which know no event loop, so a loop of its own is stepped from a
-plain generator.
+It uses one connection and one Fetch at a time. It runs in Spark's Python workers, which have no
+event loop, so a plain generator steps an event loop of its own.
 
-Guarantees: every committed record of [start, end) exactly once and in order; a batch that fails
-its CRC or does not decode is an error that names the offset, never a hole.
+Guarantees: every committed record of [start, end) exactly once and in order. A batch that fails its
+CRC or does not decode is an error with its offset, never a gap.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ from local_cluster.records.committed import committed_batches
 from local_cluster.records.compress import decompress
 from local_cluster.records.header import HEADER_BYTES, BatchHeader, crc_is_valid
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from spark_global.source.columns import RecordColumns, decode_columns, take_rows
+from spark_global.source.columns import RecordColumns, take_rows
+from spark_global.source.decoding import decode_columns
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange, Takes
 
 READ_COMMITTED: Final = 1
 CHUNK_RECORDS: Final = 16_384
-"""Records that are decoded together, unless their bytes come to more first."""
+"""Records that are decoded together, unless CHUNK_BYTES is reached first."""
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 FETCH_WAIT_MS_MAX: Final = 500
 LEADER_SECONDS_MAX: Final = 30.0
-"""How long a read waits for a partition to have a leader that answers."""
+"""Seconds that a read waits for a leader that responds."""
 LEADER_WAIT_SECONDS_MAX: Final = 1.0
 
 _TRANSIENT: Final = frozenset(
@@ -63,10 +63,10 @@ Rows = Callable[[RecordColumns, PartitionRange], pa.RecordBatch]
 def read_range(
     wanted: PartitionRange, rows: Rows, fetch_bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of the table that `rows` builds, for every record of the range.
+    """Yield record batches of the table that `rows` builds, for every record of the range.
 
-    Raises KafkaError (among others offset_out_of_range, where retention has passed the start)
-    and CorruptRecordError.
+    Raises KafkaError (such as offset_out_of_range, if retention has passed the start) and
+    CorruptRecordError.
     """
     with asyncio.Runner() as runner:
         source = _LeaderFetch(wanted, fetch_bytes_max)
@@ -96,7 +96,7 @@ def read_range(
 
 
 class _Chunk:
-    """Batches gathered until decoding them together pays."""
+    """Batches that are collected to be decoded together."""
 
     def __init__(self) -> None:
         self.batches: Batches = []
@@ -114,7 +114,7 @@ class _Chunk:
 
 
 class _LeaderFetch:
-    """Fetches of one partition from whoever leads it."""
+    """Fetches from the leader of one partition."""
 
     def __init__(self, wanted: PartitionRange, fetch_bytes_max: int) -> None:
         self._wanted = wanted
@@ -128,7 +128,7 @@ class _LeaderFetch:
             await self._client.close()
 
     async def fetch(self, offset: int) -> FetchedPartition:
-        """Committed batches from the one that holds `offset` on. Raises KafkaError."""
+        """Fetch batches from the one with `offset` on. Raises KafkaError."""
         return await AsyncRetrying(
             stop=stop_after_delay(LEADER_SECONDS_MAX),
             wait=wait_random_exponential(multiplier=0.05, max=LEADER_WAIT_SECONDS_MAX),
@@ -156,7 +156,7 @@ class _LeaderFetch:
         if fetched.error:
             raise KafkaError(fetched.error, where)
         if not fetched.records:
-            # The end of the range was stable when it was planned, so this broker lags behind.
+            # The end of the range was stable when the read was planned, so this broker lags.
             raise KafkaError(ErrorCode.offset_not_available, where)
         self._leader = leader
         return fetched
@@ -179,7 +179,7 @@ def _at(wanted: PartitionRange) -> str:
 def _open_batches(
     fetched: FetchedPartition, wanted: PartitionRange
 ) -> Iterator[tuple[BatchHeader, bytes | None]]:
-    """Every batch with its decompressed records, or None where none of them are wanted."""
+    """Yield every batch with its decompressed records; None if none of them is in the range."""
     records = fetched.records
     for position, header, visible in committed_batches(records, fetched.aborted_transactions):
         if not visible or header.last_offset < wanted.start or header.base_offset >= wanted.end:
@@ -207,7 +207,7 @@ def _chunk_rows(chunk: Batches, wanted: PartitionRange, rows: Rows) -> Iterator[
         taken = take_rows(columns, int(first), int(last))
         made = rows(taken, wanted)
         if wanted.takes is not Takes.ALL:
-            assert wanted.runs is not None, "only a map tells which records are taken"
+            assert wanted.runs is not None, "the selection of records needs a map"
             is_mapped = wanted.runs.sources_of(taken.offsets) != UNKNOWN_OFFSET
             made = made.filter(pa.array(is_mapped == (wanted.takes is Takes.MAPPED)))
         yield made

@@ -1,4 +1,4 @@
-"""Decoded records as the rows of a table: Arrow record batches with provenance."""
+"""Decoded records as the rows of a table: Arrow record batches with provenance. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_global.source.columns import (
     fingerprint_columns,
     headers_column,
 )
-from spark_global.source.planning import ReadPlan, ReadTopic
+from spark_global.source.coverage import ReadPlan, ReadTopic
 from spark_global.source.provenance import UNKNOWN_OFFSET
 from spark_global.source.splits import PartitionRange
 from spark_global.source.tables import (
@@ -30,7 +30,7 @@ _US_PER_MS = 1000
 
 
 def record_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
-    """Rows of the table `records`."""
+    """Return rows of the table `records`."""
     count = len(columns)
     source_offsets = (
         columns.offsets if wanted.runs is None else wanted.runs.sources_of(columns.offsets)
@@ -51,7 +51,7 @@ def record_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatc
 
 
 def fingerprint_rows(columns: RecordColumns, wanted: PartitionRange) -> pa.RecordBatch:
-    """Rows of the table `fingerprints`."""
+    """Return rows of the table `fingerprints`."""
     count = len(columns)
     own = columns.offsets
     unknown = np.full(count, UNKNOWN_OFFSET, dtype=np.int64)
@@ -91,7 +91,7 @@ def _nullable(offsets: Int64s) -> pa.Array:
 
 
 def offset_map_rows(plan: ReadPlan) -> pa.RecordBatch:
-    """The table `offset_map`: one row per run."""
+    """Return the table `offset_map`: one row per run."""
     rows = [
         {
             "link": mapped.link,
@@ -113,7 +113,7 @@ def offset_map_rows(plan: ReadPlan) -> pa.RecordBatch:
 
 
 def end_offset_rows(plan: ReadPlan) -> pa.RecordBatch:
-    """The table `end_offsets`: one row per partition, and per link where several are merged."""
+    """Return the table `end_offsets`: one row per partition and merged link."""
     rows = [
         {
             **_origin_fields(plan, at, topic.link.name if topic.link is not None else None),

@@ -1,6 +1,6 @@
-"""What one Spark task reads: a range of offsets of one partition, and how to name its records.
+"""The range of one Spark task: offsets of one partition, and the origin of its records.
 
-Guarantees: the splits of a partition cover its wanted range exactly once, in order.
+Guarantees: the splits of a partition cover its range exactly once, in order.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from spark_global.source.tables import AGGREGATE_SIDE
 
 
 class Takes(StrEnum):
-    """Which records of a range are meant."""
+    """Which records of a range are read."""
 
     ALL = "all"
     MAPPED = "mapped"
-    """Those that the map has: where several links fill the partition, one link's."""
+    """Records that the map has: those of one of several links that fill the partition."""
     UNMAPPED = "unmapped"
-    """Those that no link's map has."""
+    """Records that no link's map has."""
 
 
 class Origin(NamedTuple):
-    """Whose records a partition holds: the source's coordinates."""
+    """Datacenter and source topic of a partition's records."""
 
     datacenter: str | None
     topic: str
@@ -46,14 +46,14 @@ class PartitionRange:
     start: int
     end: int
     runs: MapRuns | None = None
-    """Offset map of the partition; None where the records were born where they are read."""
+    """Offset map of the partition; None if the records were produced where they are read."""
     takes: Takes = Takes.ALL
     other_log_start: int = 0
-    """Log start on the other side: below it the counterpart of a record was deleted rightly."""
+    """Log start on the other side; retention has deleted counterparts below it."""
 
     @property
     def map_end(self) -> int:
-        """First offset of this side that the map does not speak of; 0 without a map."""
+        """The first offset of this side that the map does not cover; 0 without a map."""
         if self.runs is None:
             return 0
         on_aggregate = self.side == AGGREGATE_SIDE
@@ -61,12 +61,12 @@ class PartitionRange:
 
     @property
     def read_topic(self) -> str:
-        """The topic's name in the cluster that is read."""
+        """The topic's name in the cluster to read."""
         return self.aggregate_topic if self.side == AGGREGATE_SIDE else self.origin.topic
 
 
 class Split(InputPartition):
-    """A PartitionRange as Spark carries it to a task."""
+    """A PartitionRange as an input partition of Spark."""
 
     def __init__(self, wanted: PartitionRange) -> None:
         super().__init__(wanted)
@@ -74,9 +74,9 @@ class Split(InputPartition):
 
 
 def split_ranges(ranges: list[PartitionRange], records_max: int) -> Iterator[Split]:
-    """Splits of at most `records_max` offsets each; the largest partitions first.
+    """Yield splits of at most `records_max` offsets, the largest partitions first.
 
-    Spark starts tasks in order, so that a big one is not left for the end.
+    Spark starts tasks in order, so no big task is left for the end.
     """
     for wanted in sorted(ranges, key=lambda entry: entry.start - entry.end):
         for start in range(wanted.start, wanted.end, records_max):

@@ -1,13 +1,13 @@
-"""The tables of the data source: one Arrow schema each, from which Spark's follows.
+"""The tables of the data source: one Arrow schema each, from which Spark's is derived.
 
-    records       one row per record: where it came from, where it lies, what it says
-    fingerprints  one row per record of both ends of every link, without the bytes; see `audit.py`
-    offset_map    the runs that translate source offsets and aggregate offsets into each other
-    end_offsets   one row per partition: where its log starts and ends, how far the map reaches
+    records       one row per record: origin, place on the aggregate, content
+    fingerprints  one row per record on both sides of every link, without content; see `audit.py`
+    offset_map    the runs that relate source offsets and aggregate offsets
+    end_offsets   one row per partition: log start, end, and end of the map
 
-`datacenter`, `topic`, `partition` and `offset` are always the source's; `aggregate_topic` and
-`aggregate_offset` say where the record lies in the cluster that is read. An offset that the
-offset map does not tell is null, never a guess.
+`datacenter`, `topic`, `partition` and `offset` are those of the source. `aggregate_topic` and
+`aggregate_offset` are those of the cluster to read. An offset that the map does not have is null,
+never a guess.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 
 
 def spark_schema(table: str) -> StructType:
-    """Spark's schema of a table."""
+    """Return Spark's schema of a table."""
     return from_arrow_schema(TABLES[table])

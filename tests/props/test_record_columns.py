@@ -10,12 +10,8 @@ from local_cluster.records.batch import NewRecord, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
 from local_cluster.records.fingerprint import fingerprint_record
 from local_cluster.records.header import HEADER_BYTES, read_header
-from spark_global.source.columns import (
-    binary_column,
-    decode_columns,
-    fingerprint_columns,
-    headers_column,
-)
+from spark_global.source.columns import binary_column, fingerprint_columns, headers_column
+from spark_global.source.decoding import decode_columns
 from spark_global.source.tables import HEADER
 
 nullable_bytes = st.none() | st.binary(max_size=300)

@@ -119,7 +119,7 @@ SHAPES: Final[Mapping[Mode, Shape]] = {
 
 
 def copy_name(mode: Mode, link: LinkShape, topic: str) -> str:
-    """What the copy of a topic is called, in the words of topology/README.md."""
+    """What the copy of a topic is called, as docs/operations/topology.md defines it."""
     prefixed = f"{link.source}.{topic}"
     match mode:
         case Mode.PREFIXED:

@@ -1,4 +1,4 @@
-"""The topology file of a plan, in the words of topology/README.md. Pure but for the YAML writer."""
+"""The topology file of a plan (docs/operations/topology.md). Pure except for the YAML writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An aggregator as a process, for tests: started, asked over HTTP, killed at the end."""
+"""An aggregator as a process, for tests."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from local_cluster.client.client import KafkaClient
 from local_cluster.settings import BrokerSettings, FlushMode, Listener, dump_settings
 from tests.support.quiet_ports import quiet_port
-from topology.file.kafka_configs import broker_config
 from topology.file.load import load_topology
+from topology.rules.kafka_configs import broker_config
 
 START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 30.0

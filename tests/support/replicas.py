@@ -18,8 +18,8 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.support.cluster import SESSION_TIMEOUT_MS, BrokerProcess, running_broker
 from tests.support.producing import produce_once
-from topology.file.kafka_configs import broker_config
 from topology.file.load import load_topology
+from topology.rules.kafka_configs import broker_config
 
 EVENTUALLY_SECONDS = 60.0
 

@@ -1,5 +1,12 @@
-"""`heliograph audit`: are the copies what the sources hold?
+"""`heliograph audit`: compares the copies of links with their sources.
 
-`command` is the command line, `reading` answers, `published` reads what a link has published,
-`records` compares both logs record by record; `document` and `show` are its JSON and its words.
+Reading order:
+
+    command    options, output and exit codes
+    question   what is asked, and the errors
+    reading    the audit of a deployment's links
+    published  what one link has published about its copies
+    records    both logs of a link's partitions, compared record by record
+    document   the JSON of that comparison (pure)
+    show       tables for people
 """

@@ -1,6 +1,6 @@
-"""`heliograph audit`: options in, words and exit codes out.
+"""`heliograph audit`: its options, output and exit codes.
 
-Import time matters here: what a command needs is imported when it runs.
+The command imports what it needs when it runs, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def audit(
         str | None,
         typer.Argument(
             metavar="[LINK|TOPIC]",
-            help="Only this link, or this topic of either side; default: everything.",
+            help="Only this link, or this topic of the source or target; default: every link.",
             show_default=False,
         ),
     ] = None,
     records: Annotated[
         bool,
-        typer.Option("--records", help="Read both logs, and compare every record."),
+        typer.Option("--records", help="Read both logs and compare every record."),
     ] = False,
     since: Annotated[
         str | None,
         typer.Option(
             "--since",
             metavar="TIME",
-            help="Only records from then on: 30m, 2h, 7d, or 2026-01-01T00:00:00Z.",
+            help="Only records from this time on: 30m, 2h, 7d, or 2026-01-01T00:00:00Z.",
             show_default=False,
         ),
     ] = None,
@@ -61,14 +61,16 @@ def audit(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Say whether the copies are what the sources hold.
+    """Check whether the copies hold what their sources hold.
 
-    At once, from what the mirrors' audits have published; with --records from both logs, record by
-    record. Exits with 4 where something is lost, doubled, altered or foreign.
+    Without --records the result comes at once, from the verdicts that mirrors publish. With
+    --records both logs are read and compared record by record. Exits with 4 if a record is lost,
+    doubled, altered or foreign.
     """
-    from topology.audit.model import AuditQuestion, AuditUnreadable, UnknownName
+    from topology.audit.question import AuditQuestion, AuditUnreadable, UnknownName
     from topology.audit.reading import read_audit
-    from topology.operate.deploy import DeployError, read_deployment
+    from topology.deployment.deployment import read_deployment
+    from topology.problems import DeployError
 
     now_ms = time.time_ns() // 1_000_000
     try:
@@ -78,7 +80,7 @@ def audit(
     question = AuditQuestion(name=name, since_ms=since_ms, with_records=records)
     try:
         running = read_deployment(find_deployment(deployment, state_dir))
-        links = read_audit(running, question, now_ms=now_ms, progress=_tell)
+        links = read_audit(running, question, now_ms=now_ms, progress=_print_progress)
     except DeployError as error:
         fail(str(error), error.details)
     except UnknownName as error:
@@ -96,7 +98,7 @@ def audit(
 
 
 def parse_since(text: str, now_ms: int) -> int:
-    """Milliseconds since the epoch. Raises ValueError, with what is possible."""
+    """Return a time in milliseconds since the epoch. Raises ValueError that names the formats."""
     duration = _DURATION.fullmatch(text)
     if duration is not None:
         return now_ms - int(duration[1]) * UNITS_MS[duration[2]]
@@ -116,5 +118,5 @@ def _is_well(link: dict[str, Any]) -> bool:
     return bool(link["is_well"]) and all(each["is_well"] for each in link.get("records_read", ()))
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     complain([line])

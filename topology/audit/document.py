@@ -1,35 +1,40 @@
-"""The audit record by record, as a JSON document. Pure."""
+"""The JSON document of an audit record by record. Pure."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from aggregator.audit.record_audit import RecordAudit, RecordFault
+from aggregator.audit.record_findings import RecordFault, RecordFindings
 from local_cluster.records.batch import Record
 from mirror_maker.formats import FlowKey
 from mirror_maker.formats.verdicts import Verdict
 
 PAYLOAD_CHARACTERS_MAX: Final = 200
-"""Of a key, a value or a header's value that is shown."""
+"""Most characters of a key, a value or a header value that are shown."""
 
 JsonObject = dict[str, Any]
 
 
 def records_document(
-    flow: FlowKey, target_topic: str, audit: RecordAudit, problem: str | None
+    flow: FlowKey, target_topic: str, findings: RecordFindings, problem: str | None
 ) -> JsonObject:
-    """One partition. `problem` is why it could not be read to its end, or None."""
+    """Return the document of one partition.
+
+    `problem` is the reason why it could not be read to its end, or None.
+    """
     return {
         "topic": flow.source_topic,
         "partition": flow.partition,
         "target_topic": target_topic,
         "records": {
-            verdict.value: audit.counts[verdict] for verdict in Verdict if verdict in audit.counts
+            verdict.value: findings.counts[verdict]
+            for verdict in Verdict
+            if verdict in findings.counts
         },
-        "unverified": dict(audit.unverified),
+        "unverified": dict(findings.unverified),
         "problem": problem,
-        "is_well": problem is None and not audit.has_faults,
-        "faults": [_fault(each) for each in audit.faults],
+        "is_well": problem is None and not findings.has_faults,
+        "faults": [_fault(each) for each in findings.faults],
     }
 
 
@@ -56,7 +61,7 @@ def _record(record: Record | None) -> JsonObject | None:
 
 
 def _payload(data: bytes | None) -> str | None:
-    """Text where the bytes are text, else escapes; cut at `PAYLOAD_CHARACTERS_MAX`."""
+    """Return bytes as text, with escapes for what is no text, up to `PAYLOAD_CHARACTERS_MAX`."""
     if data is None:
         return None
     part = data[: PAYLOAD_CHARACTERS_MAX * 4]

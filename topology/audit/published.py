@@ -1,4 +1,4 @@
-"""What one link has published about its copies, read from its target. Shell."""
+"""The topics in which one link publishes the state of its copies, read from its target. Shell."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mirror_maker.formats import (
 )
 from mirror_maker.formats.probe import is_probe_topic
 from mirror_maker.formats.verdicts import VerdictTopic, verdicts_topic_name
-from topology.audit.model import AuditUnreadable
+from topology.audit.question import AuditUnreadable
 from topology.deployment.deployment import LinkView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """What a link has published."""
+    """The published state of a link: map, journal and verdicts."""
 
     view: LinkView
     map: LinkMap
@@ -42,18 +42,19 @@ class LinkState:
 
 
 async def read_link(link: LinkView, source: KafkaClient, target: KafkaClient) -> LinkState:
+    """Read the state of a link, and the ends of its source partitions. Raises AuditUnreadable."""
     link_map, journal, verdicts = LinkMap(), GapJournal(), VerdictTopic()
     name = ""
     try:
         cluster = await target.metadata(None)
         for name in (
-            # The map first: what it has left out is in the journal before.
+            # The map first: the mirror writes a gap into the journal before it writes the map.
             map_topic_name(link.name),
             gaps_topic_name(link.name),
             verdicts_topic_name(link.name),
         ):
             if name not in cluster.topics:
-                continue  # the link has not run yet, or by an older version
+                continue  # the link has not run yet, or an older version ran it
             async for record in read_topic(target, name):
                 if name == map_topic_name(link.name):
                     link_map.apply(record)

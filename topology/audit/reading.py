@@ -1,7 +1,7 @@
-"""The audit of a deployment's links: what they published, or what both logs hold record by record.
+"""The audit of a deployment's links: published verdicts, or both logs record by record. Shell.
 
-Read from the clusters themselves, so that it works while workers and aggregators do not. A cluster
-that does not answer is named after `ANSWER_TIMEOUT_S`. Shell.
+It reads from the clusters, so it works without workers and aggregators. A cluster that does not
+respond within `RESPONSE_TIMEOUT_S` is an error that names it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from aggregator.audit.audit_document import link_document
-from aggregator.audit.link_audit import PartitionAudit
-from aggregator.audit.link_audits import link_audit
+from aggregator.audit.link_audit import PartitionAudit, link_audit
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats import MapFormatError
-from topology.audit.model import (
+from topology.audit.published import LinkState, read_link
+from topology.audit.question import (
     AuditQuestion,
     AuditUnreadable,
     JsonObject,
@@ -24,11 +24,10 @@ from topology.audit.model import (
     UnknownName,
     is_asked,
 )
-from topology.audit.published import LinkState, read_link
 from topology.audit.records import RecordsReader, target_ranges
 from topology.deployment.deployment import Deployment
-from topology.file.problems import unknown_name
-from topology.operate.answers import ANSWER_TIMEOUT_S, ClusterSilent, check_clusters
+from topology.problems import unknown_name
+from topology.status.liveness import RESPONSE_TIMEOUT_S, ClusterSilent, require_clusters
 
 CLIENT_ID: Final = "heliograph-audit"
 
@@ -36,7 +35,7 @@ CLIENT_ID: Final = "heliograph-audit"
 def read_audit(
     deployment: Deployment, question: AuditQuestion, *, now_ms: int, progress: Progress
 ) -> list[JsonObject]:
-    """A document per link. Raises AuditUnreadable, UnknownName."""
+    """Return one document per link. Raises AuditUnreadable, UnknownName."""
     return asyncio.run(_read(deployment, question, now_ms, progress))
 
 
@@ -48,7 +47,7 @@ async def _read(
     names = dict.fromkeys(name for link in links for name in (link.source, link.target))
     clusters = [deployment.cluster(name) for name in names]
     try:
-        await check_clusters(clusters)
+        await require_clusters(clusters)
     except ClusterSilent as error:
         raise AuditUnreadable(str(error)) from error
     async with AsyncExitStack() as stack:
@@ -57,7 +56,7 @@ async def _read(
                 KafkaClient(
                     cluster.bootstrap,
                     client_id=CLIENT_ID,
-                    request_timeout_ms=int(ANSWER_TIMEOUT_S * 1000),
+                    request_timeout_ms=int(RESPONSE_TIMEOUT_S * 1000),
                     security=cluster.security,
                 )
             )
@@ -91,7 +90,7 @@ async def _read(
 
 
 def _check_topic(topic: str, deployment: Deployment, states: list[LinkState]) -> None:
-    """Raises UnknownName."""
+    """Check that a link mirrors this topic. Raises UnknownName."""
     topics = {
         name
         for state in states

@@ -18,17 +18,20 @@ from mirror_maker.rules.gap_ranges import GapRanges
 from mirror_maker.rules.record_rules import RecordFilter
 from mirror_maker.settings import LinkSettings, parse_settings
 from topology.audit.document import records_document
-from topology.audit.model import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.audit.published import LinkState
+from topology.audit.question import AuditUnreadable, JsonObject, Progress, is_asked
 from topology.deployment.deployment import Deployment, LinkView
 
 Ranges = Mapping[TopicPartition, LogRange]
-"""By copy: from where to where its log is read."""
+"""The offsets to read of each copy's log."""
 
 
 async def target_ranges(state: LinkState, target: KafkaClient) -> Ranges:
-    """What the copies' logs hold now. Whatever is in them is mapped or journalled soon, so the
-    link's state is to be read again afterwards. Raises KafkaError."""
+    """Return the offsets that the copies' logs hold now. Raises KafkaError.
+
+    The mirror may map or journal some of them only after this call. So the caller reads the link's
+    state again afterwards.
+    """
     topics = {target_topic for _, target_topic, _ in state.flows()}
     return {
         log.at: log
@@ -38,7 +41,7 @@ async def target_ranges(state: LinkState, target: KafkaClient) -> Ranges:
 
 
 class RecordsReader:
-    """Reads both logs of a link's partitions."""
+    """Reads both logs of a link's partitions and compares them."""
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class RecordsReader:
         self._progress = progress
 
     async def read(self, topic: str | None) -> list[JsonObject]:
-        """A document per partition. Raises AuditUnreadable."""
+        """Return one document per partition. Raises AuditUnreadable."""
         documents = []
         found = [each for each in self._state.flows() if is_asked(topic, each[0], each[1])]
         for flow, target_topic, offset_map in sorted(found, key=lambda each: each[0]):
@@ -71,8 +74,8 @@ class RecordsReader:
             try:
                 await self._read(audit, flow, target_topic, offset_map)
             except (KafkaError, CorruptRecordError, CompressionError) as error:
-                problem = str(error)  # the other partitions are read all the same
-            documents.append(records_document(flow, target_topic, audit, problem))
+                problem = str(error)  # the other partitions are still read
+            documents.append(records_document(flow, target_topic, audit.findings, problem))
         return documents
 
     async def _read(
@@ -89,7 +92,7 @@ class RecordsReader:
         await audit_records(audit, self._source, source_log, self._target, target_log)
 
     async def _source_log(self, flow: FlowKey) -> LogRange | None:
-        """None for a topic that was re-created since: its records have no copies there."""
+        """Return the source's log; None if the topic was re-created: it has no copies here."""
         topic = (await self._source.metadata([flow.source_topic])).topics.get(flow.source_topic)
         if topic is None or topic.topic_id not in (flow.source_topic_id, None):
             return None
@@ -139,9 +142,9 @@ class RecordsReader:
         configs = (await self._target.describe_topic_configs([target_topic])).get(target_topic, {})
         leaves_out = None
         if settings.filter != RecordFilter():
-            leaves_out = "the link has a filter, which may have left it out"
+            leaves_out = "the link has a filter, which may exclude it"
         elif settings.origin == "local":
-            leaves_out = "the link copies only what was born at its source; others are left out"
+            leaves_out = "the link copies only records that were produced at its source"
         producer_id = self._state.map.producer_id(flow)
         if producer_id is None:
             raise KafkaError(ErrorCode.unknown_producer_id, f"no opening of {target_topic}")
@@ -158,7 +161,7 @@ class RecordsReader:
 
 
 def _link_settings(deployment: Deployment, link: LinkView) -> LinkSettings:
-    """What the link's worker was told."""
+    """Return the settings of the link's worker."""
     for text in deployment.daemon(link.daemon).files.values():
         for each in parse_settings(text).links:
             if each.name == link.name:

@@ -1,4 +1,4 @@
-"""The audit, printed for people."""
+"""The result of an audit, as tables for people."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from topology.cli.show import UNKNOWN, plain_console, plain_table
 
 Document = Mapping[str, Any]
 FAULTS_SHOWN_MAX: Final = 20
-"""Of one link in words; JSON has them all."""
+"""Most faults that are printed for one link; the JSON has all of them."""
 _FAULT_NAMES: Final = tuple(verdict.value for verdict in Verdict if verdict in FAULTS)
 _OTHER_NAMES: Final = tuple(verdict.value for verdict in Verdict if verdict not in FAULTS)
 
 
 def print_audit(links: Sequence[Document]) -> None:
-    """Every link: counts per partition, then what is wrong with its offsets."""
+    """Print every link: counts per partition, then each fault with its offsets."""
     console = plain_console()
     if not links:
         console.print("there are no links")

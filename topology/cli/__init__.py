@@ -1,1 +1,11 @@
-"""cli."""
+"""The command line: what all subcommands share, and those without a folder of their own.
+
+    command_line         options, exit codes, finding a deployment, errors
+    file_commands        validate, schema
+    deployment_commands  plan, up, status, down
+    data_commands        gaps, sql, demo
+    show                 tables and progress on a terminal
+
+`mirror`, `audit` and `rebalance` have their commands in `topology/mirror/`, `topology/audit/` and
+`topology/rebalance/`.
+"""

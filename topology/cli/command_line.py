@@ -1,6 +1,6 @@
-"""What the commands share: options, exit codes, finding a deployment, failing with words.
+"""What all subcommands share: options, exit codes, finding a deployment, errors.
 
-Import time matters here: what a function needs is imported when it runs.
+Functions import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import typer
 if TYPE_CHECKING:
     from local_cluster.client.auth.security import ClientSecurity
     from topology.deployment.deployment import Deployment
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
     from topology.model import Topology
 
 Loaded = TypeVar("Loaded")
@@ -28,7 +28,7 @@ EXIT_UNHEALTHY = 4
 
 
 class Output(enum.StrEnum):
-    """Form of what is printed on standard output."""
+    """The format of standard output."""
 
     human = "human"
     json = "json"
@@ -43,34 +43,34 @@ Which = Annotated[
         show_default=False,
     ),
 ]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the output.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
 StateDirOption = Annotated[
     Path | None,
     typer.Option(
         "--state-dir",
-        help="Directory of the deployment's state; default: by topology name, under the user's"
-        " state directory.",
+        help="State directory of the deployment; default: named after the topology, under the"
+        " user's state directory.",
         show_default=False,
     ),
 ]
 
 
 def load_file(file: Path) -> Topology:
-    """The topology of a file; ends the command where the file is not valid."""
+    """Return the topology of a file; end the command if the file is invalid."""
     from topology.file.load import load_topology
 
     return _loaded(load_topology, file)
 
 
 def load_security_file(file: Path) -> ClientSecurity:
-    """What a file says as a topology does under `security`; ends the command likewise."""
+    """Return the `security` settings that a file holds; end the command if it is invalid."""
     from topology.file.load import load_security
 
     return _loaded(load_security, file)
 
 
 def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
-    from topology.file.problems import InvalidTopology
+    from topology.problems import InvalidTopology
 
     try:
         return load(file)
@@ -82,10 +82,10 @@ def _loaded(load: Callable[[Path], Loaded], file: Path) -> Loaded:
 
 
 def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
-    """The deployment of a file; ends the command where the file is not valid."""
+    """Return the deployment of a file; end the command if the file is invalid."""
     topology = load_file(file)
     from topology.deployment.render import render
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
     from topology.deployment.zookeeper import ZooKeeperUnavailable
 
     state = StateDir(state_dir) if state_dir is not None else StateDir.for_name(topology.name)
@@ -96,8 +96,8 @@ def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDi
 
 
 def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
-    """The state directory of a deployment that is named, or is the only one."""
-    from topology.deployment.state import StateDir, default_state_root
+    """Return the state directory of the named deployment, or of the only one."""
+    from topology.deployment.state_dir import StateDir, default_state_root
 
     if state_dir is not None:
         return StateDir(state_dir)
@@ -108,12 +108,12 @@ def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
             return StateDir(root / known[0])
         names = ", ".join(known)
         fail(
-            f"say which deployment; there are: {names}" if known else "nothing is deployed",
+            f"name the deployment; there are: {names}" if known else "nothing is deployed",
             code=EXIT_USAGE if known else EXIT_ERROR,
         )
     name = load_file(Path(which)).name if which not in known and Path(which).is_file() else which
     if name not in known:
-        from topology.file.problems import nearest_name
+        from topology.problems import nearest_name
 
         near = nearest_name(name, known)
         hint = f"; did you mean {near!r}?" if near else ""

@@ -1,6 +1,6 @@
-"""`heliograph gaps`, `sql` and `demo`: what is in the aggregates, and what is not.
+"""`heliograph gaps`, `sql` and `demo`: the data of the aggregates.
 
-Import time matters here: what a command needs is imported when it runs.
+Commands import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def gaps(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """List what links skipped: source offsets that were not copied, and why."""
-    from topology.operate.deploy import DeployError, read_deployment
-    from topology.operate.gaps import GapsUnreadable, read_gaps
+    """List the source offsets that links did not copy, with the reason."""
+    from topology.deployment.deployment import read_deployment
+    from topology.mirror.gaps import GapsUnreadable, read_gaps
+    from topology.problems import DeployError
 
     try:
         found = read_gaps(read_deployment(find_deployment(deployment, state_dir)))
@@ -58,7 +59,7 @@ def sql(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", metavar="N", min=1, help="Rows that are shown; all are held in memory."
+            "--limit", metavar="N", min=1, help="Rows to show; all of them are held in memory."
         ),
     ] = 10_000,
     output: OutputOption = Output.human,
@@ -66,10 +67,12 @@ def sql(
 ) -> None:
     """Run Spark SQL over the global views of a running deployment.
 
-    Where the answer has more rows than are shown, that is said on standard error, or with -o json
-    in `is_cut` and `rows_left_out_min`.
+    If the result has more rows than --limit, standard error says so; with -o json, `is_cut` and
+    `rows_left_out_min` say so.
     """
-    from topology.operate.deploy import DeployError, current_status, read_deployment
+    from topology.deployment.deployment import read_deployment
+    from topology.problems import DeployError
+    from topology.status.observe import current_status
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -92,7 +95,7 @@ def sql(
 
 
 def _aggregate(deployment: Deployment, name: str | None) -> str:
-    """The cluster the global views are read from."""
+    """Return the name of the cluster that the global views read."""
     targets = {link.target for link in deployment.links}
     names = [
         each.name
@@ -101,13 +104,13 @@ def _aggregate(deployment: Deployment, name: str | None) -> str:
     ]
     if name is not None:
         if name not in names:
-            from topology.file.problems import unknown_name
+            from topology.problems import unknown_name
 
             fail(f"{deployment.name}: {unknown_name('aggregate', name, names)}", code=EXIT_USAGE)
         return name
     if len(names) != 1:
         known = ", ".join(names) or "none"
-        fail(f"say which --aggregate of {deployment.name}; there are: {known}", code=EXIT_USAGE)
+        fail(f"name the --aggregate of {deployment.name}; there are: {known}", code=EXIT_USAGE)
     return names[0]
 
 
@@ -125,9 +128,9 @@ def demo(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Run the main job on real input: the departures of 2013 from New York's airports."""
-    from topology.demo import run_demo
-    from topology.file.shipped import shipped_topology
+    """Run the whole system on real input: the departures of 2013 from New York's airports."""
+    from topology.demo.run import run_demo
+    from topology.file.load import shipped_topology
 
     code = run_demo(
         out=out,

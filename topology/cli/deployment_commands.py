@@ -1,6 +1,6 @@
-"""`heliograph plan`, `up`, `status` and `down`: a deployment from its file to its end.
+"""`heliograph plan`, `up`, `status` and `down`: the life of a deployment.
 
-Import time matters here: what a command needs is imported when it runs.
+Commands import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topology.cli.command_line import (
 
 if TYPE_CHECKING:
     from topology.deployment.plan import Step
-    from topology.deployment.state import StateDir
+    from topology.deployment.state_dir import StateDir
 
 FOREGROUND_POLL_S = 1.0
 
@@ -41,7 +41,8 @@ def plan(
     ] = False,
 ) -> None:
     """Show what `up` would do."""
-    from topology.operate.deploy import DeployError, plan_steps
+    from topology.operate.preflight import plan_steps
+    from topology.problems import DeployError
 
     deployment, state = render_file(file, state_dir)
     try:
@@ -61,7 +62,7 @@ def up(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay; Ctrl-C takes the deployment down.")
+        bool, typer.Option("--foreground", help="Do not return; Ctrl-C takes the deployment down.")
     ] = False,
     timeout_s: Annotated[
         float,
@@ -69,28 +70,30 @@ def up(
             "--timeout",
             metavar="SECONDS",
             min=1,
-            help="How long to wait for all of it, and before that for each broker of a cluster"
-            " that is restarted one broker after the other.",
+            help="How long to wait for everything, and before that for each broker of a rolling"
+            " restart.",
         ),
     ] = 120.0,
     abandon_replicas: Annotated[
         bool,
         typer.Option(
             "--abandon-replicas",
-            help="Go on though brokers or log directories that leave hold replicas.",
+            help="Continue although removed brokers or log directories hold replicas.",
         ),
     ] = False,
 ) -> None:
-    """Start a deployment, repair it, or apply an edited file; what runs well is left alone.
+    """Start a deployment, repair it, or apply an edited file.
 
-    Brokers of one cluster are restarted one after the other, each when all replicas are in sync.
+    A daemon that runs as the file says is not touched. Brokers of one cluster restart one after the
+    other, each when all replicas are in sync.
 
-    Exits with 0 when everything runs and answers, with 4 when all of it was started but links wait
-    for a person (paused, or partitions stand still), and with 1 when something does not run.
+    Exits with 0 when everything runs and responds, with 4 when everything was started but links
+    wait for an operator (paused, or partitions stand still), and with 1 when something does not
+    run.
     """
     from topology.cli.show import UpProgress, print_bootstraps
-    from topology.operate.deploy import DeployError
-    from topology.operate.deploy import up as bring_up
+    from topology.operate.up import up as bring_up
+    from topology.problems import DeployError
 
     deployment, state = render_file(file, state_dir)
     if foreground:
@@ -112,7 +115,7 @@ def up(
         if foreground:
             _take_down(state)
             return
-        fail("interrupted; what was started goes on, and `heliograph down` stops it")
+        fail("interrupted; what was started continues, and `heliograph down` stops it")
     if output is Output.json:
         steps = [step.as_json() for step in result.steps]
         print_json({**result.status, "steps": steps})
@@ -129,11 +132,12 @@ def status(
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Show clusters, brokers and links of a deployment, and what of it is not well, and why.
+    """Show clusters, brokers and links of a deployment, and every problem with its reason.
 
-    Exits with 0 when everything runs and answers and every link does its work, else with 4.
+    Exits with 0 when everything runs and responds and every link does its work, else with 4.
     """
-    from topology.operate.deploy import DeployError, current_status
+    from topology.problems import DeployError
+    from topology.status.observe import current_status
 
     try:
         document = current_status(find_deployment(deployment, state_dir))
@@ -153,11 +157,11 @@ def down(
     deployment: Which = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its data as well.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its data too.")] = False,
 ) -> None:
-    """Stop what this deployment started, and only that."""
-    from topology.operate.deploy import DeployError
-    from topology.operate.deploy import down as take_down
+    """Stop everything that this deployment started, and nothing else."""
+    from topology.operate.down import down as take_down
+    from topology.problems import DeployError
 
     state = find_deployment(deployment, state_dir)
     try:
@@ -172,7 +176,7 @@ def down(
 
 
 def _stay(state: StateDir) -> None:
-    """Wait for Ctrl-C or SIGTERM, then take the deployment down; end if something else does."""
+    """Wait for Ctrl-C or SIGTERM, then take the deployment down; fail if it stops otherwise."""
     typer.echo("running; Ctrl-C stops it", err=True)
     try:
         while state.is_locked():
@@ -184,7 +188,8 @@ def _stay(state: StateDir) -> None:
 
 
 def _take_down(state: StateDir) -> None:
-    from topology.operate.deploy import DeployError, down
+    from topology.operate.down import down
+    from topology.problems import DeployError
 
     try:
         down(state)

@@ -1,6 +1,6 @@
-"""`heliograph validate` and `schema`: what is asked of a topology file alone.
+"""`heliograph validate` and `schema`: commands that need only a topology file.
 
-Import time matters here: what a command needs is imported when it runs.
+Commands import what they need when they run, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from topology.cli.command_line import (
 def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
     """Report every problem of a topology file."""
     from topology.file.load import load_topology
-    from topology.file.problems import InvalidTopology
+    from topology.problems import InvalidTopology
 
     try:
         topology = load_topology(file)
@@ -43,6 +43,6 @@ def validate(file: TopologyFile, output: OutputOption = Output.human) -> None:
 
 def schema() -> None:
     """Print the JSON Schema of the topology file, for editors."""
-    from topology.file.schema import schema_text
+    from topology.model.topology import schema_text
 
     typer.echo(schema_text(), nl=False)

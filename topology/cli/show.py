@@ -1,4 +1,4 @@
-"""How a plan, a status and the progress of `up` look on a terminal."""
+"""Plan, status and the progress of `up` on a terminal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rich.status import Status as Spinner
 from rich.table import Table
 
 from topology.deployment.plan import Step
-from topology.operate.diagnosis import problem_lines
-from topology.operate.probes import probe_sentence
+from topology.status.diagnosis import problem_lines
+from topology.status.probes import probe_sentence
 
 UNKNOWN = "-"
 PIPED_COLUMNS = 1_000
 
 
 class UpProgress:
-    """One line on standard error that says what `up` waits for."""
+    """One line on standard error with what `up` waits for."""
 
     def __init__(self, *, enabled: bool) -> None:
         self._console = Console(stderr=True, quiet=not enabled, highlight=False)
@@ -38,7 +38,7 @@ class UpProgress:
         self.stop()
 
     def plan(self, name: str, steps: list[Step]) -> None:
-        """Say what will be done; a first start is one line."""
+        """Show the steps; a first start is one line."""
         if not steps:
             self._console.print(f"{name}: nothing to start, change or stop")
         elif all(step.action == "start" for step in steps) and len(steps) > 1:
@@ -49,12 +49,12 @@ class UpProgress:
                 self._console.print(step.sentence(), markup=False)
 
     def status(self, document: Mapping[str, Any]) -> None:
-        """Show what is still on its way."""
+        """Show what does not run yet."""
         waiting = [f"{each['subject']} ({each['state']})" for each in document["problems"]]
-        self._spin(f"waiting for {', '.join(waiting) or 'an answer of each process'}")
+        self._spin(f"waiting for {', '.join(waiting) or 'a response of each process'}")
 
     def roll(self, reasons: Sequence[str]) -> None:
-        """Show what the next broker of a rolling restart waits for."""
+        """Show why the next broker of a rolling restart waits."""
         more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
         self._spin(f"waiting: {reasons[0]}{more}")
 
@@ -71,7 +71,7 @@ class UpProgress:
 
 
 def print_bootstraps(document: Mapping[str, Any]) -> None:
-    """Where clients connect, and whatever is not well."""
+    """Print where clients connect, and every problem."""
     table = plain_table("cluster", "kind", "bootstrap")
     for cluster in document["clusters"]:
         table.add_row(cluster["name"], cluster["kind"], cluster["bootstrap"])
@@ -83,8 +83,7 @@ def print_bootstraps(document: Mapping[str, Any]) -> None:
 
 
 def print_status(document: Mapping[str, Any]) -> None:
-    """Clusters with brokers, links, where workers and aggregators answer, and whatever is not
-    well."""
+    """Print clusters with brokers, links, URLs of workers and aggregators, and every problem."""
     console = plain_console()
     supervisor = document["supervisor"]
     pid = f" (supervisor pid {supervisor['pid']})" if supervisor is not None else ""
@@ -120,7 +119,7 @@ def _print_problems(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:
-    """What was not copied, a line each."""
+    """Print one line per gap."""
     console = plain_console()
     if not gaps:
         console.print("nothing was skipped")
@@ -142,8 +141,7 @@ def print_gaps(gaps: Sequence[Mapping[str, Any]]) -> None:
 
 
 def plain_console() -> Console:
-    """Standard output, where words with brackets are words; lines of any width where it is read
-    by a program."""
+    """Return standard output without markup; lines have any width if a program reads it."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = PIPED_COLUMNS
@@ -151,7 +149,7 @@ def plain_console() -> Console:
 
 
 def plain_table(*columns: str) -> Table:
-    """A table without lines, in which nothing is cut off."""
+    """Return a table without lines, in which no text is cut off."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -187,7 +185,7 @@ def _link_table(links: list[Mapping[str, Any]]) -> Table:
 
 
 def _text(value: Any) -> str:
-    """A value as text; what is not known is a dash, never 0."""
+    """Return a value as text; unknown is a dash, never 0."""
     if value is None:
         return UNKNOWN
     return f"{value:.1f}" if isinstance(value, float) else str(value)

@@ -1,7 +1,14 @@
-"""`heliograph demo`: the main job on real input; see `run.py`."""
+"""`heliograph demo`: the whole system on real input.
 
-from __future__ import annotations
+Reading order:
 
-from topology.demo.run import run_demo
-
-__all__ = ["run_demo"]
+    run       entry point, exit codes, and what is stopped when
+    steps     deploy, feed, mirror, move a consumer group, query, audit
+    prepare   checks of the topology and the state directory
+    flights   the input as records
+    feed      produces the records
+    mirrored  counts the mirrored records, and waits for the rest
+    boards    the consumer group `boards`, moved to the aggregate
+    answers   the Spark queries
+    report    tables, Parquet files, the JSON document
+"""

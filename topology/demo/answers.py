@@ -1,4 +1,4 @@
-"""What Spark answers on the aggregate: carriers, days, and the audit of both sides."""
+"""The Spark queries on the aggregate: carriers, days, and the audit of both sides."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from spark_global.source.tables import END_OFFSETS_TABLE, RECORDS_TABLE
 from spark_global.views import Aggregate, load_table, view_names
 
 ALL: Final = "all"
-"""Stands in column datacenter for all of them together."""
+"""Value of column `datacenter` for all datacenters together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The tables about flights."""
+    """The result tables."""
 
     carriers: pa.Table
     """carrier, datacenter (or ALL), flights, mean_departure_delay in minutes."""
@@ -28,7 +28,7 @@ class Answers:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Let the JVM load and compile what the queries need, while it has nothing else to do."""
+    """Let the idle JVM load and compile the code that the queries need."""
     session.range(20_000).selectExpr(
         "CAST(id % 7 AS STRING) AS carrier",
         """from_json('{"dep_delay":1,"year":2013}', 'dep_delay DOUBLE, year INT') AS flight""",
@@ -42,14 +42,14 @@ def warm_up(session: SparkSession) -> None:
 
 
 def warm_up_reader(session: SparkSession, aggregate: Aggregate) -> None:
-    """Let Spark start the Python processes that plan and read; the smallest table will do."""
+    """Read the smallest table, so that Spark starts its Python processes."""
     load_table(session, aggregate, END_OFFSETS_TABLE).collect()
 
 
 def answer(
     session: SparkSession, aggregate: Aggregate, topic: str, datacenters: Sequence[str]
 ) -> Answers:
-    """The flights by carrier and by day, from the global view of the topic."""
+    """Query the flights by carrier and by day from the topic's global view."""
     (view,) = view_names([topic])
     load_table(session, aggregate, RECORDS_TABLE, topic=topic).createOrReplaceTempView(view)
     departures = session.sql(_DEPARTURES.format(view=view)).cache()
@@ -65,7 +65,7 @@ def answer(
 
 
 def audit(session: SparkSession, aggregate: Aggregate, topic: str) -> AuditReport:
-    """Both sides of every link, record by record."""
+    """Audit both sides of every link, record by record."""
     return audit_topic(session, aggregate, topic)
 
 

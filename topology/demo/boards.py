@@ -1,8 +1,8 @@
-"""Departure boards move to the aggregate: a consumer group's position, translated exactly.
+"""Moves the consumer group `boards` to the aggregate by exact offset translation.
 
-Group `boards` reads a part of `flights` in one datacenter and commits. Its position is translated
-by the aggregator and committed for the group of the same name on the aggregate; a consumer there
-must get, in every partition, exactly the flight that comes next in the datacenter.
+The group reads a part of `flights` in one datacenter and commits. The aggregator translates its
+offsets, which are committed for the group of the same name on the aggregate. A consumer there must
+get in every partition exactly the flight that is next in the datacenter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 GROUP: Final = "boards"
 SHARE: Final = 10
-"""One part in this many of each partition is read."""
+"""The group reads one record in this many of each partition."""
 READ_TIMEOUT_S: Final = 60.0
 TRANSLATE_TIMEOUT_S: Final = 60.0
 TRANSLATE_POLL_S: Final = 0.2
@@ -37,12 +37,12 @@ _CONSUMER: Final[Mapping[str, Any]] = {
 
 
 class BoardsError(Exception):
-    """The group could not read, commit or be translated."""
+    """The group could not read or commit, or its offsets could not be translated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flight:
-    """One record, as a consumer gets it."""
+    """A record, as a consumer gets it."""
 
     offset: int
     timestamp_ms: int
@@ -50,8 +50,8 @@ class Flight:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
-    def says_the_same(self, other: Flight) -> bool:
-        """Whether all but the offset is equal."""
+    def is_copy_of(self, other: Flight) -> bool:
+        """Return whether everything except the offset is equal."""
         return (self.timestamp_ms, self.key, self.value, self.headers) == (
             other.timestamp_ms,
             other.key,
@@ -62,13 +62,13 @@ class Flight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """One partition of the group, in the datacenter and on the aggregate."""
+    """A partition of the group, in the datacenter and on the aggregate."""
 
     partition: int
     committed_offset: int
     translated_offset: int
     next_there: Flight | None
-    """The next flight in the datacenter; None where the group has read all of them."""
+    """The next flight in the datacenter; None if the group has read all flights."""
     next_here: Flight | None
     """The next flight on the aggregate."""
 
@@ -76,7 +76,7 @@ class Board:
     def is_exact(self) -> bool:
         if self.next_there is None or self.next_here is None:
             return self.next_there is self.next_here
-        return self.next_there.says_the_same(self.next_here)
+        return self.next_there.is_copy_of(self.next_here)
 
     def as_json(self) -> dict[str, Any]:
         document = asdict(self)
@@ -87,7 +87,7 @@ class Board:
 
 
 def read_a_part(bootstrap: str, topic: str) -> dict[int, int]:
-    """Let the group read a share of every partition and commit: partition to position.
+    """Let the group read a share of every partition and commit; return offset by partition.
 
     Raises BoardsError.
     """
@@ -106,7 +106,7 @@ def read_a_part(bootstrap: str, topic: str) -> dict[int, int]:
             if time.monotonic() > deadline_s:
                 raise BoardsError(f"group {GROUP} has read only up to {positions}, not {wanted}")
             for message in consumer.consume(_POLL_RECORDS, timeout=0.5):
-                # More may have been fetched than is wanted; the board shows, and commits, less.
+                # A fetch may return more records than wanted; the group commits only its share.
                 partition, offset = _place(message)
                 if offset < wanted[partition]:
                     positions[partition] = offset + 1
@@ -124,9 +124,9 @@ def read_a_part(bootstrap: str, topic: str) -> dict[int, int]:
 def translate_position(
     api: str, link: str, topic: str, position: Mapping[int, int]
 ) -> tuple[str, dict[int, int]]:
-    """The position on the aggregate: its topic there, and partition to offset.
+    """Translate offsets; return the aggregate's topic, and offset by partition there.
 
-    Waits while a part of it is pending. Raises BoardsError.
+    Waits while a translation is pending. Raises BoardsError.
     """
     target_topic = ""
     translated: dict[int, int] = {}
@@ -148,7 +148,7 @@ def translate_position(
 
 
 def move_group(bootstrap: str, topic: str, position: Mapping[int, int]) -> None:
-    """Commit a position for the group of the same name in another cluster."""
+    """Commit offsets for the group of the same name in another cluster. Raises BoardsError."""
     consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
     try:
         offsets = [TopicPartition(topic, p, offset) for p, offset in position.items()]
@@ -160,7 +160,7 @@ def move_group(bootstrap: str, topic: str, position: Mapping[int, int]) -> None:
 
 
 def next_flights(bootstrap: str, topic: str, partitions: list[int]) -> dict[int, Flight]:
-    """The next record of every partition for the group as it stands; none where all is read."""
+    """Return the group's next record of every partition that has one. Raises BoardsError."""
     consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
     try:
         committed = consumer.committed(
@@ -191,7 +191,7 @@ def next_flights(bootstrap: str, topic: str, partitions: list[int]) -> dict[int,
 def check_boards(
     *, source_bootstrap: str, aggregate_bootstrap: str, api: str, link: str, topic: str
 ) -> list[Board]:
-    """The whole step; one board per partition. Raises BoardsError."""
+    """Read, translate, move and compare; return one board per partition. Raises BoardsError."""
     position = read_a_part(source_bootstrap, topic)
     target_topic, translated = translate_position(api, link, topic, position)
     move_group(aggregate_bootstrap, target_topic, translated)
@@ -211,12 +211,12 @@ def check_boards(
 
 
 def _place(message: Message) -> tuple[int, int]:
-    """Partition and offset. Raises KafkaException where the message is an error instead."""
+    """Return partition and offset. Raises KafkaException if the message is an error."""
     error = message.error()
     if error is not None:
         raise KafkaException(error)
     partition, offset = message.partition(), message.offset()
-    assert partition is not None and offset is not None, "a record has its place"
+    assert partition is not None and offset is not None, "a record has a partition and an offset"
     return partition, offset
 
 
@@ -232,7 +232,7 @@ def _flight(message: Message, offset: int) -> Flight:
 
 
 def _get(url: str) -> dict[str, Any]:
-    """A JSON document; of an error answer its own document, which has no `state`."""
+    """Return a JSON document. An error response becomes a document without `state`."""
     try:
         with urllib.request.urlopen(url, timeout=HTTP_TIMEOUT_S) as response:
             document = json.load(response)

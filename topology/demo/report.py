@@ -1,4 +1,4 @@
-"""What the demo shows and leaves behind: tables, Parquet files, one JSON document."""
+"""The output of the demo: tables, Parquet files, one JSON document."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from topology.demo.answers import Answers
 from topology.demo.boards import GROUP, Board
 
 DAYS_SHOWN: Final = 5
-"""Busiest days that are printed; all of them are in the Parquet file."""
+"""Busiest days that are printed; the Parquet file has all days."""
 FINDINGS_SHOWN: Final = 20
 
 
 @dataclass(kw_only=True)
 class Report:
-    """Every figure of one run, filled step by step."""
+    """Every figure of one run, filled in step by step."""
 
     deployment: str
     produced: dict[str, int] = field(default_factory=dict)
-    """Records acknowledged, by datacenter."""
+    """Acknowledged records by datacenter."""
     boards: list[Board] = field(default_factory=list)
     answers: Answers | None = None
     audit: AuditReport | None = None
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def audit_is_clean(self) -> bool:
-        """Nothing wrong in the logs, and they hold as much as was produced."""
+        """Whether the audit found no fault, and as many records as were produced."""
         report = self.audit
         return (
             report is not None
@@ -55,7 +55,7 @@ class Report:
         return self.failure is None and self.boards_are_exact and self.audit_is_clean
 
     def as_json(self) -> dict[str, Any]:
-        """One document with every figure."""
+        """Return one document with every figure."""
         return {
             "deployment": self.deployment,
             "ok": self.is_good,
@@ -91,7 +91,7 @@ def write_parquet(report: Report, out: Path) -> None:
 
 
 def print_boards(console: Console, boards: Sequence[Board], source: str, target: str) -> None:
-    """What the moved group gets next, beside what it would have got."""
+    """Print the next flight of the moved group, and whether it is the one at the source."""
     table = Table(title=f"group {GROUP} moves from {source} to {target}")
     for column in ("partition", f"{source} offset", f"{target} offset", "next flight"):
         table.add_column(column)
@@ -109,7 +109,7 @@ def print_boards(console: Console, boards: Sequence[Board], source: str, target:
 
 
 def print_answers(console: Console, answers: Answers) -> None:
-    """The tables of carriers and of the busiest days."""
+    """Print the tables of carriers and of the busiest days."""
     carriers = Table(title="flights and mean departure delay (minutes) by carrier")
     for column in answers.carriers.column_names:
         carriers.add_column(column, justify="right" if column not in _TEXT else "left")
@@ -130,7 +130,7 @@ def print_answers(console: Console, answers: Answers) -> None:
 
 
 def print_audit(console: Console, audit: AuditReport) -> None:
-    """The line, and the records it is about where something is wrong."""
+    """Print the summary line, and the faulty records."""
     console.print(audit.line, style="bold green" if audit.is_clean else "bold red", markup=False)
     for finding in audit.findings[:FINDINGS_SHOWN]:
         console.print(f"  {finding}", markup=False, highlight=False)

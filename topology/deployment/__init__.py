@@ -1,1 +1,14 @@
-"""deployment."""
+"""What a topology runs. Pure, except `state_dir`.
+
+Reading order:
+
+    deployment      daemons, clusters and links as plain values; `deployment.json`
+    render          a topology to a deployment
+    broker_daemons  ... its ZooKeeper servers and brokers
+    link_daemons    ... its mirror workers and aggregators
+    zookeeper       files and command of an embedded ZooKeeper
+    plan            the difference between a deployment and the daemons that run
+    removals        brokers and log directories that an edited file removes
+    state_dir       the state directory, its files and its lock
+    aggregate_view  an aggregate cluster as the settings of Spark's readers
+"""

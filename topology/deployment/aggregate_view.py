@@ -1,4 +1,4 @@
-"""An aggregate cluster of a deployment, as the readers on Spark are told of it."""
+"""An aggregate cluster of a deployment, as the settings of Spark's readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topology.deployment.deployment import Deployment
 
 
 def aggregate_view(deployment: Deployment, name: str) -> Aggregate:
-    """The cluster of that name with every link that feeds it. Raises KeyError."""
+    """Return the cluster with this name and every link into it. Raises KeyError."""
     cluster = deployment.cluster(name)
     sources = {link.source: deployment.cluster(link.source) for link in deployment.links}
     return Aggregate(

@@ -1,14 +1,15 @@
-"""What a deployment runs, rendered: daemons with their files, and clusters and links to show.
+"""A rendered deployment: daemons with their files, and the clusters and links to show.
 
-This is what `up` hands to the supervisor and what lies in the state directory as
-`deployment.json`. Everything is plain text and numbers, so that it can be compared: a daemon
-whose digest is unchanged is left alone.
+`up` hands it to the supervisor, which keeps it in the state directory as `deployment.json`. It
+holds only text and numbers, so that it can be compared: a daemon whose digest is unchanged keeps
+running.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
@@ -16,12 +17,14 @@ from typing import Any, Final, Literal
 from pydantic import TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
+from topology.deployment.state_dir import StateDir
+from topology.problems import DeployError
 
 FORMAT_VERSION = 1
-"""Version of `deployment.json`; another one is refused."""
+"""Version of `deployment.json`; any other version is refused."""
 
 STOP_GRACE_S = 20.0
-"""How long a daemon may take to stop after SIGTERM before it is killed."""
+"""Seconds that a daemon may take to stop after SIGTERM before it is killed."""
 
 Role = Literal["zookeeper", "broker", "mirror", "aggregator"]
 Kind = Literal["local", "aggregate", "external"]
@@ -29,41 +32,41 @@ Kind = Literal["local", "aggregate", "external"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """One process to keep running."""
+    """One process that the supervisor keeps running."""
 
     key: str
-    """Unique in the deployment, fit for a file name: broker-ewr-1."""
+    """Unique in the deployment and usable as a file name: broker-ewr-1."""
     role: Role
     label: str
-    """What people read: broker 1 of ewr."""
+    """Name for people: broker 1 of ewr."""
     argv: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
-    """Absolute path to text; written before the process starts. A change is a restart."""
+    """Absolute path to text, written before the process starts. A changed text restarts it."""
     directories: tuple[str, ...] = ()
     """Created before the process starts."""
     ready_file: str | None = None
-    """JSON with `pid` and `state`; ready when they are this process's and "running"."""
+    """JSON with `pid` and `state`. The daemon is ready when they are its own pid and "running"."""
     ready_zookeeper: tuple[str, int] | None = None
-    """Address of a ZooKeeper server; ready when it says that it serves."""
+    """Address of a ZooKeeper server. The daemon is ready when that server serves clients."""
     after: tuple[str, ...] = ()
-    """Keys of daemons that are started before this one and stopped after it."""
+    """Keys of the daemons that start before this one and stop after it."""
     waits_for: Literal["ready", "started"] = "ready"
-    """What those must be before this one is started; `started` for a daemon that copes with
-    their absence, so that their times of starting overlap."""
+    """State that the daemons in `after` must have reached before this one starts. A daemon that
+    tolerates their absence uses `started`, so that they start in parallel."""
     ports: tuple[tuple[str, int], ...] = ()
-    """Addresses it binds."""
+    """Addresses that it binds."""
     stop_grace_s: float = STOP_GRACE_S
 
     @property
     def digest(self) -> str:
-        """Changes when, and only when, the process must be restarted to follow."""
+        """Hash of the command and the files: it changes exactly when a restart is needed."""
         what = json.dumps([self.argv, sorted(self.files.items())])
         return hashlib.sha256(what.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
-    """A broker as it is shown: its first listener, and the daemon that runs it."""
+    """A broker as `status` shows it: its first listener, and the key of its daemon."""
 
     id: int
     host: str
@@ -73,7 +76,7 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """A cluster as it is shown."""
+    """A cluster as `status` shows it."""
 
     name: str
     kind: Kind
@@ -82,24 +85,24 @@ class ClusterView:
     security: ClientSecurity = PLAINTEXT
     brokers: tuple[BrokerView, ...] = ()
     aggregator: str | None = None
-    """Key of the aggregator's daemon, where there is one."""
+    """Key of the aggregator's daemon, if the cluster has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkView:
-    """A link as it is shown, and the daemon that copies it."""
+    """A link as `status` shows it, and the key of its mirror worker."""
 
     name: str
     source: str
     target: str
     daemon: str
     is_probed: bool = False
-    """Whether the aggregator of the target probes it."""
+    """Whether the target's aggregator probes the link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """Everything `up` starts and `status` shows."""
+    """Everything that `up` starts and `status` shows."""
 
     name: str
     topology_file: str
@@ -108,27 +111,35 @@ class Deployment:
     links: tuple[LinkView, ...] = ()
 
     def daemon(self, key: str) -> Daemon:
-        """The daemon of that key. Raises KeyError."""
+        """Return the daemon with this key. Raises KeyError."""
         for daemon in self.daemons:
             if daemon.key == key:
                 return daemon
         raise KeyError(key)
 
     def cluster(self, name: str) -> ClusterView:
-        """The cluster of that name. Raises KeyError."""
+        """Return the cluster with this name. Raises KeyError."""
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
         raise KeyError(name)
 
 
+def python_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules with this interpreter.
+
+    `-P` keeps the working directory, which belongs to the deployment, off the import path.
+    """
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
 def encode_deployment(deployment: Deployment) -> str:
-    """JSON text that `decode_deployment` reads."""
+    """Return the JSON text that `decode_deployment` reads."""
     return json.dumps({"version": FORMAT_VERSION, **asdict(deployment)}, indent=1)
 
 
 def decode_deployment(text: str | bytes) -> Deployment:
-    """Raises ValueError for anything `encode_deployment` did not write."""
+    """Read the text of `encode_deployment`. Raises ValueError for any other text."""
     try:
         document = json.loads(text)
         if document["version"] != FORMAT_VERSION:
@@ -144,8 +155,18 @@ def decode_deployment(text: str | bytes) -> Deployment:
         raise ValueError(f"not a deployment: {error!r}") from error
 
 
+def read_deployment(state: StateDir) -> Deployment:
+    """Return the deployment of a state directory. Raises DeployError."""
+    try:
+        return decode_deployment(state.deployment_file.read_bytes())
+    except FileNotFoundError:
+        raise DeployError(f"nothing was deployed in {state.path}") from None
+    except (OSError, ValueError) as error:
+        raise DeployError(f"cannot read {state.deployment_file}: {error}") from error
+
+
 def decode_daemon(each: dict[str, Any]) -> Daemon:
-    """A daemon from `asdict` of one. Raises KeyError or TypeError for anything else."""
+    """Read the result of `asdict` of a daemon. Raises KeyError or TypeError for other values."""
     zookeeper = each["ready_zookeeper"]
     fields = {
         **each,

@@ -1,7 +1,7 @@
-"""What must change so that what runs becomes what the topology says: pure.
+"""The steps from the daemons that run to the daemons that the topology asks for. Pure.
 
-Guarantees: a daemon whose digest is unchanged and that runs appears in no step; data of a daemon
-that goes away is kept.
+Guarantees: no step touches a running daemon whose digest is unchanged. The data of a daemon that
+is removed stays on disk.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from topology.deployment.deployment import Daemon
 Action = Literal["start", "restart", "stop"]
 
 REASONS_MAX = 8
-"""Most changed settings spelled out for one daemon."""
+"""Most changed settings that are listed for one daemon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What is known of a daemon that runs."""
+    """A daemon that runs, as far as it is known."""
 
     digest: str
     label: str
     files: Mapping[str, str] | None = None
-    """The texts it was started with, where they are still known."""
+    """The files it was started with; None if they are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do to one daemon."""
+    """One action on one daemon."""
 
     action: Action
     key: str
@@ -47,7 +47,7 @@ class Step:
 
 
 def plan(desired: Sequence[Daemon], running: Mapping[str, Running]) -> list[Step]:
-    """Steps from what runs to what should: stops, then restarts and starts in the order given."""
+    """Return the steps: stops first, then restarts and starts in the order of `desired`."""
     wanted = {daemon.key for daemon in desired}
     gone = ("no longer in the topology",)
     steps = [
@@ -88,7 +88,7 @@ def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterato
 
 
 def _flat(text: str | None) -> dict[str, str]:
-    """Settings as `a.b[0].c: value`; a text that is not JSON as its `key=value` lines."""
+    """Return JSON settings as `a.b[0].c: value`, any other text by its `key=value` lines."""
     if text is None:
         return {}
     try:

@@ -1,8 +1,8 @@
-"""The embedded ZooKeeper: the real server, from the jars that PySpark ships.
+"""The embedded ZooKeeper: the real server, run from the jars that PySpark ships.
 
-Pure but for looking where the jars are: it says which files to write and which command to run;
-the supervisor (or a test) does it. The server binds one address, has no admin server, and keeps
-its transaction log fsynced unless it is told that its data may be lost (tests).
+This module only returns the files to write and the command to run, and looks for the jars; the
+supervisor or a test does the rest. The server binds one address and has no admin server. It
+fsyncs its transaction log, unless `fsync` is False (tests).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Final, NamedTuple
 
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
 NODE_MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-"""Of a node of an ensemble."""
+"""Main class of a node of an ensemble."""
 INIT_TICKS: Final = 20
-"""How long a node may take to fetch what its leader has."""
+"""Ticks that a node may take to fetch its leader's state (initLimit)."""
 SYNC_TICKS: Final = 10
-"""How far a node may lag behind before the others go on without it."""
+"""Ticks that a node may lag before the others continue without it (syncLimit)."""
 TICK_MS: Final = 500
-"""Sessions are expired in steps of this."""
+"""Sessions expire in steps of one tick."""
 SESSION_TIMEOUT_MS_MIN: Final = 1_000
 SESSION_TIMEOUT_MS_MAX: Final = 60_000
 HEAP_MIB: Final = 768
-"""Used as far as it is needed. The server keeps its last 500 commits for members of an ensemble
-that lag behind, and cannot be told to keep fewer (ZKDatabase.java raises `commitLogCount` to that).
-One of the controller may be 500 states, each of which is in memory three times then: 200 MB in all
-with topic names of 30 bytes, 350 MB with the longest. Kafka's own script gives it 512."""
+"""Upper bound; the server takes what it needs. It keeps its last 500 commits for lagging members
+of an ensemble, and cannot be configured to keep fewer (ZKDatabase.java raises `commitLogCount` to
+500). A commit of the controller may hold 500 states, each of them in memory three times: 200 MB in
+all with topic names of 30 bytes, 350 MB with the longest names. Kafka's own script sets 512."""
 HEAP_MIB_AT_FIRST: Final = 32
 TRANSACTION_LOG_KIB: Final = 1_024
 """Preallocated per transaction log file; the server's own default is 64 MiB."""
@@ -61,11 +61,11 @@ rootLogger.appenderRef.console.ref = console
 
 
 class ZooKeeperUnavailable(Exception):
-    """This machine has no Java, or PySpark's jars are missing."""
+    """This host has no Java, or PySpark's jars are missing."""
 
 
 class Node(NamedTuple):
-    """Where a node of an ensemble talks to the others."""
+    """The ports on which a node of an ensemble talks to the other nodes."""
 
     peer_port: int
     election_port: int
@@ -73,24 +73,24 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedZooKeeper:
-    """One server process to be: a server by itself, or a node of an ensemble on one host."""
+    """The files and the command of one process: a single server, or a node of an ensemble."""
 
     directory: Path
-    """Holds its two config files; the caller writes `files` there."""
+    """Directory of its two config files."""
     data_directory: Path
-    """Snapshots and transaction logs; made by the server."""
+    """Directory of snapshots and transaction logs, which the server creates."""
     port: int
     host: str = "127.0.0.1"
     fsync: bool = True
-    """False: a crash of the machine may lose what was acknowledged."""
+    """False: a crash of the host may lose acknowledged writes."""
     ensemble: tuple[Node, ...] = ()
-    """Every node, this one among them; none for a server by itself."""
+    """Every node, including this one; empty for a single server."""
     number: int = 1
-    """Which of the nodes this is, from 1 on."""
+    """Number of this node, from 1."""
 
     @property
     def connect(self) -> str:
-        """Connect string without a chroot."""
+        """The connect string, without a chroot."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -103,7 +103,8 @@ class EmbeddedZooKeeper:
 
     @property
     def files(self) -> Mapping[Path, str]:
-        """Content by path, to be written before the command runs; the directories are there."""
+        """Content by path. The caller creates the directories and writes the files before it runs
+        the command."""
         files = {self.config_file: self._config(), self.logging_file: _LOGGING}
         if self.ensemble:
             files[self.data_directory / "myid"] = f"{self.number}\n"
@@ -111,7 +112,7 @@ class EmbeddedZooKeeper:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The command. Raises ZooKeeperUnavailable."""
+        """The command to run. Raises ZooKeeperUnavailable."""
         return (
             find_java(),
             f"-Xms{HEAP_MIB_AT_FIRST}m",
@@ -155,7 +156,10 @@ class EmbeddedZooKeeper:
 
 
 def find_java() -> str:
-    """Path of the Java launcher: JAVA_HOME's, else the one on the PATH."""
+    """Return the path of the Java launcher of JAVA_HOME, else of the one on the PATH.
+
+    Raises ZooKeeperUnavailable.
+    """
     home = os.environ.get("JAVA_HOME")
     if home and (launcher := Path(home, "bin", "java")).is_file():
         return str(launcher)
@@ -166,7 +170,7 @@ def find_java() -> str:
 
 
 def find_jars() -> tuple[Path, ...]:
-    """The jars that the server needs. Raises ZooKeeperUnavailable."""
+    """Return the jars that the server needs. Raises ZooKeeperUnavailable."""
     spec = importlib.util.find_spec("pyspark")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not places:

@@ -1,153 +1,100 @@
-"""MirrorMaker 2's `mm2.properties` as a topology of existing clusters and links. Pure.
+"""MirrorMaker 2's `mm2.properties` as a topology of external clusters and links. Pure.
 
-What cannot be honoured is said, with its line: a remark, or a problem where going on without it
-would copy something else than was asked for. Passwords of `sasl.jaas.config` are handed out apart,
-each with the environment variable that the topology names for it.
+A key without effect gets a remark with its line. It is a problem if the copies would differ from
+what the file asks for. Passwords of `sasl.jaas.config` are returned separately, each with the
+environment variable that the topology names for it.
 
-Source: MirrorMakerConfig, MirrorConnectorConfig and their parts, Kafka 4.0; see `_Mm2Reader` for
-the order in which keys hold.
+Source: MirrorMakerConfig, MirrorConnectorConfig and their parts, Kafka 4.0. `Mm2Keys` has the
+precedence of keys.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from mirror_maker.settings import CONFIGS_EXCLUDE_DEFAULT
-from mirror_maker.settings import GROUPS_EXCLUDE_DEFAULT as GROUPS_EXCLUDE
-from mirror_maker.settings import TOPICS_EXCLUDE_DEFAULT as TOPICS_EXCLUDE
-from topology.file.checks import Parts, check_rules
-from topology.file.java_properties import Property, parse_properties
+from mirror_maker.settings import (
+    CONFIGS_EXCLUDE_DEFAULT,
+    GROUPS_EXCLUDE_DEFAULT,
+    TOPICS_EXCLUDE_DEFAULT,
+)
+from topology.file.mm2_keys import InvalidProperties, Mm2Keys, Remark, parse_properties
 from topology.model import Topology
+from topology.rules.checks import check_rules
+from topology.rules.parts import Parts
 
 POLICIES: Final = {"DefaultReplicationPolicy": "prefixed", "IdentityReplicationPolicy": "identity"}
 _MIRROR_CLASSES: Final = "org.apache.kafka.connect.mirror."
 _JAAS_FIELD: Final = re.compile(r'\b(username|password)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s;]+))')
-_FLOW_KEY: Final = re.compile(r"([^\s.]+)->([^\s.]+)\.(.+)")
-
-ALWAYS: Final = {
-    "exactly.once.source.support": "copies are exactly once in any case",
-    "refresh.topics.enabled": "topics are looked for every second",
-    "refresh.topics.interval.seconds": "topics are looked for every second",
-    "refresh.groups.enabled": "groups are looked at every second",
-    "refresh.groups.interval.seconds": "groups are looked at every second",
-    "sync.group.offsets.interval.seconds": "groups are synced every second",
-    "emit.checkpoints.interval.seconds": "checkpoints are written every second",
-    "emit.heartbeats.interval.seconds": "heartbeats are written every second",
-    "sync.topic.configs.interval.seconds": "configs are compared every five seconds",
-    "sync.topic.acls.interval.seconds": "ACLs are compared every five seconds",
-    "offset.lag.max": "translation is exact; there is no lag to allow",
-    "tasks.max": "workers share partitions among themselves",
-    "dedicated.mode.enable.internal.rest": "workers find each other through the target cluster",
-    "use.incremental.alter.configs": "configs are always altered one by one",
-}
-"""Keys without a counterpart because there is nothing left to choose."""
-_FLOW_KEYS: Final = frozenset(
-    {
-        "enabled", "topics", "topics.exclude", "groups", "groups.exclude", "replication.factor",
-        "replication.policy.class", "replication.policy.separator", "sync.group.offsets.enabled",
-        "sync.topic.configs.enabled", "sync.topic.acls.enabled", "config.properties.exclude",
-        "emit.heartbeats.enabled", "emit.checkpoints.enabled", "emit.offset-syncs.enabled",
-        "offset-syncs.topic.location", "consumer.auto.offset.reset",
-        "source.consumer.auto.offset.reset",
-    }
-)  # fmt: skip
-_CLUSTER_KEYS: Final = frozenset(
-    {
-        "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config",
-        "ssl.truststore.type", "ssl.truststore.location", "ssl.keystore.type",
-        "ssl.keystore.location", "ssl.key.password", "ssl.endpoint.identification.algorithm",
-        "consumer.auto.offset.reset",
-    }
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Remark:
-    """Something that the file asks for and that is not done as it says."""
-
-    line: int
-    key: str
-    text: str
-    is_problem: bool = False
-    """Whether going on without it would do something else than was asked for."""
-
-    def sentence(self, file: str) -> str:
-        return f"{file}:{self.line}: {self.key}: {self.text}"
 
 
 @dataclass(slots=True)
 class Mm2Reading:
-    """What a file says."""
+    """The result of reading a file."""
 
     topology: Topology | None
-    """None where a problem leaves none."""
+    """None if the file has a problem."""
     remarks: list[Remark]
     secrets: dict[str, str] = field(default_factory=dict)
-    """Environment variable to the secret that the topology expects there."""
+    """The secrets of the file, by the environment variable that the topology names."""
 
 
 def read_mm2(text: str, name: str = "mm2") -> Mm2Reading:
-    """The topology that a properties file describes, and what of it is not honoured."""
-    return _Mm2Reader(parse_properties(text)).read(name)
+    """Return the topology of a properties file, and remarks on keys without effect."""
+    try:
+        keys = Mm2Keys(parse_properties(text))
+    except InvalidProperties as error:
+        return Mm2Reading(None, [Remark(error.line, "properties", str(error), is_problem=True)])
+    return _Mm2Reader(keys).read(name)
 
 
 class _Mm2Reader:
-    """A key of a flow holds as `A->B.key`, then as `key`; one of a cluster as `A.key`, then `key`.
+    """Builds the topology from the keys."""
 
-    Of a key that is there twice the last one holds, as in Java.
-    """
-
-    def __init__(self, entries: Iterable[Property]) -> None:
-        self._entries = {entry.key: entry for entry in entries}
-        self._used: set[str] = set()
-        self._remarks: list[Remark] = []
+    def __init__(self, keys: Mm2Keys) -> None:
+        self._keys = keys
         self._secrets: dict[str, str] = {}
 
     def read(self, name: str) -> Mm2Reading:
-        aliases = _list(self._value("clusters") or "")
+        keys = self._keys
+        aliases = _list(keys.value("clusters") or "")
         if not aliases:
-            self._problem("clusters", "no clusters are named")
+            keys.add_problem("clusters", "no clusters are named")
         pairs = [
             (source, target)
             for source in aliases
             for target in aliases
-            if source != target and self._flow(source, target, "enabled", "false") == "true"
+            if source != target and keys.of_flow(source, target, "enabled", "false") == "true"
         ]
         if aliases and not pairs:
-            self._problem("clusters", "no flow is enabled (`A->B.enabled = true`)")
+            keys.add_problem("clusters", "no flow is enabled (`A->B.enabled = true`)")
         document = {
             "name": name,
             "clusters": [self._cluster(alias) for alias in aliases],
             "links": [self._link(source, target) for source, target in pairs],
         }
-        self._note_the_rest(aliases)
-        topology = None
-        if not any(remark.is_problem for remark in self._remarks):
-            topology = self._validated(document)
-        if any(remark.is_problem for remark in self._remarks):
+        keys.add_unread(aliases)
+        topology = None if keys.has_problems else self._validated(document)
+        if keys.has_problems:
             topology = None
-        return Mm2Reading(topology, sorted(self._remarks), self._secrets)
-
-    # -- clusters ---------------------------------------------------------------------------------
+        return Mm2Reading(topology, sorted(keys.remarks), self._secrets)
 
     def _cluster(self, alias: str) -> dict[str, Any]:
-        bootstrap = self._of_cluster(alias, "bootstrap.servers")
+        bootstrap = self._keys.of_cluster(alias, "bootstrap.servers")
         if bootstrap is None:
-            self._problem(f"{alias}.bootstrap.servers", "is missing")
+            self._keys.add_problem(f"{alias}.bootstrap.servers", "is missing")
         addresses = ",".join(_list(bootstrap or ""))
         return {"name": alias, "external": addresses, "security": self._security(alias)}
 
     def _security(self, alias: str) -> dict[str, Any]:
-        protocol = self._of_cluster(alias, "security.protocol") or "PLAINTEXT"
+        protocol = self._keys.of_cluster(alias, "security.protocol") or "PLAINTEXT"
         security: dict[str, Any] = {"protocol": protocol}
         if protocol.startswith("SASL"):
-            security["mechanism"] = self._of_cluster(alias, "sasl.mechanism")
-            jaas = self._of_cluster(alias, "sasl.jaas.config") or ""
+            security["mechanism"] = self._keys.of_cluster(alias, "sasl.mechanism")
+            jaas = self._keys.of_cluster(alias, "sasl.jaas.config") or ""
             found = {
                 name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
                 for name, quoted, plain in _JAAS_FIELD.findall(jaas)
@@ -156,39 +103,37 @@ class _Mm2Reader:
                 place = self._secret(alias, "PASSWORD", found["password"])
                 security |= {"username": found["username"], "password": place}
             else:
-                self._problem(f"{alias}.sasl.jaas.config", "no username and password in it")
+                self._keys.add_problem(f"{alias}.sasl.jaas.config", "has no username and password")
         if protocol.endswith("SSL"):
             for store, key in (("truststore", "ca_file"), ("keystore", "certificate_file")):
-                location = self._of_cluster(alias, f"ssl.{store}.location")
+                location = self._keys.of_cluster(alias, f"ssl.{store}.location")
                 if location is None:
                     continue
-                if (self._of_cluster(alias, f"ssl.{store}.type") or "JKS").upper() != "PEM":
-                    self._problem(
+                if (self._keys.of_cluster(alias, f"ssl.{store}.type") or "JKS").upper() != "PEM":
+                    self._keys.add_problem(
                         f"{alias}.ssl.{store}.location",
-                        f"only PEM files are read; export it and say ssl.{store}.type=PEM",
+                        f"only PEM files are supported; export it and set ssl.{store}.type=PEM",
                     )
                 security[key] = location
-            key_password = self._of_cluster(alias, "ssl.key.password")
+            key_password = self._keys.of_cluster(alias, "ssl.key.password")
             if key_password is not None and "certificate_file" in security:
                 security["key_password"] = self._secret(alias, "KEY_PASSWORD", key_password)
-            algorithm = self._of_cluster(alias, "ssl.endpoint.identification.algorithm")
+            algorithm = self._keys.of_cluster(alias, "ssl.endpoint.identification.algorithm")
             security["check_hostname"] = algorithm != ""
         return security
 
     def _secret(self, alias: str, kind: str, secret: str) -> dict[str, str]:
-        """Hand a secret out; the place that the topology names instead."""
+        """Keep a secret, and return the place that the topology names for it."""
         name = re.sub(r"[^A-Z0-9]", "_", alias.upper())
         variable = f"HELIOGRAPH_MM2_{name}_{kind}"
-        while variable in self._secrets:  # of an alias that only other letters tell apart
+        while variable in self._secrets:  # the aliases differ only in other characters
             variable += "_"
         self._secrets[variable] = secret
         return {"env": variable}
 
-    # -- flows ------------------------------------------------------------------------------------
-
     def _link(self, source: str, target: str) -> dict[str, Any]:
         def value(key: str, default: str) -> str:
-            return self._flow(source, target, key, default)
+            return self._keys.of_flow(source, target, key, default)
 
         def switch(key: str, default: str) -> bool:
             return value(key, default) == "true"
@@ -204,12 +149,12 @@ class _Mm2Reader:
             "names": self._naming(source, target),
             "topics": {
                 "include": _list(value("topics", ".*")),
-                "exclude": _list(value("topics.exclude", ",".join(TOPICS_EXCLUDE))),
+                "exclude": _list(value("topics.exclude", ",".join(TOPICS_EXCLUDE_DEFAULT))),
             },
             "groups": {
                 "sync": switch("sync.group.offsets.enabled", "false"),
                 "include": _list(value("groups", ".*")),
-                "exclude": _list(value("groups.exclude", ",".join(GROUPS_EXCLUDE))),
+                "exclude": _list(value("groups.exclude", ",".join(GROUPS_EXCLUDE_DEFAULT))),
             },
             "configs": {
                 "sync": switch("sync.topic.configs.enabled", "true"),
@@ -226,91 +171,42 @@ class _Mm2Reader:
         }
 
     def _naming(self, source: str, target: str) -> str:
-        given = self._flow(source, target, "replication.policy.class", "DefaultReplicationPolicy")
-        separator = self._flow(source, target, "replication.policy.separator", ".")
+        keys, policy_key = self._keys, "replication.policy.class"
+        given = keys.of_flow(source, target, policy_key, "DefaultReplicationPolicy")
+        separator = keys.of_flow(source, target, "replication.policy.separator", ".")
         policy = POLICIES.get(given.removeprefix(_MIRROR_CLASSES))
         if policy is None:
-            self._problem(
-                self._flow_key(source, target, "replication.policy.class"),
+            keys.add_problem(
+                keys.flow_key(source, target, policy_key),
                 f"{given} cannot be loaded; Default- and IdentityReplicationPolicy are known",
             )
         if separator != "." and policy == "prefixed":
-            self._problem(
-                self._flow_key(source, target, "replication.policy.separator"),
+            keys.add_problem(
+                keys.flow_key(source, target, "replication.policy.separator"),
                 f"copies are named with '.', not {separator!r}",
             )
         return policy or "prefixed"
 
     def _start(self, source: str, target: str) -> str:
         keys = (
-            self._flow_key(source, target, "source.consumer.auto.offset.reset"),
-            self._flow_key(source, target, "consumer.auto.offset.reset"),
+            self._keys.flow_key(source, target, "source.consumer.auto.offset.reset"),
+            self._keys.flow_key(source, target, "consumer.auto.offset.reset"),
             f"{source}.consumer.auto.offset.reset",
         )
         for key in keys:
-            given = self._value(key)
+            given = self._keys.value(key)
             if given in ("earliest", "latest"):
                 return given
         return "earliest"
 
     def _number(self, source: str, target: str, key: str, default: int) -> int:
-        given = self._flow(source, target, key, str(default))
+        given = self._keys.of_flow(source, target, key, str(default))
         if not re.fullmatch(r"-?\d+", given):
-            self._problem(self._flow_key(source, target, key), f"{given!r} is no number")
+            self._keys.add_problem(
+                self._keys.flow_key(source, target, key), f"{given!r} is no number"
+            )
             return default
         return int(given)
-
-    # -- keys -------------------------------------------------------------------------------------
-
-    def _value(self, key: str) -> str | None:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._used.add(key)
-        if re.search(r"\$\{[^}]*:", entry.value):
-            self._problem(key, "config providers (`${...}`) are not asked")
-        return entry.value.strip()
-
-    def _flow_key(self, source: str, target: str, key: str) -> str:
-        own = f"{source}->{target}.{key}"
-        return own if own in self._entries else key
-
-    def _flow(self, source: str, target: str, key: str, default: str) -> str:
-        if key == "enabled":
-            return self._value(f"{source}->{target}.enabled") or default
-        found = self._value(self._flow_key(source, target, key))
-        return default if found is None else found
-
-    def _of_cluster(self, alias: str, key: str) -> str | None:
-        own = self._value(f"{alias}.{key}")
-        return own if own is not None or key == "bootstrap.servers" else self._value(key)
-
-    def _problem(self, key: str, text: str) -> None:
-        line = self._entries[key].line if key in self._entries else 1
-        remark = Remark(line, key, text, is_problem=True)
-        if remark not in self._remarks:
-            self._remarks.append(remark)
-
-    def _note_the_rest(self, aliases: Iterable[str]) -> None:
-        for key, entry in self._entries.items():
-            if key in self._used:
-                continue
-            flow = _FLOW_KEY.fullmatch(key)
-            bare = flow.group(3) if flow else key
-            for alias in aliases:
-                bare = bare.removeprefix(f"{alias}.")
-            if bare in ALWAYS:
-                text = f"not needed: {ALWAYS[bare]}"
-            elif bare in _FLOW_KEYS or bare in _CLUSTER_KEYS:
-                text = "has no effect here: another key, a flow or a cluster is missing for it"
-            elif bare.endswith(("topic.filter.class", "group.filter.class")):
-                self._problem(key, "filter classes cannot be loaded; use patterns")
-                continue
-            elif bare.endswith("isolation.level"):
-                text = "sources are always read with read_committed"
-            else:
-                text = "not honoured: it has no counterpart"
-            self._remarks.append(Remark(entry.line, key, text))
 
     def _validated(self, document: dict[str, Any]) -> Topology | None:
         try:
@@ -318,7 +214,7 @@ class _Mm2Reader:
         except ValidationError as error:
             for each in error.errors():
                 where = ".".join(str(part) for part in each["loc"])
-                self._problem("clusters", f"{where}: {each['msg']}")
+                self._keys.add_problem("clusters", f"{where}: {each['msg']}")
             return None
         parts = Parts(
             clusters=dict(enumerate(topology.clusters)),
@@ -326,7 +222,7 @@ class _Mm2Reader:
             cluster_names=frozenset(each.name for each in topology.clusters),
         )
         for finding in check_rules(parts):
-            self._problem("clusters", f"expected {finding.expected}")
+            self._keys.add_problem("clusters", f"expected {finding.expected}")
         return topology
 
 

@@ -1,7 +1,7 @@
 """A YAML text as plain values, with the position of every key and value.
 
-Guarantees: no object but mappings, lists and scalars is made from a file; size and depth are
-bounded before anything walks the result; duplicate keys are errors.
+Guarantees: a file creates only mappings, lists and scalars. Size and depth are bounded before any
+code walks the result. A duplicate key is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from topology.file.problems import Location, Problem
+from topology.problems import Location, Problem
 
 DOCUMENT_BYTES_MAX = 1 << 20
 NODES_MAX = 100_000
@@ -22,7 +22,7 @@ DEPTH_MAX = 30
 
 
 class NotYaml(Exception):
-    """The text is not one YAML document within the limits."""
+    """The text is no YAML document, or exceeds a limit."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.expected)
@@ -30,10 +30,10 @@ class NotYaml(Exception):
 
 
 class YamlDocument:
-    """One parsed text: `value` is plain, `position(location)` points into the text."""
+    """A parsed text: `value` holds plain values, `position` returns places in the text."""
 
     def __init__(self, text: str) -> None:
-        """Raises NotYaml."""
+        """Parse the text. Raises NotYaml."""
         if len(text.encode()) > DOCUMENT_BYTES_MAX:
             raise NotYaml(Problem(1, 1, "topology", f"at most {DOCUMENT_BYTES_MAX} bytes"))
         try:
@@ -62,8 +62,10 @@ class YamlDocument:
         return node
 
     def position(self, location: Location, *, at_key: bool) -> tuple[int, int]:
-        """Line and column, from 1, of the value at the location, of its key, or, where the
-        file has no such entry, of the nearest entry around it."""
+        """Return line and column, from 1, of the value at a location, or of its key.
+
+        If the file has no such entry, the position is that of the nearest entry around it.
+        """
         line, column = 1, 1
         node = self._root
         if isinstance(node, CommentedMap | CommentedSeq) and node.lc.line is not None:
@@ -84,7 +86,7 @@ def _entry_position(node: Any, item: str | int, *, at_key: bool) -> tuple[int, i
             return tuple(node.lc.key(item) if at_key else node.lc.value(item))
         if isinstance(node, CommentedSeq) and isinstance(item, int) and item < len(node):
             return tuple(node.lc.item(item))
-    except (KeyError, TypeError):  # an entry that came in by a merge key has no position here
+    except (KeyError, TypeError):  # an entry of a merge key has no position here
         return None
     return None
 

@@ -1,9 +1,12 @@
-"""The topology file as typed objects.
+"""The topology file as pydantic models.
 
-Guarantees: unknown keys are errors; every field carries the sentence that editors show, because
-the published JSON Schema is made from these classes.
-Not here: positions in the file (load.py), rules between several entries (checks.py, copy_loops.py),
-and how an entry becomes a process (render.py).
+Reading order: `topology`, `cluster`, `link`, `security`, `zookeeper`, and `scalars` (names,
+addresses, patterns).
+
+Guarantees: an unknown key is an error. The docstring of a field is the description that editors
+show, because the published JSON Schema is made from these classes.
+Not here: positions in the file (`topology/file/`), rules between several entries
+(`topology/rules/`), the daemons of an entry (`topology/deployment/`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from topology.model.security import Security
 from topology.model.zookeeper import ZooKeeper
 
 LOG_DIR_PATTERN = r"^(/[^\s,]*[^\s,/]|\.|[A-Za-z0-9][A-Za-z0-9_-]{0,62})$"
-"""An absolute path, one name, or a dot; Kafka tells log directories as a list with commas."""
+"""An absolute path, one name, or a dot. Kafka lists log directories with commas, so no comma."""
 LISTENER_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 
 LogDirs = Annotated[list[Annotated[str, Field(pattern=LOG_DIR_PATTERN)]], Field(min_length=1)]
@@ -30,35 +30,35 @@ Rack = Annotated[str, Field(min_length=1)]
 
 
 class Listener(Entry):
-    """One named listening address of every broker of a cluster."""
+    """A listener that every broker of the cluster has."""
 
     name: Annotated[str, Field(pattern=LISTENER_PATTERN)]
-    """Name, as in Kafka's `listeners`."""
+    """Listener name, as in Kafka's `listeners`."""
     inter_broker: bool = False
-    """Whether brokers talk to each other here; needed when there are several listeners."""
+    """Whether this is the inter-broker listener; required if there are several listeners."""
     bind: Host | None = None
     """Address to bind; default: the broker's `host`."""
     advertised_host: Host | None = None
-    """Host told to clients; default: the broker's `host`."""
+    """Advertised host, which clients connect to; default: the broker's `host`."""
     security_protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
-    """Kafka's name of the protocol."""
+    """Security protocol, by Kafka's name."""
 
 
 class Broker(Entry):
-    """One broker process."""
+    """A broker process."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=2_147_483_647)]
-    """Broker id, unique in its cluster."""
+    """Broker id, unique in the cluster."""
     host: Host = "127.0.0.1"
-    """Host of the broker: bound, and told to clients, unless the listener says otherwise."""
+    """Host that the broker binds and advertises, unless the listener has other hosts."""
     rack: Rack | None = None
     """Rack of the broker; default: its host."""
     log_dirs: LogDirs | None = None
-    """Places of its logs, each on a disk of its own: absolute paths, or names of directories under
-    the deployment's data, which is `.` itself. The broker keeps CLUSTER/broker-ID in each. Default:
-    `.` alone. A place that holds replicas stays in the list."""
+    """Log directories, usually one per disk: absolute paths, or names of directories under the
+    deployment's data directory, which is `.`. The broker uses CLUSTER/broker-ID in each. Default:
+    `.` alone. Keep every entry that holds replicas."""
     port: Port | None = None
-    """Port of the only listener."""
+    """Port, if the cluster has one listener."""
     ports: dict[str, Port] | None = None
     """Port of each listener, by listener name."""
 
@@ -67,19 +67,19 @@ class BrokerCount(Entry):
     """Several brokers on one host, on consecutive ports."""
 
     count: Annotated[int, Field(strict=True, ge=1, le=BROKERS_MAX)]
-    """How many brokers."""
+    """Number of brokers."""
     base_port: Port
-    """Port of the first listener of the first broker; the others follow it one by one."""
+    """Port of the first listener of the first broker; all others follow, one by one."""
     first_id: Annotated[int, Field(strict=True, ge=0)] = 1
     """Id of the first broker."""
     host: Host = "127.0.0.1"
-    """Host of all of them."""
+    """Host of all these brokers."""
     rack: Rack | None = None
-    """Rack of all of them; default: the host."""
+    """Rack of all these brokers; default: the host."""
     racks: Annotated[list[Rack], Field(min_length=1)] | None = None
-    """Racks that the brokers are dealt out to in turn, instead of `rack`."""
+    """Racks that are assigned to the brokers in turn, instead of `rack`."""
     log_dirs: LogDirs | None = None
-    """Places of their logs, as for a single broker."""
+    """Log directories, as for a single broker."""
 
 
 Brokers = Annotated[
@@ -90,18 +90,18 @@ Brokers = Annotated[
 
 
 class TopicDefaults(Entry):
-    """What a topic of the cluster gets when its creator does not say."""
+    """Defaults of new topics whose creator does not set a value."""
 
     partitions: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
-    """Partitions of a new topic (Kafka's num.partitions)."""
+    """Partitions of a new topic (num.partitions)."""
     replication_factor: Annotated[int, Field(strict=True, ge=1, le=BROKERS_MAX)] | None = None
-    """Replicas of a new topic (Kafka's default.replication.factor)."""
+    """Replicas of a new topic (default.replication.factor)."""
     config: dict[str, ConfigValue] = {}
     """Topic configs by Kafka's names, such as retention.ms."""
 
 
 class HttpEndpoint(Entry):
-    """Where a service answers HTTP."""
+    """Where a service serves HTTP."""
 
     host: Host = "127.0.0.1"
     """Address to bind."""
@@ -110,47 +110,47 @@ class HttpEndpoint(Entry):
 
 
 class AggregatorEndpoint(HttpEndpoint):
-    """Where an aggregator answers HTTP, and what it does by itself."""
+    """Where an aggregator serves HTTP, and whether it probes links."""
 
     probe: bool = True
-    """Probe the links into the cluster end to end, each second with a record of a topic of its own.
-    Links from or to an external cluster are probed only where they say so."""
+    """Probe the links into the cluster end to end, with one record per second in a topic of the
+    probe. Links from or to an external cluster are probed only with `probe: true`."""
 
 
 class Cluster(Entry):
-    """A broker cluster of one datacenter, an aggregate, or an existing Kafka."""
+    """A cluster of one datacenter, an aggregate, or an existing Kafka."""
 
     name: Name
-    """Unique name; the prefix of this cluster's topics where they are copied to."""
+    """Unique name, which is also the prefix of the copies of its topics."""
     datacenter: Annotated[str, Field(min_length=1)] | None = None
-    """Datacenter shown in global views; default: the cluster's name."""
+    """Datacenter in global views; default: the cluster's name."""
     kind: Literal["local", "aggregate", "external"] = "local"
-    """`local` for a datacenter, `aggregate` for a target of mirrors, `external` for a Kafka
-    that runs already."""
+    """`local` for a datacenter, `aggregate` for a target of mirrors, `external` for a Kafka that
+    already runs."""
     external: Bootstrap | None = None
-    """Bootstrap addresses of an existing Kafka; nothing is started for it."""
+    """Bootstrap addresses of an existing Kafka; no broker is started for it."""
     security: Security = Security()
-    """How to talk to it."""
+    """Security settings of connections to an external cluster."""
     zookeeper: ZooKeeper = "embedded"
     """`embedded`, a connect string with chroot, or a chroot of a named embedded server."""
     listeners: Annotated[list[Listener], Field(min_length=1)] = [Listener(name="PLAINTEXT")]
-    """Listening addresses of every broker."""
+    """Listeners of every broker; default: one PLAINTEXT listener."""
     brokers: Brokers | None = None
     """A list of brokers, or a count and a base port."""
     flush: Literal["fsync", "page_cache"] = "fsync"
-    """`fsync` acknowledges after a group commit; `page_cache` keeps Kafka's own promise."""
+    """`fsync` acknowledges after a group commit to disk; `page_cache` before it, as Kafka does."""
     topic_defaults: TopicDefaults = TopicDefaults()
     """Defaults of new topics."""
     config: dict[str, ConfigValue] = {}
     """Broker configs by Kafka's names, such as auto.create.topics.enable."""
     aggregator: AggregatorEndpoint | None = None
-    """Where the aggregator of this cluster answers; every aggregate has one."""
+    """HTTP endpoint of the aggregator of this cluster; every aggregate has one."""
     mirror: HttpEndpoint = HttpEndpoint()
-    """Where the mirror worker that writes into this cluster answers."""
+    """HTTP endpoint of the mirror worker that writes into this cluster."""
 
     @property
     def effective_kind(self) -> Literal["local", "aggregate", "external"]:
-        """The kind, where naming an existing Kafka already says `external`."""
+        """The kind; it is `external` wherever `external` has addresses."""
         return "external" if self.external is not None else self.kind
 
     @property
@@ -163,20 +163,20 @@ class Cluster(Entry):
 
     @property
     def broker_list(self) -> list[PlacedBroker]:
-        """Every broker with the port of every listener; without a port where none is given."""
+        """Every broker with the port of every listener; a missing port stays missing."""
         return list(_place(self))
 
 
 class PlacedBroker(NamedTuple):
-    """A broker with its ports worked out."""
+    """A broker with all its ports."""
 
     id: int
     host: str
     rack: str
     ports: dict[str, int]
-    """Listener name to port."""
+    """Port by listener name."""
     log_dirs: tuple[str, ...] = ()
-    """As they are written; none where nothing is said."""
+    """As the file has them; empty if it has none."""
 
 
 def _place(cluster: Cluster) -> Iterator[PlacedBroker]:

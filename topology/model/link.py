@@ -1,4 +1,4 @@
-"""Links: what is copied from one cluster into another, and how."""
+"""Links: which topics are copied from one cluster into another, and how."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from topology.model.scalars import (
 
 
 def _start_text(value: Any) -> Any:
-    """YAML reads an unquoted time as one; without a zone it is UTC's, as YAML has it."""
+    """Return a time as text. YAML parses an unquoted time; one without a zone is in UTC."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     return value
@@ -61,13 +61,13 @@ def _listed(value: Any) -> Any:
 
 
 class TopicFilter(Entry):
-    """Which topics a link copies: full matches of any include, of no exclude."""
+    """Topics that a link copies: names that match any `include` and no `exclude` in full."""
 
     include: Annotated[list[TopicPattern], Field(min_length=1)]
     """Topic names or regular expressions."""
     exclude: list[TopicPattern] = list(TOPICS_EXCLUDE_DEFAULT)
-    """Topic names or regular expressions; the default is MirrorMaker 2's. Internal topics are
-    left out in any case."""
+    """Topic names or regular expressions; default: MirrorMaker 2's. Internal topics are never
+    copied."""
 
 
 Topics = Annotated[
@@ -78,16 +78,16 @@ Topics = Annotated[
 
 
 class LinkNames(Entry):
-    """Names of single copies; `map` comes before `pattern`."""
+    """Names of single copies; `map` has precedence over `pattern`."""
 
     map: dict[TopicName, TopicName] = {}
-    """Topic of the source to topic of the target."""
+    """Name of the copy, by source topic."""
     pattern: Annotated[str, AfterValidator(_check_naming_pattern)] | None = None
-    """A regular expression with one group that the whole name must match."""
+    """A regular expression with one group, which must match the whole topic name."""
     to: Annotated[str, AfterValidator(_check_naming_template)] | None = None
-    """Name for what `pattern` matches; `$1` stands for its group."""
+    """Name of the copies of topics that `pattern` matches; `$1` stands for its group."""
     otherwise: Literal["prefixed", "identity"] = "prefixed"
-    """Names of all other copies."""
+    """Naming of all other copies."""
 
 
 Names = Annotated[
@@ -102,47 +102,48 @@ Merge = Annotated[
 
 
 class LinkTuning(Entry):
-    """How a link copies."""
+    """Settings of how a link copies."""
 
     start: Annotated[str, BeforeValidator(_start_text), AfterValidator(_check_start)] = "earliest"
-    """Where a partition begins that was never copied: earliest, latest, a time such as
-    2026-01-01T00:00:00Z, or mm2 (where a MirrorMaker 2 stopped; mm2:TOPIC names its offsets)."""
+    """Where the copy of a new partition starts: earliest, latest, a time such as
+    2026-01-01T00:00:00Z, or mm2 (where MirrorMaker 2 stopped; mm2:TOPIC names its offsets
+    topic)."""
     source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Rate of reading from the source, 0 without a limit; `heliograph mirror throttle` changes it
-    while the link runs."""
+    """Bytes per second that the link reads from the source; 0 for no limit. `heliograph mirror
+    throttle` changes it while the link runs."""
     target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Rate of writing to the target, likewise."""
+    """Bytes per second that the link writes to the target; 0 for no limit."""
     replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
-    """Replicas of the topics created on the target; -1 takes the target's default."""
+    """Replicas of topics that the link creates on the target; -1 for the target's default."""
     on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do where the target partition holds records that no offset map explains."""
+    """What to do if the target partition holds records that no offset map explains."""
     deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
-    """How long a topic must have been gone at the source before its copy is deleted, with
+    """Milliseconds after the deletion of a source topic before its copy is deleted, with
     `deletions: mirror`."""
     coalesce_batches: bool = True
-    """Copy runs of tiny batches as one batch each; the records stay what they are."""
+    """Copy a run of tiny batches as one batch; the records stay the same."""
     trace_batches: bool = False
-    """Make an OpenTelemetry span of each batch; where they go is said by the OTEL_* variables of
-    the worker's environment (OTEL_TRACES_EXPORTER and its like)."""
+    """Create an OpenTelemetry span for each batch. The OTEL_* variables in the worker's environment
+    (such as OTEL_TRACES_EXPORTER) say where the spans go."""
     source_group: str = ""
-    """A group at the source for which the link's positions are committed, so that ordinary lag
-    tools see them; empty for none. No consumer may use it."""
+    """A consumer group at the source for which the link commits its positions, so that lag tools
+    see them; empty for none. No consumer may use it."""
     mm2_topics: Literal["off", "source", "target"] = "off"
-    """Write MirrorMaker 2's topics as well (offset syncs, checkpoints, heartbeats), with the
-    offset syncs on this side, for tools that read them."""
+    """Also write MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats), for tools that
+    read them. The value is the side of the offset syncs."""
 
 
 class LinkGroups(Entry):
-    """Which consumer groups a link looks at, and what it does for them."""
+    """Consumer groups that a link syncs."""
 
     sync: bool = False
-    """Commit translated positions for the same groups on the target, as soon as they change."""
+    """Commit translated offsets for the same groups on the target as soon as they change."""
     rewind: bool = False
-    """Move a group's position on the target back as well, after its source."""
+    """Also move committed offsets on the target back when the source's move back."""
     include: list[TopicPattern] = [".*"]
     """Names or regular expressions of groups, matched in full."""
     exclude: list[TopicPattern] = list(GROUPS_EXCLUDE_DEFAULT)
-    """Groups left out; default: MirrorMaker 2's, and the mirrors' own."""
+    """Groups that are excluded; default: MirrorMaker 2's, and the groups of mirrors."""
 
 
 TroublePolicy = Literal["fail", "pause", "skip"]
@@ -150,20 +151,20 @@ TroubleHalt = Literal["fail", "pause"]
 
 
 class LinkTroubles(Entry):
-    """What a partition in trouble does; the others of the link go on in any case. `fail` waits for
-    an operator, `pause` is tried again by itself, `skip` goes on behind the gap and writes it into
-    the link's journal topic."""
+    """What a partition does in each trouble; the other partitions of the link continue. `fail`
+    waits for an operator. `pause` retries by itself. `skip` continues behind the gap and records it
+    in the link's journal topic."""
 
     out_of_range: TroublePolicy = "fail"
-    """The source's retention took records before they were copied."""
+    """Retention at the source deleted records before they were copied."""
     truncated: TroublePolicy = "fail"
-    """The source's log was cut back below what was copied."""
+    """The source's log was truncated below the copied offsets."""
     recreated: TroublePolicy = "fail"
-    """The source topic was deleted and made anew; `skip` goes on with the new one."""
+    """The source topic was deleted and re-created; `skip` continues with the new topic."""
     corrupt: TroublePolicy = "fail"
     """A source batch fails its CRC, or has a format that cannot be copied."""
     too_large: TroublePolicy = "pause"
-    """A single record is larger than the target takes; larger batches are split."""
+    """A single record exceeds the target's limit. Batches above the limit are split."""
     unsupported_codec: TroublePolicy = "pause"
     """The target refuses the codec of a batch."""
     timestamp: TroublePolicy = "pause"
@@ -171,75 +172,77 @@ class LinkTroubles(Entry):
     rejected: TroublePolicy = "pause"
     """The target refuses a record for another reason of its own."""
     unauthorized: TroubleHalt = "pause"
-    """The source may not be read, or the target not written."""
+    """The mirror may not read the source, or may not write to the target."""
     foreign: TroublePolicy = "fail"
-    """Somebody else wrote into a copy that the link shares with nobody; `skip` leaves the records
-    there and goes on."""
+    """Another producer wrote into a copy that belongs to the link alone; `skip` leaves the records
+    there and continues."""
     target: TroubleHalt = "fail"
-    """The target's log contradicts the offset map: it lost records, or has other ones."""
+    """The target's log contradicts the offset map: records are missing or differ."""
 
 
 class LinkConfigs(Entry):
-    """Which configs of its topics a link keeps as they are at the source."""
+    """Topic configs that a link syncs from the source."""
 
     sync: bool = False
-    """Set on copies what is set on their source topics, as soon as it changes."""
+    """Set the configs of source topics on their copies as soon as they change."""
     include: list[TopicPattern] = [".*"]
     """Names or regular expressions of configs, matched in full."""
     exclude: list[TopicPattern] = list(CONFIGS_EXCLUDE_DEFAULT)
-    """Configs left alone; default: MirrorMaker 2's."""
+    """Configs that are never synced; default: MirrorMaker 2's."""
 
 
 class LinkAcls(Entry):
-    """Whether a link keeps the ACLs of its topics as they are at the source."""
+    """Whether a link syncs ACLs from the source."""
 
     sync: bool = False
-    """Give copies the ACLs of their source topics; who may write there may not write here."""
+    """Set the ACLs of source topics on their copies, without the right to write."""
 
 
 class Link(Entry):
-    """One direction of copying, from one cluster into another."""
+    """Copies topics from one cluster into another, in one direction."""
 
     name: Name | None = None
-    """Unique name; default: source, a dash, target."""
+    """Unique name; default: SOURCE-TARGET."""
     source: Name
-    """Name of the cluster to read."""
+    """Name of the cluster to read from."""
     target: Name
-    """Name of the cluster to write."""
+    """Name of the cluster to write to."""
     topics: Topics
-    """A list of includes, or a mapping of `include` and `exclude`."""
+    """A list of topics to include, or a mapping of `include` and `exclude`."""
     names: Names = "prefixed"
-    """What copies are called: `prefixed` is <source>.<topic>, `identity` the topic's own name, a
+    """Names of the copies: `prefixed` is <source>.<topic>, `identity` is the topic's own name, a
     mapping names single copies."""
     merge: Merge = []
-    """Topics that keep their name and are copied into one topic of the target by several links."""
+    """Topics that keep their name and that several links copy into one topic of the target."""
     origin: Literal["any", "local"] | None = None
-    """`local` copies only what was born in the source, and nothing that a mirror wrote there.
-    Default: `any` where all copies are prefixed, else `local`."""
+    """`local` copies only records that were produced in the source cluster, and none that a mirror
+    wrote there. Default: `any` if all copies are prefixed, else `local`."""
     filter: RecordFilter = RecordFilter()
-    """Which records are copied; with a filter or transforms every batch is opened, which is dear.
-    What has begun to copy keeps its filter and transforms."""
+    """Records to copy. With a filter or transforms every batch is decompressed, which costs much
+    CPU. A copy keeps the filter and the transforms that it started with."""
     transform: Transforms = ()
-    """What is changed in each record that is copied, in order."""
+    """Changes to each copied record, in order."""
     groups: LinkGroups = LinkGroups()
-    """Consumer groups that may fail over along the link."""
+    """Consumer groups that can fail over along the link."""
     on: LinkTroubles = LinkTroubles()
-    """What to do about each trouble of a partition: fail, pause or skip."""
+    """What to do in each trouble of a partition: fail, pause or skip."""
     configs: LinkConfigs = LinkConfigs()
-    """Configs that follow the source."""
+    """Config sync."""
     acls: LinkAcls = LinkAcls()
-    """ACLs that follow the source."""
+    """ACL sync."""
     leads: list[TopicPattern] = []
-    """Topics that were on both sides before the link and whose copies follow it in configs and
-    ACLs, matched in full; copies that it makes, and prefixed ones, follow it anyway."""
+    """Topics that existed on both sides before the link, and whose copies the link may change in
+    configs and ACLs; matched in full. It may always change copies that it created, and prefixed
+    copies."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether configs, ACLs and topics that are gone at the source are taken away on the target
-    too; topics after `settings.deletion_grace_ms`, and only where nothing else is in the copy."""
+    """Whether the deletion of configs, ACLs and topics at the source is mirrored to the target.
+    Copies are deleted after `settings.deletion_grace_ms`, and only if they hold no other
+    records."""
     probe: bool | None = None
-    """Whether the target's aggregator probes the link end to end. Default: what its `aggregator`
-    says, where both clusters are our own, else false."""
+    """Whether the target's aggregator probes the link end to end. Default: the `probe` of its
+    `aggregator` if both clusters are our own, else false."""
     settings: LinkTuning = LinkTuning()
-    """How the link copies."""
+    """Further settings of how the link copies."""
 
     @property
     def effective_name(self) -> str:
@@ -251,7 +254,7 @@ class Link(Entry):
         if isinstance(self.names, LinkNames):
             names = self.names
             if (names.pattern is None) != (names.to is None):
-                # Half a rule, which `validate` reports; what else is wrong is found without it.
+                # `validate` reports a half rule; without it, other problems are found as well.
                 names = names.model_copy(update={"pattern": None, "to": None})
             return TopicNames(
                 otherwise=names.otherwise,

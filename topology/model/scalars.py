@@ -1,4 +1,4 @@
-"""Names, addresses and patterns of the topology file, and the base of its mappings."""
+"""Names, addresses and patterns of the topology file, and the base class of its mappings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pydantic import (
 )
 
 BROKERS_MAX = 100
-"""Most brokers one `count` may ask for on one host."""
+"""Most brokers that one `count` starts on one host."""
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
-"""No dot: a cluster's name is the prefix of the topics that are copied from it."""
+"""It has no dot, because a cluster's name is the prefix of the copies of its topics."""
 
 HOST_PATTERN = r"^[A-Za-z0-9.:_-]+$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]{1,249}$"
@@ -35,6 +35,7 @@ def _check_bootstrap(value: str) -> str:
 
 
 def check_pattern(value: str) -> str:
+    """Return a regular expression unchanged. Raises ValueError if it is invalid."""
     try:
         re.compile(value)
     except re.error as error:
@@ -43,7 +44,7 @@ def check_pattern(value: str) -> str:
 
 
 def _config_text(value: Any) -> Any:
-    """Kafka's configs are text; YAML writes the same value as a number or a switch."""
+    """Return a config value as text: in YAML it may be a number or a boolean."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -66,11 +67,11 @@ ConfigValue = Annotated[
 
 
 class Entry(BaseModel):
-    """Base of every mapping in the file."""
+    """Base class of every mapping in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def mapping_or(other: str) -> Discriminator:
-    """Tells a mapping from what else a value may be, by the tags of a union."""
+    """Return a discriminator that tells a mapping from the other alternative of a union."""
     return Discriminator(lambda value: "mapping" if isinstance(value, dict | Entry) else other)

@@ -1,4 +1,4 @@
-"""How an existing Kafka is talked to; secrets are named by their place."""
+"""Security settings of a connection to an external Kafka cluster; they hold no secrets."""
 
 from __future__ import annotations
 
@@ -12,38 +12,41 @@ from topology.model.scalars import Entry
 
 
 class SecretPlace(Entry):
-    """Where a secret is: a file or an environment variable, never the secret itself."""
+    """Where a secret is: in a file or in an environment variable; never the secret itself."""
 
     file: Annotated[str, Field(min_length=1)] | None = None
-    """File that holds it; a relative path starts where the topology file is."""
+    """File with the secret; a relative path starts at the directory of the topology file."""
     env: Annotated[str, Field(min_length=1)] | None = None
-    """Environment variable that holds it, of the process that `up` starts."""
+    """Environment variable with the secret, in the environment of `heliograph up`."""
 
 
 class Security(Entry):
-    """How to talk to an existing Kafka."""
+    """Security settings of connections to an external Kafka cluster."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """Kafka's name of the protocol."""
+    """Security protocol, by Kafka's name."""
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     """SASL mechanism."""
     username: Annotated[str, Field(min_length=1)] | None = None
-    """Name to log in with."""
+    """SASL user name."""
     password: SecretPlace | None = None
-    """Where its password is."""
+    """Where the SASL password is."""
     ca_file: Annotated[str, Field(min_length=1)] | None = None
-    """PEM of the authorities that brokers' certificates may be signed by; default: the system's."""
+    """PEM file of the authorities that sign the brokers' certificates; default: the system's."""
     certificate_file: Annotated[str, Field(min_length=1)] | None = None
-    """PEM of this side's certificate, where brokers ask for one."""
+    """PEM file of the client certificate, if the brokers require one."""
     key_file: Annotated[str, Field(min_length=1)] | None = None
-    """PEM of its private key; default: in `certificate_file`."""
+    """PEM file of the client's private key; default: it is in `certificate_file`."""
     key_password: SecretPlace | None = None
-    """Where the password of the key is, if it has one."""
+    """Where the password of the private key is, if it has one."""
     check_hostname: bool = True
-    """Whether a broker's certificate must name the host that was dialled."""
+    """Whether a broker's certificate must name the host of the connection."""
 
     def client(self, directory: Path) -> ClientSecurity:
-        """The same for a client; relative paths start at `directory`. Raises ValueError."""
+        """Return the settings for a client; relative paths start at `directory`.
+
+        Raises ValueError for keys that do not go together.
+        """
 
         def path(name: str | None) -> str | None:
             return None if name is None else str(directory / name)

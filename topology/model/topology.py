@@ -1,8 +1,9 @@
-"""A whole topology file."""
+"""A whole topology file, and its JSON Schema."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -11,29 +12,31 @@ from topology.model.link import Link
 from topology.model.scalars import Entry, Name
 from topology.model.zookeeper import DEFAULT_ZOOKEEPER, ZooKeeperProcess
 
+SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
 
 class Topology(Entry):
     """A deployment: clusters, and the links between them."""
 
     name: Name
-    """Name of the deployment; its state directory is named after it."""
+    """Name of the deployment and of its state directory."""
     zookeepers: list[ZooKeeperProcess] = []
-    """Embedded ZooKeeper servers; `embedded` in a cluster means the first. With none listed,
-    one runs on 127.0.0.1:2181."""
+    """Embedded ZooKeeper servers. `embedded` in a cluster means the first one. Default: one server
+    on 127.0.0.1:2181."""
     clusters: Annotated[list[Cluster], Field(min_length=1)]
     """Clusters of the deployment."""
     links: list[Link] = []
-    """What is copied from where to where."""
+    """Links between the clusters; each copies topics in one direction."""
 
     def cluster(self, name: str) -> Cluster:
-        """The cluster of that name. Raises KeyError."""
+        """Return the cluster with this name. Raises KeyError."""
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
         raise KeyError(name)
 
     def is_probed(self, link: Link) -> bool:
-        """Whether the aggregator of its target probes a link. Raises KeyError."""
+        """Return whether the target's aggregator probes a link. Raises KeyError."""
         source, target = self.cluster(link.source), self.cluster(link.target)
         if not target.has_aggregator:
             return False
@@ -44,5 +47,15 @@ class Topology(Entry):
 
     @property
     def effective_zookeepers(self) -> list[ZooKeeperProcess]:
-        """Every embedded server a cluster may refer to."""
+        """Every embedded server that a cluster can refer to."""
         return self.zookeepers or [DEFAULT_ZOOKEEPER]
+
+
+def schema_text() -> str:
+    """Return the JSON Schema of the topology file, for editors, with a final newline.
+
+    `heliograph schema > configs/topology.schema.json` writes the committed copy.
+    """
+    schema = Topology.model_json_schema(mode="validation")
+    schema = {"$schema": SCHEMA_DIALECT, **schema, "title": "Heliograph topology"}
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Embedded ZooKeeper servers, and where a cluster's ZooKeeper is."""
+"""Embedded ZooKeeper servers, and the ZooKeeper that a cluster uses."""
 
 from __future__ import annotations
 
@@ -21,41 +21,42 @@ def _check_connect(value: str) -> str:
 
 
 class ZooKeeperProcess(Entry):
-    """One embedded ZooKeeper server or ensemble, run from the jars that PySpark ships."""
+    """An embedded ZooKeeper server or ensemble, run from the jars that PySpark ships."""
 
     name: Name
-    """Name of this server; clusters refer to it."""
+    """Name by which clusters refer to this server."""
     host: Host = "127.0.0.1"
-    """Address it binds to."""
+    """Address to bind."""
     port: Port = 2181
-    """Client port. An ensemble takes nine ports from here on: three for clients, three between its
-    nodes, three for their elections."""
+    """Client port. An ensemble uses nine ports from this one on: three for clients, three between
+    its nodes, and three for their elections."""
     nodes: Literal[1, 3] = 1
-    """1 for a single server; 3 for an ensemble that goes on without any one of them."""
+    """1 for a single server; 3 for an ensemble that tolerates the loss of one node. The number
+    cannot change after the first start."""
 
     @property
     def client_ports(self) -> range:
-        """Of the nodes, the first node first."""
+        """Client port of each node, in the order of the nodes."""
         return range(self.port, self.port + self.nodes)
 
     @property
     def ports(self) -> range:
-        """All that it takes."""
+        """Every port that it uses."""
         return self.client_ports if self.nodes == 1 else range(self.port, self.port + 9)
 
     @property
     def connect(self) -> str:
-        """Connect string without a chroot."""
+        """The connect string, without a chroot."""
         return ",".join(f"{self.host}:{port}" for port in self.client_ports)
 
 
 class ZooKeeperChroot(Entry):
-    """A place in an embedded ZooKeeper server."""
+    """A chroot in an embedded ZooKeeper server."""
 
     embedded: Name
     """Name of an entry of `zookeepers`."""
     chroot: Annotated[str, Field(pattern=CHROOT_PATTERN)] | None = None
-    """Path under which the cluster keeps its state; default: `/` and the cluster's name."""
+    """Path of the cluster's znodes; default: `/` and the cluster's name."""
 
 
 ZooKeeper = Annotated[

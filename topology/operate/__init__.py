@@ -1,1 +1,13 @@
-"""operate."""
+"""Bring a deployment up, change it, take it down.
+
+Reading order:
+
+    preflight            the plan, and the checks before anything changes
+    up                   `up`: hands the deployment over and waits until everything runs
+    handover             hands a deployment to the supervisor, and starts one if none lives
+    crash_loops          notices daemons that exit again and again
+    restart_stages       which broker of a rolling restart is next (pure)
+    rolling_restart      carries a rolling restart out, stage by stage
+    controller_metadata  the partitions of a cluster, as its controller knows them
+    down                 `down`: stops everything, with or without a supervisor
+"""

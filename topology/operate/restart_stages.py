@@ -1,11 +1,13 @@
-"""A rolling restart: brokers of one cluster that are changed restart one after the other. Pure.
+"""The stages of a rolling restart: changed brokers of a cluster restart one by one. Pure.
 
-    has no process   started as it is to be, whatever the others do
-    runs             restarted when every broker of its cluster runs, those restarted before it are
-                     in sync again, and no partition would have a second replica behind
+    a broker without a process   starts with its new settings at once
+    a broker that runs           restarts when every broker of its cluster runs, all brokers that
+                                 were restarted before are in sync again, and no partition would
+                                 have a second replica out of sync
 
-What is to be restarted later is kept in the deployment as it runs. So the supervisor knows nothing
-of this, and a roll that ends early leaves the others as they run, and the next `up` goes on.
+The brokers that restart later stay in the deployment as they run now. So the supervisor does not
+know about the roll. If the roll ends early, they keep running as they do, and the next `up`
+continues.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Depl
 
 
 class PartitionState(NamedTuple):
-    """A partition as the controller knows it; brokers are ids, leader -1 is none."""
+    """A partition as the controller knows it: broker ids, and leader -1 without a leader."""
 
     name: str
     """Topic and partition: flights-0."""
@@ -29,21 +31,21 @@ class PartitionState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Have these run as they are to be, now."""
+    """Restart these brokers now with their new settings."""
 
     brokers: tuple[BrokerView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Not yet; what is waited for, one line each."""
+    """Wait, for these reasons, one line each."""
 
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Every broker runs as it is to, and is in sync."""
+    """Every broker runs with its new settings and is in sync."""
 
 
 Decision = Restart | Wait | Done
@@ -52,10 +54,11 @@ Decision = Restart | Wait | Done
 def rolling_brokers(
     deployment: Deployment, running: Mapping[str, Daemon]
 ) -> dict[str, tuple[BrokerView, ...]]:
-    """Brokers to be restarted one after the other, by cluster; `running` is by daemon key.
+    """Return the brokers that restart one after the other, by cluster. `running` is by daemon key.
 
-    Not of clusters with one broker. Nor those that others cannot go on beside: whose ZooKeeper
-    moves to another port, or that hold a port which something else is to have.
+    Clusters with one broker have none. A broker restarts together with the others if they could
+    not run beside it: its ZooKeeper moves to another port, or another daemon takes over one of its
+    ports.
     """
     wanted = {daemon.key: daemon for daemon in deployment.daemons}
     owners = {address: daemon.key for daemon in deployment.daemons for address in daemon.ports}
@@ -85,8 +88,10 @@ def staged(
     running: Mapping[str, Daemon],
     later: Collection[BrokerView],
 ) -> Deployment:
-    """The deployment with the brokers of `later` as they run. Their clusters are found at the
-    addresses that `before` has as well."""
+    """Return the deployment with the brokers of `later` as they run now.
+
+    Their clusters have the bootstrap addresses of `before` as well.
+    """
     kept = {broker.daemon for broker in later}
     former = {cluster.name: cluster for cluster in before.clusters} if before is not None else {}
     return replace(
@@ -95,7 +100,7 @@ def staged(
             running[each.key] if each.key in kept else each for each in deployment.daemons
         ),
         clusters=tuple(
-            _at_both_places(each, former.get(each.name))
+            _with_former_addresses(each, former.get(each.name))
             if any(broker.daemon in kept for broker in each.brokers)
             else each
             for each in deployment.clusters
@@ -103,7 +108,7 @@ def staged(
     )
 
 
-def _at_both_places(cluster: ClusterView, former: ClusterView | None) -> ClusterView:
+def _with_former_addresses(cluster: ClusterView, former: ClusterView | None) -> ClusterView:
     if former is None:
         return cluster
     addresses = dict.fromkeys([*cluster.bootstrap.split(","), *former.bootstrap.split(",")])
@@ -113,9 +118,9 @@ def _at_both_places(cluster: ClusterView, former: ClusterView | None) -> Cluster
 def kept_replicas(
     partitions: Iterable[PartitionState], brokers: Iterable[BrokerView]
 ) -> list[PartitionState]:
-    """The partitions without the replicas on brokers that are no part of the cluster any more.
+    """Return the partitions without their replicas on brokers that the cluster no longer has.
 
-    Who abandons a broker gives up what it has; a roll that waited for it would wait for ever.
+    Those replicas were abandoned, and a roll that waited for them would wait for ever.
     """
     ids = {broker.id for broker in brokers}
     return [
@@ -131,12 +136,11 @@ def decide(
     has_process: Collection[str],
     partitions: Sequence[PartitionState] | None,
 ) -> Decision:
-    """The next step of a cluster's roll.
+    """Return the next step of a cluster's roll.
 
-    `waiting` are the brokers that still run as they did, `restarted` those that do no more.
-    `not_running` are the labels of the cluster's daemons, its ZooKeeper's among them, that are
-    not ready, with their states. `has_process` are keys of daemons. `partitions` are None where
-    the cluster does not answer.
+    `waiting` are the brokers that still run with their old settings, `restarted` the others.
+    `not_running` holds the daemons of the cluster and of its ZooKeeper that are not ready: label to
+    state. `has_process` are keys of daemons. `partitions` is None if the cluster does not respond.
     """
     down = tuple(broker for broker in waiting if broker.daemon not in has_process)
     if down:
@@ -157,7 +161,7 @@ def decide(
 
 
 def _behind(partitions: Iterable[PartitionState], broker_id: int) -> tuple[str, ...]:
-    """Partitions that the broker has a replica of, and where it is not in sync or nobody leads."""
+    """Return the broker's partitions in which it is not in sync, or that have no leader."""
     return tuple(
         _sentence(each)
         for each in partitions
@@ -166,8 +170,10 @@ def _behind(partitions: Iterable[PartitionState], broker_id: int) -> tuple[str, 
 
 
 def _exposed(partitions: Iterable[PartitionState], broker_id: int) -> tuple[str, ...]:
-    """Partitions that the broker is in sync for while another replica is not: with it they would
-    lose a second one."""
+    """Return the partitions with an out-of-sync replica for which the broker is in sync.
+
+    Its restart would take a second replica out of sync.
+    """
     return tuple(
         _sentence(each)
         for each in partitions

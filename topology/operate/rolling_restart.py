@@ -1,6 +1,6 @@
-"""Carries a rolling restart out: looks, decides (restart_stages.py), starts the next stage.
+"""Carries a rolling restart out: observes, decides (restart_stages.py), applies the next stage.
 
-Imports the Kafka client: load it where brokers are restarted one after the other.
+This module imports the Kafka client, so import it only for a rolling restart.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.deployment.deployment import BrokerView, Daemon, Deployment
-from topology.operate.deploy import DeployError, Endings
-from topology.operate.in_sync import read_partitions
+from topology.operate.controller_metadata import read_partitions
+from topology.operate.crash_loops import CrashLoops
 from topology.operate.restart_stages import (
     Decision,
     Done,
@@ -22,42 +22,45 @@ from topology.operate.restart_stages import (
     kept_replicas,
     staged,
 )
+from topology.problems import DeployError
 
 POLL_S: Final = 0.25
 REASONS_MAX: Final = 8
-"""Most of what is waited for that is spelled out when the time is over."""
+"""Most reasons that are listed when the timeout has passed."""
 UNSUPERVISED: Final = Wait(reasons=("the supervisor does not answer",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingRestart:
-    """Clusters one after the other, and their brokers one after the other."""
+    """A rolling restart: cluster by cluster, and broker by broker in each."""
 
     deployment: Deployment
     before: Deployment | None
     running: Mapping[str, Daemon]
-    """What runs, by key."""
+    """The daemons that run, by key."""
     rolling: Mapping[str, Sequence[BrokerView]]
-    """What `rolling_brokers` found."""
+    """The result of `rolling_brokers`."""
     apply: Callable[[Deployment], None]
-    """Hands it to the supervisor, and starts one where none lives. Raises DeployError."""
-    look: Callable[[], Mapping[str, Any]]
-    """The status document."""
-    endings: Endings
+    """Hands a stage to the supervisor, and starts one if none lives. Raises DeployError."""
+    observe: Callable[[], Mapping[str, Any]]
+    """Returns the status document."""
+    crash_loops: CrashLoops
     on_wait: Callable[[Sequence[str]], None]
     timeout_s: float
-    """How long a broker may take to run again and to be in sync."""
+    """Seconds that a broker may take to run again and to be in sync."""
 
     def run(self) -> None:
-        """All else is applied first, at once. Raises DeployError; what was not restarted by then
-        runs as it did."""
+        """Apply every other change at once, then restart the brokers.
+
+        Raises DeployError; brokers that were not restarted by then run with their old settings.
+        """
         later = [broker for brokers in self.rolling.values() for broker in brokers]
         self.apply(self._stage(later))
         for name in self.rolling:
             self._roll(name, later)
 
     def _roll(self, name: str, later: list[BrokerView]) -> None:
-        """One cluster; `later` are brokers of all of them, and those restarted here leave it."""
+        """Roll one cluster. `later` holds brokers of all clusters; restarted ones are removed."""
         restarted: list[BrokerView] = []
         deadline_s = time.monotonic() + self.timeout_s
         while True:
@@ -91,14 +94,14 @@ class RollingRestart:
         cluster = stage.cluster(name)
         brokers = [stage.daemon(broker.daemon) for broker in cluster.brokers]
         needed = dict.fromkeys(key for broker in brokers for key in (*broker.after, broker.key))
-        document = self.look()
+        document = self.observe()
         if document["supervisor"] is None:
-            # Only a supervisor knows which processes are not yet as the stage has them. One that
-            # was lost may not have stopped the broker before, which is in sync as long as it runs;
-            # the next would then stop two.
+            # Only a supervisor knows which processes still differ from the stage. A lost one may
+            # not have stopped the broker of the last stage yet. That broker still runs and is in
+            # sync, so the next broker would be chosen, and the next supervisor would stop two.
             return UNSUPERVISED
         rows = {each["key"]: each for each in document["daemons"] if each["key"] in needed}
-        self.endings.check(rows.values())
+        self.crash_loops.check(rows.values())
         states = {key: rows[key]["state"] if key in rows else "stopped" for key in needed}
         not_running = {
             stage.daemon(key).label: state for key, state in states.items() if state != "running"
@@ -122,8 +125,8 @@ class RollingRestart:
             left = ", ".join(str(broker.id) for broker in waiting)
             details.append(f"not restarted, and run as before: broker {left} of {name}")
         details.append(
-            "see the logs of the brokers that are behind; `heliograph up` goes on from here,"
-            " and --timeout gives it longer"
+            "see the logs of the brokers that are behind; `heliograph up` continues from here,"
+            " and --timeout allows more time"
         )
         return DeployError(
             f"the rolling restart of {name} stopped: no further after {self.timeout_s:g} s", details

@@ -1,6 +1,14 @@
-"""`heliograph rebalance`: replicas move to new brokers, and away from those that leave.
+"""`heliograph rebalance`: moves replicas to new brokers, and away from brokers that leave.
 
-planner.py says what moves (pure), layout.py reads it from the cluster, execution.py does it, and
-show.py is how it looks. Everything goes through Kafka's own APIs: the cluster may be an existing
-Kafka.
+It uses only Kafka's own APIs, so the cluster may be any Kafka.
+
+Reading order:
+
+    command    options, output and exit codes
+    run        one run: reads the layout, plans, executes
+    planner    which replicas move (pure)
+    layout     where the replicas are, as the brokers report it
+    execution  carries a plan out
+    throttles  Kafka's replication throttles
+    show       tables for people
 """

@@ -1,6 +1,6 @@
-"""`heliograph rebalance`: options in, words and exit codes out.
+"""`heliograph rebalance`: its options, output and exit codes.
 
-Import time matters here: what a command needs is imported when it runs.
+The command imports what it needs when it runs, to keep start-up short.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def rebalance(
     cluster: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CLUSTER]", help="Default: the only one there is.", show_default=False
+            metavar="[CLUSTER]",
+            help="Name of the cluster; default: the only one there is.",
+            show_default=False,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
@@ -38,7 +40,7 @@ def rebalance(
         typer.Option(
             "--drain",
             metavar="BROKER_ID",
-            help="Move everything away from this broker, and nothing else; may be repeated.",
+            help="Only move every replica away from this broker; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -48,14 +50,15 @@ def rebalance(
             "--throttle",
             metavar="BYTES",
             min=1,
-            help="Bytes per second that a broker sends, and takes, for this at most.",
+            help="Most bytes per second that a broker sends, and receives, for the moves.",
             show_default=False,
         ),
     ] = None,
     deployment: Annotated[
         str | None,
         typer.Option(
-            "--deployment", help="Name of the deployment, or its file; default: the only one."
+            "--deployment",
+            help="Name of the deployment, or its topology file; default: the only one there is.",
         ),
     ] = None,
     bootstrap: Annotated[
@@ -63,7 +66,7 @@ def rebalance(
         typer.Option(
             "--bootstrap",
             metavar="HOST:PORT",
-            help="Brokers of the cluster, where it is in no deployment.",
+            help="Brokers of a cluster that is in no deployment.",
             show_default=False,
         ),
     ] = None,
@@ -72,20 +75,21 @@ def rebalance(
         typer.Option(
             "--security",
             metavar="FILE",
-            help="How to talk to --bootstrap, if not in plain text: what a topology says under"
-            " `security`.",
+            help="Security settings for --bootstrap, if it needs any: a file with the keys of"
+            " `security` in a topology.",
             show_default=False,
         ),
     ] = None,
     output: OutputOption = Output.human,
     state_dir: StateDirOption = None,
 ) -> None:
-    """Spread replicas over the brokers there are, or move them away from one that leaves.
+    """Spread replicas over the brokers, or move them away from brokers that leave.
 
-    May be ended at any time: what moves goes on, and the same command goes on with the rest.
+    The command may be interrupted at any time. Running reassignments continue, and the same command
+    moves the rest.
     """
     from local_cluster.client.auth.security import PLAINTEXT
-    from topology.operate.deploy import DeployError
+    from topology.problems import DeployError
     from topology.rebalance.run import Rebalance
     from topology.rebalance.run import rebalance as move_replicas
     from topology.rebalance.show import RebalanceProgress, print_rebalance
@@ -115,16 +119,16 @@ def rebalance(
     except DeployError as error:
         fail(str(error), error.details)
     except KeyboardInterrupt:
-        goes_on = "; what moves goes on, and the same command goes on with the rest"
-        fail("interrupted" + ("" if dry_run else goes_on))
+        hint = "; running reassignments continue, and the same command moves the rest"
+        fail("interrupted" + ("" if dry_run else hint))
     if not human:
         print_json(document)
 
 
 def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None) -> ClusterView:
-    """The cluster of a deployment that is named, or is the only one."""
-    from topology.file.problems import unknown_name
-    from topology.operate.deploy import DeployError, read_deployment
+    """Return the named cluster of a deployment, or its only cluster."""
+    from topology.deployment.deployment import read_deployment
+    from topology.problems import DeployError, unknown_name
 
     try:
         running = read_deployment(find_deployment(deployment, state_dir))
@@ -135,6 +139,6 @@ def _cluster(cluster: str | None, deployment: str | None, state_dir: Path | None
     if name not in names:
         if name is None:
             known = ", ".join(names)
-            fail(f"say which cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
+            fail(f"name the cluster of {running.name}; there are: {known}", code=EXIT_USAGE)
         fail(f"{running.name}: {unknown_name('cluster', name, names)}", code=EXIT_USAGE)
     return running.cluster(name)

@@ -1,9 +1,9 @@
-"""Carries a plan out: a few partitions at a time, and looks until they have moved.
+"""Carries a plan out: reassigns a few partitions at a time, and waits for each reassignment.
 
-Guarantees: at most PARTITIONS_MOVING_MAX partitions of the plan move at once; nothing that was
-asked for before is undone, so the command may be ended at any time and be given again: what is
-under way goes on without it, and the rest is planned anew. Throttles are removed when nothing moves
-any more.
+Guarantees: at most PARTITIONS_MOVING_MAX partitions of the plan move at once. Earlier reassignments
+are never cancelled. So the command may be interrupted and repeated at any time: running
+reassignments continue without it, and the next run plans the rest. Throttles are removed when no
+partition moves any more.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.rebalance.layout import ASK_TIMEOUT_MS, Layout, list_moves
+from topology.rebalance.layout import ASK_TIMEOUT_MS, ClusterCalls, Layout, list_moves
 from topology.rebalance.planner import Move
 from topology.rebalance.throttles import remove_throttles, set_throttles
 
 PARTITIONS_MOVING_MAX: Final = 20
-"""Copies that run side by side; more of them would end no earlier."""
+"""More partitions in parallel would not finish earlier."""
 POLL_S: Final = 0.5
 PREFERRED: Final = 0
-"""Election type: the first of the replicas."""
+"""Election type: the preferred replica, which is the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a plan is."""
+    """How much of a plan is done, in partitions."""
 
     moved: int
     moving: int
@@ -38,18 +37,18 @@ class Progress:
 
 
 class Refused(Exception):
-    """Moves that the controller does not begin; one line each."""
+    """The controller refused reassignments; one line each."""
 
 
 async def execute(
-    client: KafkaClient,
+    client: ClusterCalls,
     layout: Layout,
     moves: Sequence[Move],
     *,
     throttle: int | None,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    """Move, and return when nothing moves any more. Raises KafkaError, Refused."""
+    """Carry the moves out; return when no partition moves. Raises KafkaError, Refused."""
     if throttle is not None and (moves or layout.under_way):
         await set_throttles(client, layout.broker_ids, _copied(layout, moves), throttle)
     waiting = list(moves)
@@ -58,7 +57,7 @@ async def execute(
         moving = await list_moves(client)
         on_progress(
             Progress(
-                # Never negative: others may have something moved as well.
+                # Not below 0: other tools may move further partitions.
                 moved=max(planned - len(waiting) - len(moving), 0),
                 moving=len(moving),
                 planned=planned,
@@ -79,7 +78,7 @@ async def execute(
 def _copied(
     layout: Layout, moves: Iterable[Move]
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(replicas that may send, replicas that are filled) of what moves or is about to."""
+    """Return (replicas that may send, replicas to fill) of each partition that is copied."""
     copied = {
         key: (layout.replicas[key], adding) for key, adding in layout.under_way.items() if adding
     }
@@ -89,7 +88,7 @@ def _copied(
     return copied
 
 
-async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
+async def _begin(client: ClusterCalls, moves: Iterable[Move]) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
     for move in moves:
         topics.setdefault(move.partition.topic, []).append(
@@ -99,7 +98,7 @@ async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         {
             "timeout": ASK_TIMEOUT_MS,
-            # The plan changes none: where it would, what it was made from was out of date.
+            # A plan never changes it. If it would, the layout behind the plan was out of date.
             "allow_replication_factor_change": False,
             "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
         },
@@ -116,8 +115,8 @@ async def _begin(client: KafkaClient, moves: Iterable[Move]) -> None:
         raise Refused("\n".join(refused))
 
 
-async def _elect(client: KafkaClient, partitions: Iterable[TopicPartition]) -> None:
-    """Let the first of the replicas lead. One that cannot now will when leaders are balanced."""
+async def _elect(client: ClusterCalls, partitions: Iterable[TopicPartition]) -> None:
+    """Elect the preferred leaders. If one cannot lead now, the leader balancing elects it later."""
     topics: dict[str, list[int]] = {}
     for key in partitions:
         topics.setdefault(key.topic, []).append(key.partition)

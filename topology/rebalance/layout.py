@@ -1,10 +1,10 @@
-"""Where a cluster's replicas are, what moves already, and how big they are, as its brokers say."""
+"""A cluster's replicas, their sizes and the running reassignments, as its brokers report them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import BrokerAddress, TopicPartition
@@ -16,18 +16,28 @@ from topology.rebalance.planner import PartitionLayout
 ASK_TIMEOUT_MS = 30_000
 
 
+class ClusterCalls(Protocol):
+    """The calls of moves and throttles; `KafkaClient` implements them. They raise KafkaError."""
+
+    async def call(
+        self, api: ApiKey, fields: Mapping[str, Any], *, node_id: int | None = None
+    ) -> Any: ...
+
+    async def call_controller(self, api: ApiKey, fields: Mapping[str, Any]) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One look at a cluster."""
+    """The layout of a cluster at one moment."""
 
     sites: tuple[Site, ...]
-    """Live brokers."""
+    """The live brokers."""
     partitions: Mapping[TopicPartition, PartitionLayout]
-    """Replicas as they will be when what is under way is done."""
+    """Replicas after the running reassignments."""
     replicas: Mapping[TopicPartition, tuple[int, ...]]
-    """Replicas as they are: those that come and those that go as well."""
+    """Replicas now, including those that reassignments add and remove."""
     under_way: Mapping[TopicPartition, tuple[int, ...]]
-    """Replicas that are being added, of every partition that moves."""
+    """The replicas that are being added, for each partition with a running reassignment."""
 
     @property
     def broker_ids(self) -> frozenset[int]:
@@ -35,8 +45,8 @@ class Layout:
 
 
 async def read_layout(client: KafkaClient) -> Layout:
-    """Ask the cluster. Raises KafkaError."""
-    # The controller knows first what has moved; another broker may be behind what it says of moves.
+    """Read the layout of a cluster. Raises KafkaError."""
+    # Metadata comes from the controller too: other brokers may lag behind its reassignments.
     controller_id = (await client.metadata([])).controller_id
     moving = await list_moves(client)
     cluster = await client.metadata(node_id=controller_id)
@@ -63,9 +73,9 @@ async def read_layout(client: KafkaClient) -> Layout:
 
 
 async def list_moves(
-    client: KafkaClient,
+    client: ClusterCalls,
 ) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(adding, removing) of every partition that moves. Raises KafkaError."""
+    """Return (adding, removing) of every running reassignment. Raises KafkaError."""
     answer = await client.call_controller(
         ApiKey.LIST_PARTITION_REASSIGNMENTS, {"timeout": ASK_TIMEOUT_MS, "topics": None}
     )
@@ -84,19 +94,19 @@ async def list_moves(
 async def _sizes(
     client: KafkaClient, brokers: Mapping[int, BrokerAddress]
 ) -> dict[TopicPartition, int]:
-    """The largest replica of every partition, of brokers that say."""
+    """Return the size of the largest replica of each partition; some may be unknown."""
     sizes: dict[TopicPartition, int] = {}
     for node_id in brokers:
         try:
             answer = await client.call(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None}, node_id=node_id)
         except KafkaError:
-            continue  # a size that is not known is told so
-        for key, size_bytes in _told_sizes(answer):
+            continue  # unknown sizes are shown as unknown
+        for key, size_bytes in _reported_sizes(answer):
             sizes[key] = max(size_bytes, sizes.get(key, 0))
     return sizes
 
 
-def _told_sizes(answer: Any) -> Iterator[tuple[TopicPartition, int]]:
+def _reported_sizes(answer: Any) -> Iterator[tuple[TopicPartition, int]]:
     for directory in answer.results:
         if directory.error_code != ErrorCode.none:
             continue

@@ -1,17 +1,16 @@
-"""Which replicas move, so that every broker holds as many as the others, or one holds none. Pure.
+"""Plans which replicas move, to spread them evenly or to drain brokers. Pure.
 
-    drain       every replica of the brokers that leave goes to another one; nothing else moves
-    rebalance   1. replicas that are crowded in a rack or on a host go to others, as placement of
-                   new partitions has it (local_cluster/controller/decisions/placement.py)
-                2. from the brokers that hold most to those that hold least, never so that a
-                   partition is more crowded by it
-                3. the order of replicas changes, so that as many prefer one leader as another;
-                   nothing is copied for that
+    drain       Every replica of the drained brokers moves to another broker. No other one moves.
+    rebalance   1. Replicas that crowd a rack or a host move to others, by the placement rules of
+                   new partitions (local_cluster/controller/decisions/placement.py).
+                2. Replicas move from the brokers with most replicas to those with fewest, if that
+                   does not crowd the partition more.
+                3. The order of replicas changes, so that each broker is the preferred leader of
+                   equally many partitions. This copies no data.
 
-Guarantees: the number of replicas of a partition stays; where racks and hosts leave the choice,
-brokers end with counts that differ by at most one, and no plan with that end moves fewer. What is
-planned for the outcome of a plan is nothing: a plan that was carried out in part is gone on with by
-planning again.
+Guarantees: a partition keeps its number of replicas. If racks and hosts allow it, the brokers'
+counts finally differ by at most one, and no plan with that result moves fewer replicas. The plan
+for the result of a plan is empty, so a partly executed plan continues by planning again.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from local_cluster.controller.decisions.placement import Crowding, Site, spread
 
 
 class CannotPlan(Exception):
-    """What is asked for cannot be; one line per reason."""
+    """There is no plan; one line per reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLayout:
-    """Where the replicas of a partition are, or will be when what is under way is done."""
+    """The replicas of a partition after the running reassignments."""
 
     replicas: tuple[int, ...]
     size_bytes: int | None = None
-    """Of one replica; None where nobody says."""
+    """Size of one replica; None if it is unknown."""
 
 
 class Move(NamedTuple):
-    """A partition's replicas before and after; the first is the preferred leader."""
+    """A partition's replicas before and after a move; the first one is the preferred leader."""
 
     partition: TopicPartition
     before: tuple[int, ...]
@@ -48,12 +47,12 @@ class Move(NamedTuple):
 
     @property
     def adding(self) -> tuple[int, ...]:
-        """Brokers that copy the partition."""
+        """Brokers that get a new replica."""
         return tuple(replica for replica in self.after if replica not in self.before)
 
     @property
     def copied_bytes(self) -> int | None:
-        """What is copied; None where the size is not known."""
+        """Bytes to copy; None if the size is unknown."""
         if not self.adding:
             return 0
         return None if self.size_bytes is None else self.size_bytes * len(self.adding)
@@ -64,10 +63,10 @@ def plan_moves(
     sites: Sequence[Site],
     drained: frozenset[int] = frozenset(),
 ) -> list[Move]:
-    """The moves, those that copy least first.
+    """Return the moves, ordered by the bytes to copy.
 
-    `sites` are the live brokers. Replicas on brokers that are away stay where they are, unless
-    these are drained. Raises CannotPlan.
+    `sites` are the live brokers. Replicas on brokers that are down stay there, unless the broker is
+    drained. Raises CannotPlan.
     """
     stay = [site for site in sites if site.broker_id not in drained]
     draft = _Draft(partitions, stay)
@@ -86,7 +85,7 @@ def plan_moves(
 
 
 class _Draft:
-    """Replicas as they will be, while they are being planned."""
+    """The planned replicas of every partition, while the plan is made."""
 
     def __init__(
         self, partitions: Mapping[TopicPartition, PartitionLayout], sites: Sequence[Site]
@@ -102,10 +101,10 @@ class _Draft:
                 if replica in self._held:
                     self._held[replica].add(key)
 
-    # -- the three things that are done -----------------------------------------------------
+    # -- steps ------------------------------------------------------------------------------
 
     def evacuate(self, drained: frozenset[int]) -> None:
-        """Move what the drained brokers hold. Raises CannotPlan."""
+        """Move every replica of the drained brokers. Raises CannotPlan."""
         short = [
             f"{key} has {len(replicas)} replicas, and {len(self._sites)} brokers stay"
             for key, replicas in self.replicas.items()
@@ -118,7 +117,7 @@ class _Draft:
                 self._replace(key, replica, self._best(key, replica))
 
     def spread_out(self) -> None:
-        """Move replicas that are crowded and need not be."""
+        """Move replicas that crowd a rack or a host, if another place is less crowded."""
         for key, replicas in self.replicas.items():
             for _ in range(len(replicas)):
                 best = self._least_crowded(key)
@@ -127,7 +126,7 @@ class _Draft:
                 self._replace(key, *best)
 
     def level_replicas(self) -> None:
-        """Move replicas from the brokers that hold most to those that hold least."""
+        """Move replicas from the brokers with most replicas to those with fewest."""
         while True:
             for donor, receiver in self._unequal({b: len(k) for b, k in self._held.items()}):
                 key = self._movable(donor, receiver)
@@ -138,7 +137,7 @@ class _Draft:
                 return
 
     def level_leaders(self) -> None:
-        """Change who is first among the replicas."""
+        """Change the preferred leaders."""
         led: dict[int, set[TopicPartition]] = {broker_id: set() for broker_id in self._sites}
         for key, replicas in self.replicas.items():
             if replicas[0] in led:
@@ -147,7 +146,7 @@ class _Draft:
             for donor, receiver in self._unequal({b: len(k) for b, k in led.items()}):
                 shared = [key for key in led[donor] if receiver in self.replicas[key]]
                 if shared:
-                    # One that moves anyway, where there is one.
+                    # Choose a partition that moves anyway, if there is one.
                     key = min(shared, key=lambda key: (not self._is_moved(key), key))
                     replicas = self.replicas[key]
                     replicas.remove(receiver)
@@ -161,7 +160,7 @@ class _Draft:
     # -- choices ----------------------------------------------------------------------------
 
     def _unequal(self, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Pairs of which the first has at least two more, the most unequal first."""
+        """Yield pairs in which the first has at least two more, the most unequal pair first."""
         pairs = [
             (counts[receiver] - counts[donor], donor, receiver)
             for donor in counts
@@ -172,7 +171,7 @@ class _Draft:
             yield donor, receiver
 
     def _movable(self, donor: int, receiver: int) -> TopicPartition | None:
-        """The partition that goes from one broker to the other best, None where none can."""
+        """Return the best partition to move from donor to receiver, or None."""
         best: tuple[tuple[bool, int, int, TopicPartition], TopicPartition] | None = None
         for key in self._held[donor] - self._held[receiver]:
             if self._spread_with(key, donor, receiver) > self._spread_with(key, donor, donor):
@@ -185,12 +184,12 @@ class _Draft:
         return None if best is None else best[1]
 
     def _best(self, key: TopicPartition, leaving: int) -> int:
-        """The broker that takes a replica over."""
+        """Return the broker that gets the replica."""
         free = [each for each in self._sites if each not in self.replicas[key]]
         return min(free, key=lambda broker_id: self._cost(key, leaving, broker_id))
 
     def _least_crowded(self, key: TopicPartition) -> tuple[int, int] | None:
-        """(from, to) of the move that helps most, None where none helps."""
+        """Return (from, to) of the move that reduces crowding most, or None."""
         known = [replica for replica in self.replicas[key] if replica in self._sites]
         if not known:
             return None

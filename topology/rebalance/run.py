@@ -1,4 +1,4 @@
-"""One run of `heliograph rebalance`: look, plan, move, look again."""
+"""One run of `heliograph rebalance`: read the layout, plan, execute."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any, Final
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from local_cluster.client.client import KafkaClient
 from local_cluster.wire.errors import KafkaError
-from topology.operate.deploy import DeployError
+from topology.problems import DeployError
 from topology.rebalance.execution import Progress, Refused, execute
 from topology.rebalance.layout import Layout, read_layout
 from topology.rebalance.planner import CannotPlan, Move, plan_moves
 
-GO_ON: Final = "what moves already goes on; give the command again to go on with the rest"
+CONTINUES: Final = "running reassignments continue; repeat the command to move the rest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """What is asked for."""
+    """The request."""
 
     bootstrap: str
     security: ClientSecurity = PLAINTEXT
     drained: frozenset[int] = frozenset()
     throttle: int | None = None
-    """Bytes per second and broker."""
+    """Bytes per second and broker; None for no limit."""
     dry_run: bool = False
 
 
@@ -37,25 +37,27 @@ def rebalance(
     on_plan: Callable[[dict[str, Any]], None] = lambda document: None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """The document of what is planned, and whether it is done. Raises DeployError."""
+    """Plan and move; return the plan as JSON, with `done`. Raises DeployError."""
     asked_to_move = False
 
     def follow(progress: Progress) -> None:
-        nonlocal asked_to_move  # told before the first move is asked for, and only with one to come
+        nonlocal asked_to_move  # set before the first reassignment is requested
         asked_to_move = progress.planned > 0
         on_progress(progress)
 
     try:
         return asyncio.run(_rebalance(asked, on_plan, follow))
     except CannotPlan as error:
-        raise DeployError("not every replica has a place to go", str(error).splitlines()) from error
+        raise DeployError(
+            "not every replica has a broker to move to", str(error).splitlines()
+        ) from error
     except Refused as error:
-        words = "the controller does not move everything; what moves goes on"
+        words = "the controller refuses some reassignments; the others continue"
         raise DeployError(words, str(error).splitlines()) from error
     except KafkaError as error:
         raise DeployError(
             f"the cluster at {asked.bootstrap} does not do it: {error}",
-            [GO_ON] if asked_to_move else [],
+            [CONTINUES] if asked_to_move else [],
         ) from error
 
 
@@ -87,7 +89,7 @@ def _holders(layout: Layout) -> frozenset[int]:
 
 
 def plan_document(layout: Layout, moves: Iterable[Move]) -> dict[str, Any]:
-    """The plan as JSON; a size that nobody knows is null."""
+    """Return the plan as JSON; an unknown size is null."""
     moves = list(moves)
     before = {key: each.replicas for key, each in layout.partitions.items()}
     after = {**before, **{move.partition: move.after for move in moves}}

@@ -1,4 +1,4 @@
-"""How a plan of `rebalance` and its progress look on a terminal."""
+"""A plan of `rebalance` and its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from topology.cli.show import UNKNOWN, plain_console, plain_table
 from topology.rebalance.execution import Progress
 
 MOVES_MAX = 50
-"""Most moves that are listed; all of them are in `-o json`."""
+"""Most moves that are listed; `-o json` has all of them."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 class RebalanceProgress:
-    """Lines on standard error, where something changed."""
+    """One line on standard error for each change."""
 
     def __init__(self, *, enabled: bool) -> None:
         self._console = Console(stderr=True, quiet=not enabled, highlight=False)
@@ -25,14 +25,13 @@ class RebalanceProgress:
     def show(self, progress: Progress) -> None:
         if progress != self._last and progress.planned:
             self._console.print(
-                f"{progress.moved} of {progress.planned} partitions moved, "
-                f"{progress.moving} on their way"
+                f"{progress.moved} of {progress.planned} partitions moved, {progress.moving} moving"
             )
         self._last = progress
 
 
 def print_rebalance(document: Mapping[str, Any]) -> None:
-    """The plan: what moves, and what every broker holds before and after."""
+    """Print the moves, and the replicas of every broker before and after."""
     console = plain_console()
     moves = document["moves"]
     if document["under_way"]:
@@ -60,7 +59,7 @@ def print_rebalance(document: Mapping[str, Any]) -> None:
 
 
 def _size(size_bytes: int | None) -> str:
-    """A size for people, what is not known as a dash."""
+    """Return a size for people; an unknown one is a dash."""
     if size_bytes is None:
         return UNKNOWN
     size = float(size_bytes)

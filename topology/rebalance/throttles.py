@@ -1,14 +1,14 @@
-"""Kafka's replication throttles (KIP-73): set before replicas move, gone afterwards."""
+"""Kafka's replication throttles (KIP-73): set before replicas move, removed afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import KafkaError
+from topology.rebalance.layout import ClusterCalls
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -21,12 +21,12 @@ FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 
 async def set_throttles(
-    client: KafkaClient,
+    client: ClusterCalls,
     broker_ids: Iterable[int],
     moving: Mapping[TopicPartition, tuple[Iterable[int], Iterable[int]]],
     bytes_per_second: int,
 ) -> None:
-    """Throttle what is copied: (replicas that send, replicas that are filled) by partition.
+    """Throttle the moving partitions: (replicas that send, replicas to fill) of each.
 
     Raises KafkaError.
     """
@@ -50,9 +50,9 @@ async def set_throttles(
 
 
 async def remove_throttles(
-    client: KafkaClient, broker_ids: Iterable[int], topics: Iterable[str]
+    client: ClusterCalls, broker_ids: Iterable[int], topics: Iterable[str]
 ) -> bool:
-    """Remove every throttle that is set there; whether there was any. Raises KafkaError."""
+    """Remove every throttle; return whether there was one. Raises KafkaError."""
     found = False
     for broker_id in sorted(broker_ids):
         (rates,) = (await _described(client, BROKER, [str(broker_id)], RATES, broker_id)).values()
@@ -84,7 +84,9 @@ def _resource(
     }
 
 
-async def _alter(client: KafkaClient, resources: list[dict[str, Any]], node_id: int | None) -> None:
+async def _alter(
+    client: ClusterCalls, resources: list[dict[str, Any]], node_id: int | None
+) -> None:
     if not resources:
         return
     fields = {"resources": resources, "validate_only": False}
@@ -96,9 +98,9 @@ async def _alter(client: KafkaClient, resources: list[dict[str, Any]], node_id: 
 
 
 async def _described(
-    client: KafkaClient, kind: int, names: list[str], configs: Iterable[str], node_id: int | None
+    client: ClusterCalls, kind: int, names: list[str], configs: Iterable[str], node_id: int | None
 ) -> dict[str, list[str]]:
-    """Those of the configs that are set, by resource."""
+    """Return the names of the given configs that are set, by resource."""
     if not names:
         return {}
     resources = [

@@ -1,16 +1,16 @@
-"""What the supervisor does next: pure decisions over a table of daemons.
+"""The supervisor's decisions over a table of daemons. Pure.
 
-State of a daemon (phase), and what moves it on:
+Phases of a daemon:
 
-    waiting     no process yet; started when what it comes after is running, or only started
-    starting    has a process that is not ready yet
-    running     has a process that is ready
-    restarting  its process ended by itself; started again when its delay is over
-    stopping    asked to stop, because it is not wanted any more or its settings changed
+    waiting     no process yet; starts when the daemons in its `after` are running, or started
+    starting    its process is not ready yet
+    running     its process is ready
+    restarting  its process ended by itself; starts again after a backoff
+    stopping    its process was told to stop: it is not wanted any more, or its settings changed
     stopped     no process, and none wanted
 
-Guarantees: a process that runs as wanted is never touched; delays grow and are bounded; what
-others depend on stops after them.
+Guarantees: a process that runs as wanted is never touched. The backoff grows and is bounded. A
+daemon stops after all daemons that depend on it.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from typing import Literal
 
 from topology.deployment.deployment import STOP_GRACE_S, Daemon
 
-RESTART_DELAY_FIRST_S = 0.5
-RESTART_DELAY_MAX_S = 30.0
+RESTART_BACKOFF_FIRST_S = 0.5
+RESTART_BACKOFF_MAX_S = 30.0
 STABLE_AFTER_S = 60.0
-"""A daemon that ran this long has its next end counted as the first."""
+"""The backoff starts over for a daemon that ran for this long."""
 
 Phase = Literal["waiting", "starting", "running", "restarting", "stopping", "stopped"]
 Order = Literal["start", "terminate", "kill"]
 
 
-def restart_delay_s(failures: int) -> float:
-    """Seconds to wait before the start after that many ends in a row (1 or more)."""
+def restart_backoff_s(failures: int) -> float:
+    """Return the seconds before the next start, after this many failures in a row (at least 1)."""
     assert failures >= 1
     doublings = min(failures - 1, 16)
-    return min(RESTART_DELAY_FIRST_S * 2.0**doublings, RESTART_DELAY_MAX_S)
+    return min(RESTART_BACKOFF_FIRST_S * 2.0**doublings, RESTART_BACKOFF_MAX_S)
 
 
 @dataclass(slots=True, kw_only=True)
 class Row:
-    """One daemon in the supervisor's table; times are monotonic seconds."""
+    """One daemon in the supervisor's table. Times are monotonic seconds."""
 
     key: str
     wanted: Daemon | None
-    """What should run; None when nothing should."""
+    """The daemon that should run; None if none should."""
     running: Daemon | None = None
-    """What the process was started as; None without a process."""
+    """The daemon that the process was started as; None without a process."""
     phase: Phase = "waiting"
     failures: int = 0
-    """Ends in a row that nobody asked for."""
+    """Unexpected exits in a row."""
     restarts: int = 0
-    """Ends that nobody asked for since this supervisor has known it."""
+    """Unexpected exits since this supervisor started."""
     since_s: float = 0.0
-    """When the process was started or found."""
+    """When the process was started or taken over."""
     start_after_s: float = 0.0
     stop_asked_s: float | None = None
     killed: bool = False
@@ -64,19 +64,19 @@ class Row:
 
     @property
     def must_stop(self) -> bool:
-        """Whether its process is not the one that is wanted."""
+        """Whether its process differs from the wanted daemon."""
         if self.running is None:
             return False
         return self.wanted is None or self.wanted.digest != self.running.digest
 
     def apply_started(self, now_s: float) -> None:
-        """A process was started for what is wanted."""
+        """Record that a process was started for the wanted daemon."""
         assert self.wanted is not None and not self.has_process
         self.running, self.phase, self.since_s = self.wanted, "starting", now_s
         self.stop_asked_s, self.killed, self.exit_code = None, False, None
 
     def apply_found(self, daemon: Daemon, now_s: float) -> None:
-        """A process that an earlier supervisor started still runs."""
+        """Record that a process of an earlier supervisor still runs."""
         assert not self.has_process
         self.running, self.phase, self.since_s = daemon, "starting", now_s
 
@@ -85,7 +85,7 @@ class Row:
             self.phase = "running"
 
     def apply_ended(self, now_s: float, exit_code: int | None) -> None:
-        """Its process is gone."""
+        """Record that its process has exited."""
         assert self.has_process
         asked = self.stop_asked_s is not None
         stable = now_s - self.since_s >= STABLE_AFTER_S
@@ -99,17 +99,17 @@ class Row:
             self._count_failure(now_s, stable=stable)
 
     def apply_start_failed(self, now_s: float) -> None:
-        """No process could be made."""
+        """Record that no process could be started."""
         self._count_failure(now_s, stable=False)
 
     def _count_failure(self, now_s: float, *, stable: bool) -> None:
         self.failures = 1 if stable else self.failures + 1
         self.restarts += 1
         self.phase = "restarting"
-        self.start_after_s = now_s + restart_delay_s(self.failures)
+        self.start_after_s = now_s + restart_backoff_s(self.failures)
 
     def apply_order(self, order: Order, now_s: float) -> None:
-        """SIGTERM or SIGKILL was sent."""
+        """Record that SIGTERM or SIGKILL was sent."""
         if order == "terminate":
             self.stop_asked_s, self.phase = now_s, "stopping"
         elif order == "kill":
@@ -118,12 +118,12 @@ class Row:
 
 @dataclass(slots=True)
 class Table:
-    """Every daemon by key, in the order of starting."""
+    """Every daemon by key, in start order."""
 
     rows: dict[str, Row] = field(default_factory=dict)
 
     def want(self, daemons: Iterable[Daemon], now_s: float) -> None:
-        """Set what should run from now on; what is not named should not."""
+        """Set the wanted daemons; every other daemon is to stop."""
         wanted = {daemon.key: daemon for daemon in daemons}
         for key, row in self.rows.items():
             row.wanted = wanted.get(key)
@@ -137,19 +137,19 @@ class Table:
         self.rows = {key: self.rows[key] for key in order}
 
     def forget_stopped(self) -> None:
-        """Drop what neither runs nor should."""
+        """Remove daemons that neither run nor are wanted."""
         self.rows = {
             key: row for key, row in self.rows.items() if row.has_process or row.wanted is not None
         }
 
     @property
     def is_idle(self) -> bool:
-        """Whether no process is left and none is wanted."""
+        """Whether no process runs and none is wanted."""
         return all(row.wanted is None and not row.has_process for row in self.rows.values())
 
     @property
     def is_settled(self) -> bool:
-        """Whether every wanted daemon runs as wanted and nothing else does."""
+        """Whether every wanted daemon runs as wanted and no other daemon runs."""
         return all(
             row.phase == "running" and not row.must_stop
             if row.wanted is not None
@@ -159,7 +159,7 @@ class Table:
 
 
 def decide_orders(rows: Mapping[str, Row], now_s: float) -> list[tuple[str, Order]]:
-    """What to do now, for each daemon that needs something."""
+    """Return the order for each daemon that needs one now."""
     orders: list[tuple[str, Order]] = []
     for key, row in rows.items():
         decide = _decide_stop if row.must_stop else _decide_start
@@ -193,7 +193,7 @@ def _decide_stop(row: Row, rows: Mapping[str, Row], now_s: float) -> Order | Non
 
 
 def _has_stopping_dependents(row: Row, rows: Mapping[str, Row]) -> bool:
-    """Whether something that comes after this daemon is still to be stopped."""
+    """Return whether a daemon that depends on this one must still stop."""
     return any(
         other.running is not None and row.key in other.running.after and other.must_stop
         for other in rows.values()

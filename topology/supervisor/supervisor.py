@@ -1,10 +1,12 @@
-"""The supervisor: one detached process for each deployment that keeps its daemons running.
+"""The supervisor: one detached process for each deployment, which keeps its daemons running.
 
-Guarantees: daemons outlive it, and the next supervisor goes on with those that still run; nothing
-runs that is not on record; only processes recorded as started here, and known by pid and start
-time, are ever signalled.
-Not here: that there is one, and one only (keeper.py), decisions (reconcile.py), the control API
-(supervisor_api.py).
+Guarantees:
+- Daemons outlive the supervisor, and the next supervisor takes over those that still run.
+- Every running process is on record.
+- Only processes that are on record, with the same pid and start time, are ever signalled.
+
+Not here: that a deployment has at most one supervisor (keeper.py), the decisions (reconcile.py),
+the control API (control_server.py).
 """
 
 from __future__ import annotations
@@ -17,27 +19,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-from topology.deployment.bounded_logs import bound_logs
 from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.deployment.plan import Running, Step, plan
-from topology.deployment.process import OwnProcess, adopt, start
-from topology.deployment.process_journal import StartedProcess, read_processes, write_processes
-from topology.deployment.readiness import is_ready, read_ready_file
-from topology.deployment.state import StateDir, write_atomically
+from topology.deployment.state_dir import StateDir, write_atomically
+from topology.supervisor.bounded_logs import bound_logs
 from topology.supervisor.keeper import EXIT_NOTHING_TO_KEEP, EXIT_STOPPED, accept_signals
+from topology.supervisor.own_process import OwnProcess, adopt, start
+from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
+from topology.supervisor.readiness import is_ready, read_ready_file
 from topology.supervisor.reconcile import Order, Row, Table, decide_orders
 
 TICK_BUSY_S = 0.05
-"""Between looks at the table while something is on its way."""
+"""Seconds between checks while a daemon starts or stops."""
 TICK_SETTLED_S = 0.25
-"""Between looks while everything runs as wanted: how soon a death is noticed."""
+"""Seconds between checks while every daemon runs as wanted: how fast a death is noticed."""
 LOG_CHECK_S = 5.0
 
-log = logging.getLogger("heliograph.supervisor")
+log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """The table of daemons and their processes. Runs on one event loop; no locks."""
+    """The table of daemons and their processes. It runs on one event loop and has no locks."""
 
     def __init__(self, state: StateDir) -> None:
         self.state = state
@@ -49,8 +51,10 @@ class Supervisor:
         self._wake = asyncio.Event()
 
     def load(self) -> None:
-        """Take over what runs already and want what `deployment.json` says.
-        Raises OSError or ValueError."""
+        """Take over the recorded processes that still run, and apply `deployment.json`.
+
+        Raises OSError or ValueError.
+        """
         now_s = time.monotonic()
         for key, record in read_processes(self.state.processes_file).items():
             process = adopt(record.identity)
@@ -59,11 +63,11 @@ class Supervisor:
                 row.apply_found(record.daemon, now_s)
                 self._table.rows[key] = row
                 self._processes[key] = process
-                log.info("found %s running as pid %d", record.daemon.label, process.pid)
+                log.info("%s already runs as pid %d", record.daemon.label, process.pid)
         self.apply(decode_deployment(self.state.deployment_file.read_bytes()))
 
     def apply(self, deployment: Deployment) -> list[Step]:
-        """Want this deployment from now on; answers what will be done. Raises OSError."""
+        """Make this the wanted deployment; return the steps that follow. Raises OSError."""
         steps = plan(deployment.daemons, self._running())
         write_atomically(self.state.deployment_file, encode_deployment(deployment))
         self.deployment = deployment
@@ -76,15 +80,15 @@ class Supervisor:
         return steps
 
     def stop(self) -> None:
-        """Want nothing any more; `run` returns when everything has stopped."""
+        """Stop every daemon; `run` returns when all of them have stopped."""
         if not self._stopping:
-            log.info("stopping everything")
+            log.info("stopping every daemon")
         self._stopping = True
         self._table.want((), time.monotonic())
         self._wake.set()
 
     async def run(self) -> None:
-        """Keep what is wanted running until `stop`."""
+        """Keep the wanted daemons running until `stop`."""
         next_log_check_s = 0.0
         while not (self._stopping and self._table.is_idle):
             await self._observe()
@@ -102,7 +106,7 @@ class Supervisor:
                 continue
 
     async def _observe(self) -> None:
-        """Bring the table up to date with the processes."""
+        """Update the table from the processes."""
         starting: list[tuple[Row, Daemon, OwnProcess]] = []
         for key, process in list(self._processes.items()):
             row = self._table.rows[key]
@@ -158,7 +162,7 @@ class Supervisor:
         self._processes[row.key] = process
 
     def _record(self, key: str, started: StartedProcess) -> None:
-        """Write down every process that may still run, with one more. Raises OSError."""
+        """Record the started process together with all that may still run. Raises OSError."""
         records: dict[str, StartedProcess] = {}
         for other, row in self._table.rows.items():
             if other == key:
@@ -169,7 +173,7 @@ class Supervisor:
         write_processes(self.state.processes_file, records)
 
     def _running(self) -> dict[str, Running]:
-        """Daemons with a process, as the plan compares them."""
+        """Return the daemons that have a process, as `plan` compares them."""
         return {
             key: Running(
                 digest=row.running.digest, label=row.running.label, files=row.running.files
@@ -179,7 +183,7 @@ class Supervisor:
         }
 
     def report(self) -> dict[str, Any]:
-        """What `GET /status` answers."""
+        """Return the response to `GET /status`."""
         name = self.deployment.name if self.deployment is not None else None
         return {
             "name": name,
@@ -216,12 +220,15 @@ def _exit_text(code: int | None) -> str:
 
 
 def run_supervisor(state: StateDir) -> int:
-    """Supervise until told to stop; the exit code. Raises what should not have happened."""
+    """Supervise until stopped, and return the exit code for the keeper.
+
+    An unexpected error is raised, and the keeper starts the next supervisor.
+    """
     supervisor = Supervisor(state)
     try:
         supervisor.load()
     except (OSError, ValueError) as error:
-        log.error("cannot tell what to keep: %s", error)
+        log.error("cannot read what to supervise: %s", error)
         return EXIT_NOTHING_TO_KEEP
     asyncio.run(_supervise(supervisor))
     return EXIT_STOPPED
@@ -236,9 +243,9 @@ async def _supervise(supervisor: Supervisor) -> None:
     async with asyncio.TaskGroup() as group:
         running = group.create_task(supervisor.run())
         await asyncio.sleep(0)  # the first daemons start while the HTTP server is imported
-        from topology.supervisor.supervisor_api import serve_control
+        from topology.supervisor.control_server import serve_control
 
-        # The lock is held, so a socket that is left there belongs to nobody.
+        # This process holds the lock, so a socket that exists is a leftover.
         await asyncio.to_thread(socket_path.unlink, missing_ok=True)
         async with serve_control(supervisor, socket_path):
             await running

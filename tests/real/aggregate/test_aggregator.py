@@ -18,7 +18,7 @@ import aiokafka
 import pytest
 
 from aggregator.audit.log_audit import audit_topic
-from aggregator.audit.partition_audit import AuditReport
+from aggregator.audit.reconciliation import AuditReport
 from aggregator.settings import AggregatorSettings, LinkSettings
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic, TopicPartition
@@ -84,7 +84,7 @@ class World:
         assert set(created.values()) == {None}, created
 
     async def publish_map(self, *runs: tuple[int, int, int]) -> None:
-        """What the link would publish after copying these runs (source, target, count)."""
+        """Publish what the link would after copying these runs (source, target, count)."""
         source = (await self.source_client.metadata(["flights"])).topics["flights"].topic_id
         target = (await self.client.metadata(["jfk.flights"])).topics["jfk.flights"].topic_id
         assert source is not None
@@ -160,7 +160,7 @@ def running_mirror(
 async def running_aggregator(
     world: World, *links: str
 ) -> AsyncIterator[tuple[subprocess.Popen[bytes], aiohttp.ClientSession]]:
-    """An aggregator of links from these sources."""
+    """Run an aggregator with links from these sources."""
     async with aggregator_process(world.settings(*links), world.directory) as running:
         yield running
 
@@ -277,13 +277,13 @@ async def test_what_a_real_mirror_publishes_is_exact_and_audited(world: World) -
 
 
 async def _audit(session: aiohttp.ClientSession, topic: str) -> Any:
-    """The audit of the link, as far as it concerns a topic."""
+    """Return the audit of the link for one topic."""
     _, document = await _get(session, f"/api/v1/audit?link={LINK}&topic={topic}")
     return document["links"][0]
 
 
 async def test_lag_is_put_together_from_workers_on_several_machines(world: World) -> None:
-    """Each tells of its own partitions only: with one of them unseen the lag is unknown."""
+    """Each worker reports only its own partitions, so without one of them the lag is unknown."""
     gates = NewTopic(name="gates", partitions=4, replication_factor=1)
     assert set((await world.source_client.create_topics([gates])).values()) == {None}
     await world.produce(world.source_client, "gates", [(b"UA", b"flight 1")])
@@ -305,7 +305,7 @@ async def test_lag_is_put_together_from_workers_on_several_machines(world: World
 
 
 async def _copies(ready_file: Path) -> bool:
-    """Whether a worker has partitions to copy."""
+    """Return whether a worker has partitions to copy."""
     if not ready_file.exists():
         return False
     port = json.loads(ready_file.read_text())["http_port"]

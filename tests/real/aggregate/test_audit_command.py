@@ -1,4 +1,4 @@
-"""`heliograph audit` on a deployment whose copies are well, and then are not."""
+"""`heliograph audit` on a deployment whose copies are first correct, and later not."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _produce(bootstrap: str, topic: str, partition: int, values: list[bytes]) ->
 def _until(
     command: HeliographCommand, is_so: Callable[[Any], bool], *arguments: str
 ) -> dict[str, Any]:
-    """The first audit of the only link of which it is so."""
+    """Return the first audit of the only link that satisfies the condition."""
     deadline_s = time.monotonic() + WAIT_S
     while True:
         links = command.document("audit", *arguments)["links"]

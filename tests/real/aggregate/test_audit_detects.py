@@ -1,4 +1,4 @@
-"""The demo as a whole, in small: what it finds when all is well, and when it is not."""
+"""The whole demo with few flights: its results for a correct and for a falsified log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.support.quiet_ports import quiet_ports
 from topology.demo.flights import AIRPORTS, flights_of, read_flights
 from topology.demo.run import EXIT_BAD, EXIT_GOOD, EXIT_USAGE
-from topology.file.shipped import shipped_topology
+from topology.file.load import shipped_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -61,7 +61,7 @@ def run_demo_process(mode: str, directory: Path) -> Run:
 
 
 def left_behind(directory: Path) -> list[str]:
-    """Processes that still work in the directory."""
+    """Return processes whose working directory is still this one."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         line = " ".join(process.info["cmdline"] or [])
@@ -91,7 +91,7 @@ def test_all_is_well(tmp_path: Path) -> None:
 
 
 def expected_carriers() -> list[dict[str, Any]]:
-    """The same figures, counted from the file."""
+    """Return the same figures, counted from the file."""
     table = read_flights()
     delays: dict[tuple[str, str], list[float | None]] = {}
     for airport in AIRPORTS:

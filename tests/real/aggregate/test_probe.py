@@ -1,4 +1,4 @@
-"""The probe with real processes: green under load, and each planted fault found and named."""
+"""The probe with real processes: no fault under load, and every planted fault is reported."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Probes = dict[str, dict[str, Any]]
 
 
 async def probes_at(session: aiohttp.ClientSession) -> Probes:
-    """What the aggregator says of each link; nothing while it does not answer."""
+    """Return the aggregator's probes by link; empty while it does not respond."""
     try:
         async with session.get("/api/v1/probe") as answer:
             return {each["link"]: each for each in (await answer.json())["links"]}
@@ -74,7 +74,7 @@ async def probes_at(session: aiohttp.ClientSession) -> Probes:
 
 
 async def until(session: aiohttp.ClientSession, condition: Callable[[Probes], bool]) -> Probes:
-    """Wait for what the aggregator says; what it said last is in the failure."""
+    """Wait for a response of the aggregator; a failure shows the last one."""
     said: Probes = {}
     try:
         async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -102,7 +102,7 @@ def is_well(probe: dict[str, Any]) -> bool:
 
 
 async def write_again(bootstrap: str, at: TopicPartition, record: Record, value: bytes) -> None:
-    """An outside client writes into a copy."""
+    """Write into a copy with an independent client."""
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap)
     await producer.start()
     try:
@@ -114,7 +114,7 @@ async def write_again(bootstrap: str, at: TopicPartition, record: Record, value:
 
 
 async def delete_all(bootstrap: str, at: TopicPartition) -> None:
-    """An outside client deletes all records of a copy."""
+    """Delete all records of a copy with an independent client."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
@@ -129,7 +129,7 @@ async def end_of(client: KafkaClient, at: TopicPartition, which: int = LATEST_TI
 
 
 async def grows(client: KafkaClient, at: TopicPartition, count: int) -> None:
-    """Wait until so many records were appended."""
+    """Wait until this many records were appended."""
     start = await end_of(client, at)
     async with asyncio.timeout(WAIT_SECONDS_MAX):
         while await end_of(client, at) < start + count:
@@ -144,7 +144,7 @@ async def lose_some(
     mirror_pid: int,
     aggregator_pid: int,
 ) -> None:
-    """Records of each source come to the copy and are deleted there before the probe reads them."""
+    """Delete records of each source from the copy before the probe reads them."""
     os.kill(mirror_pid, signal.SIGSTOP)
     try:
         for client, at in sources:
@@ -184,7 +184,7 @@ def command(tmp_path: Path) -> Iterator[HeliographCommand]:
 
 @contextlib.asynccontextmanager
 async def load(clients: dict[str, KafkaClient]) -> AsyncIterator[dict[str, int]]:
-    """Write to both sources as fast as it goes, until the end of the context; how much was."""
+    """Write to both sources at full speed while the context is open; yields the counts."""
     written = dict.fromkeys(SOURCES, 0)
     is_over = asyncio.Event()
 
@@ -306,7 +306,7 @@ async def test_probes_of_merged_links_are_well_under_load_and_find_what_is_plant
 async def _check_that_nobody_sees_them(
     session: aiohttp.ClientSession, clients: dict[str, KafkaClient], bootstraps: dict[str, str]
 ) -> None:
-    """No catalog, lag, view or map shows a probe topic, and no group reads one."""
+    """Check that no catalog, lag, view or map shows a probe topic, and that no group reads one."""
     async with session.get("/api/v1/topics") as answer:
         topics = await answer.json()
     assert [each["name"] for each in topics["topics"]] == ["orders"]
@@ -462,7 +462,7 @@ async def test_an_aggregator_is_ready_without_its_source_and_probes_it_when_it_c
 
 
 async def test_the_reader_goes_on_after_the_aggregate_was_away(world: World) -> None:
-    """The aggregate is killed and started; the reader goes on where it was."""
+    """After the aggregate was killed and started, the reader continues at the same offset."""
     async with running_aggregator(world.settings, world.directory) as (_, session):
         await until(session, lambda probes: is_well(probes[LINK]))
         await world.target.kill()

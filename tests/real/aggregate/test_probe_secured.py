@@ -1,4 +1,4 @@
-"""The probe against Apache Kafka with SASL over TLS, and the rights of aggregator/README.md."""
+"""The probe against Apache Kafka with SASL over TLS, and the rights in audit-and-probes.md."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def until(condition: Callable[[], bool], probe: LinkProbe) -> None:
 
 
 async def test_a_probe_with_the_rights_of_the_readme_and_no_others(tmp_path: Path) -> None:
-    """One cluster is both sides: with identical names the probe topic is its own copy."""
+    """One cluster is source and target: with identical names the probe topic is its own copy."""
     async with contextlib.AsyncExitStack() as stack:
         secure = await stack.enter_async_context(running_secure_kafka(tmp_path))
         admin = await stack.enter_async_context(KafkaClient(secure.plain_bootstrap))

@@ -1,7 +1,7 @@
-"""Spark and `rebalance` on an Apache Kafka that asks who comes: SASL over TLS, few rights.
+"""Spark and `rebalance` on a secured Apache Kafka: SASL over TLS, few rights.
 
-One Kafka is both source and aggregate, under two names of the topology, each with a user of its
-own, so that a reader that takes the wrong one is refused.
+One Kafka is both source and aggregate, under two names of the topology, each with its own user. So
+a reader with the wrong user is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.secure_kafka import PASSWORD, SecureKafka, running_secure_kaf
 from topology.deployment.aggregate_view import aggregate_view
 from topology.deployment.deployment import Deployment, encode_deployment
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import parse_topology
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle, pytest.mark.timeout(600)]
@@ -56,13 +56,13 @@ links:
 
 @dataclass(frozen=True)
 class Secured:
-    """The Kafka, and the deployment that names it."""
+    """The Kafka, and a deployment that names it."""
 
     kafka: SecureKafka
     deployment: Deployment
 
     def security_text(self, user: str) -> str:
-        """What a topology says under `security`."""
+        """The keys of `security` in a topology."""
         files = {"password_file": self.kafka.password_file, "ca_file": self.kafka.ca_file}
         return SECURITY.format(user=user, **files)
 
@@ -90,7 +90,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 async def fill(kafka: SecureKafka) -> None:
-    """The topic, its copy and the map between them; who may do what."""
+    """Create the topic, its copy, the map between them, and the ACLs."""
     topics = {"flights", "jfk.flights", map_topic_name("jfk-nyc")}
     async with KafkaClient(kafka.plain_bootstrap) as admin:
         new = [

@@ -1,4 +1,4 @@
-"""The audit names every kind of wrong record, from tables of fingerprints (see spark_global).
+"""Spark's audit names every kind of faulty record, from tables of fingerprints.
 
 Spark takes seconds for one audit, however small; so each case is a datacenter of its own, and all
 of them are audited at once.
@@ -26,7 +26,7 @@ END = 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """One partition on both sides: what lies there, and what the offset map says."""
+    """One partition on both sides, with its offset map."""
 
     source: Sequence[str]
     """Records at source offsets 0, 1, ...; a blank is no record."""
@@ -62,7 +62,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Some partitions of one datacenter, and what the audit must say of them."""
+    """Some partitions of one datacenter, and the expected audit."""
 
     links: tuple[Link, ...]
     produced: int

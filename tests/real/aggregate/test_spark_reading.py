@@ -1,4 +1,4 @@
-"""The data source and the views read from a real broker what was produced into it."""
+"""The data source and the views read the records that were produced into a real broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PER_PARTITION = 50
 
 
 def record(topic: str, partition: int, index: int) -> NewRecord:
-    """Record number `index` of a partition, with every kind of null on its way."""
+    """Return record number `index` of a partition; some records have nulls of each kind."""
     return NewRecord(
         index * DAY_MS // 10,
         None if index % 5 == 0 else f"k{partition}".encode(),

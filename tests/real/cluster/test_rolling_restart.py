@@ -29,12 +29,16 @@ from topology.deployment.deployment import (
     Deployment,
     encode_deployment,
 )
-from topology.deployment.state import StateDir, write_atomically
-from topology.operate import answers, deploy, rolling_restart
-from topology.operate.answers import Answers
-from topology.operate.deploy import DeployError, down, plan_steps
+from topology.deployment.state_dir import StateDir, write_atomically
+from topology.operate import handover, rolling_restart
+from topology.operate.down import down
+from topology.operate.preflight import plan_steps
 from topology.operate.restart_stages import PartitionState
-from topology.supervisor.control import supervisor_apply, supervisor_status
+from topology.operate.up import Up, up
+from topology.problems import DeployError
+from topology.status import liveness
+from topology.status.document import Liveness
+from topology.supervisor.control_client import supervisor_apply, supervisor_status
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -111,7 +115,7 @@ BEHIND = [PartitionState("t-0", 2, (1, 2), (2,))]
 TOO_LONG = [PartitionState("t-0", 2, (1, 2), (2,))]
 """Behind, when the time is over."""
 
-EVERYBODY_ANSWERS = Answers(external_brokers={}, silent_clusters={}, silent_daemons={})
+EVERYBODY_ANSWERS = Liveness(external_brokers={}, silent_clusters={}, silent_daemons={})
 """The tiny daemons speak no protocol."""
 
 
@@ -133,8 +137,8 @@ class Fakes:
             self.now_s += 2 * WAIT_S
         return self.answers.pop(0) if self.answers else SYNCED
 
-    def up(self, **settings: Any) -> deploy.Up:
-        return deploy.up(self.deployment(**settings), self.state, timeout_s=WAIT_S)
+    def up(self, **settings: Any) -> Up:
+        return up(self.deployment(**settings), self.state, timeout_s=WAIT_S)
 
     def pids(self) -> dict[str, int]:
         rows = supervisor_status(self.state.socket_path)["daemons"]
@@ -174,7 +178,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
     clock = SimpleNamespace(monotonic=lambda: fakes.now_s, sleep=lambda _: time.sleep(0.01))
     monkeypatch.setattr(rolling_restart, "read_partitions", fakes.read_partitions)
     monkeypatch.setattr(rolling_restart, "time", clock)
-    monkeypatch.setattr(answers, "ask_everyone", lambda *_: EVERYBODY_ANSWERS)
+    monkeypatch.setattr(liveness, "check_liveness", lambda *_: EVERYBODY_ANSWERS)
     yield fakes
     down(fakes.state)
 
@@ -237,7 +241,7 @@ def test_a_supervisor_that_is_killed_with_a_stage_has_the_next_stop_one_broker(
         write_atomically(fakes.state.deployment_file, encode_deployment(stage))
         return []
 
-    monkeypatch.setattr(deploy, "supervisor_apply", apply)
+    monkeypatch.setattr(handover, "supervisor_apply", apply)
     fakes.up(print="anew")
     assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
     # Everything runs whenever the controller is asked.

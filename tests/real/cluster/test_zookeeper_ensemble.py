@@ -22,8 +22,8 @@ from tests.support.replicas import (
     eventually,
     running_cluster,
 )
-from topology.deployment.readiness import zookeeper_serves
 from topology.deployment.zookeeper import EmbeddedZooKeeper, Node
+from topology.supervisor.readiness import zookeeper_serves
 
 pytestmark = pytest.mark.real
 

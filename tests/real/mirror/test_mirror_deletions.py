@@ -18,7 +18,7 @@ from tests.real.mirror.test_mirror_links import create, until_copied, write
 from tests.support.cluster import running_broker
 from tests.support.mirror_process import mirror
 from topology.deployment.deployment import Daemon, Deployment, LinkView
-from topology.operate.mirror_sync import sync_links
+from topology.mirror.config_sync import sync_links
 
 pytestmark = pytest.mark.real
 

@@ -18,7 +18,7 @@ from tests.support.cluster import BrokerProcess, running_broker
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
 from tests.support.producing import produce_once
 from topology.deployment.deployment import ClusterView, Deployment, LinkView
-from topology.operate.gaps import read_gaps
+from topology.mirror.gaps import read_gaps
 
 pytestmark = pytest.mark.real
 

@@ -23,7 +23,7 @@ from tests.support.heliograph_command import HeliographCommand
 from tests.support.mirror_process import MirrorProcess, mirror, read_map, read_records
 from tests.support.producing import produce_to
 from topology.deployment.deployment import Daemon, Deployment, LinkView, encode_deployment
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

@@ -26,7 +26,7 @@ from tests.real.mirror.test_mirror_kill import create
 from tests.support.mirror_process import mirror
 from tests.support.secure_kafka import running_secure_kafka
 from topology.deployment.deployment import Daemon, Deployment, LinkView
-from topology.operate.mirror_sync import sync_links
+from topology.mirror.config_sync import sync_links
 
 pytestmark = [pytest.mark.real, pytest.mark.oracle]
 

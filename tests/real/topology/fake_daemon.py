@@ -1,4 +1,4 @@
-"""A tiny daemon for the supervisor's tests: says that it is ready, then waits for SIGTERM.
+"""A tiny daemon for the supervisor's tests: writes its ready file, then waits for SIGTERM.
 
 Its settings file: ready_file; and, as wanted, ready_after_s, exit_code (ends with it at once),
 ignore_sigterm, print.

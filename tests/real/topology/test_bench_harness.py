@@ -1,4 +1,4 @@
-"""The side-by-side bench runs from end to end, with tiny sizes."""
+"""The side-by-side benches run from end to end with tiny sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's producers: what they say is acknowledged is there, what is refused is told."""
+"""The demo's producers: acknowledged records exist, and a refused one is an error."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ async def test_a_refused_flight_is_told(zookeeper: str, tmp_path: Path) -> None:
             small = NewTopic(name=TOPIC, partitions=1, configs={"max.message.bytes": "100"})
             created = await client.create_topics([small])
             assert not any(created.values()), created
-        with pytest.raises(FeedError, match="jfk: a flight was not taken"):
+        with pytest.raises(FeedError, match="jfk: a flight was not accepted"):
             feed_airports({"jfk": FLIGHTS}, {"jfk": broker.bootstrap}, lambda *said: None)

@@ -1,4 +1,4 @@
-"""The status of an existing cluster: what it says of itself, why not where it does not answer."""
+"""The status of an external cluster: its brokers, or why it does not respond."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster import running_broker
 from topology.deployment.deployment import ClusterView, Deployment
-from topology.operate.answers import ask_everyone
+from topology.status.liveness import check_liveness
 
 pytestmark = pytest.mark.real
 
@@ -28,7 +28,7 @@ async def test_an_existing_cluster_tells_its_brokers(zookeeper: str, tmp_path: P
         nobody = closed.getsockname()[1]
     async with running_broker(zookeeper, tmp_path, broker_id=7) as broker:
         clusters = deployment(theirs=broker.port, gone=nobody)
-        answers = await asyncio.to_thread(ask_everyone, clusters, None)
+        answers = await asyncio.to_thread(check_liveness, clusters, None)
     assert set(answers.silent_clusters) == {"gone"}
     assert answers.silent_clusters["gone"].startswith("cluster gone does not answer: ")
     assert answers.external_brokers == {

@@ -1,4 +1,4 @@
-"""What the command says of a deployment in which something does not do its work."""
+"""The output of the command for a deployment with a part that does not work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeliographComm
 
 @pytest.fixture
 def own_command(tmp_path: Path) -> Iterator[HeliographCommand]:
-    """For a test that leaves its link broken."""
+    """A deployment of its own, for a test that leaves its link broken."""
     yield from deployed(tmp_path)
 
 
@@ -63,7 +63,7 @@ def deployed(directory: Path) -> Iterator[HeliographCommand]:
 
 @contextlib.contextmanager
 def frozen(command: HeliographCommand, daemon: str) -> Iterator[None]:
-    """A daemon whose process is stopped: it lives, keeps its connections and does not answer."""
+    """Stop the process of a daemon: it lives and keeps its connections, but does not respond."""
     pid = pids(command.run("status"))[daemon]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -74,7 +74,7 @@ def frozen(command: HeliographCommand, daemon: str) -> Iterator[None]:
 
 
 def until(command: HeliographCommand, is_so: Callable[[Any], bool]) -> Any:
-    """The first status of which it is so."""
+    """Return the first status that satisfies the condition."""
     deadline_s = time.monotonic() + WAIT_S
     while not is_so(status := command.document("status")):
         assert time.monotonic() < deadline_s, status
@@ -114,7 +114,7 @@ def test_a_paused_link_is_held_with_what_to_do_and_up_agrees(command: Heliograph
             "subject": "link jfk-nyc",
             "state": "held",
             "reason": "an operator has paused it",
-            "remedy": "`heliograph mirror resume --link jfk-nyc` lets it go on",
+            "remedy": "`heliograph mirror resume --link jfk-nyc` resumes it",
         }
         brought_up = command.run("up", str(command.file), code=4)
         assert (brought_up["state"], brought_up["problems"]) == ("degraded", [problem])

@@ -16,13 +16,17 @@ from typing import Any
 import psutil
 import pytest
 
-from topology.deployment.deployment import Daemon, Deployment, encode_deployment
-from topology.deployment.process import Identity, start_mark
-from topology.deployment.process_journal import StartedProcess, read_processes, write_processes
-from topology.deployment.state import SOCKET_PATH_CHARS_MAX, StateDir
-from topology.operate import deploy
-from topology.operate.deploy import DeployError, current_status, down, plan_steps, read_deployment
-from topology.supervisor.control import SupervisorUnreachable, supervisor_status
+from topology.deployment.deployment import Daemon, Deployment, encode_deployment, read_deployment
+from topology.deployment.state_dir import SOCKET_PATH_CHARS_MAX, StateDir
+from topology.operate.down import down
+from topology.operate.preflight import plan_steps
+from topology.operate.up import Up
+from topology.operate.up import up as bring_up
+from topology.problems import DeployError
+from topology.status.observe import current_status
+from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
+from topology.supervisor.own_process import Identity, start_mark
+from topology.supervisor.process_journal import StartedProcess, read_processes, write_processes
 
 FAKE = Path(__file__).with_name("fake_daemon.py")
 WAIT_S = 60.0
@@ -57,8 +61,8 @@ def deployment(*daemons: Daemon, name: str = "fakes") -> Deployment:
     return Deployment(name=name, topology_file="fakes.yaml", daemons=daemons)
 
 
-def up(wanted: Deployment, state: StateDir) -> deploy.Up:
-    return deploy.up(wanted, state, timeout_s=WAIT_S)
+def up(wanted: Deployment, state: StateDir) -> Up:
+    return bring_up(wanted, state, timeout_s=WAIT_S)
 
 
 def pids(state: StateDir) -> dict[str, int]:
@@ -78,12 +82,12 @@ def supervisor_and_keeper(state: StateDir) -> tuple[psutil.Process, psutil.Proce
     supervisor = psutil.Process(int(supervisor_status(state.socket_path)["pid"]))
     keeper = supervisor.parent()
     assert keeper is not None
-    assert "topology.supervisor.keeper" in keeper.cmdline()
+    assert "topology.keeper" in keeper.cmdline()
     return supervisor, keeper
 
 
 def kill_supervisor_and_keeper(state: StateDir) -> None:
-    """At once, so that nobody is left to start another."""
+    """Kill both at once, so that no process starts another supervisor."""
     supervisor, keeper = supervisor_and_keeper(state)
     for process in (keeper, supervisor):
         process.kill()
@@ -158,7 +162,7 @@ def test_a_second_up_does_nothing_where_everything_runs(state: StateDir) -> None
 
 
 def test_a_second_up_repairs_only_what_is_missing(state: StateDir) -> None:
-    """No supervisor, and one daemon less; what still runs is found again, untouched."""
+    """Without supervisor and one daemon, `up` finds the running daemons and does not touch them."""
     wanted = deployment(fake(state, "a"), fake(state, "b"))
     up(wanted, state)
     before = pids(state)
@@ -228,7 +232,7 @@ def test_what_could_not_be_written_down_never_runs(state: StateDir) -> None:
     log_file = state.log_file("a")
     program = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from topology.deployment.process import start\n"
+        "from topology.supervisor.own_process import start\n"
         "log_file, directory, *argv = sys.argv[1:]\n"
         "print(start(argv, log_file=Path(log_file), directory=Path(directory)).pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -250,14 +254,14 @@ def test_a_supervisor_that_cannot_read_what_to_keep_says_so(state: StateDir) -> 
     down(state)
     state.processes_file.write_text("{}")
     done = subprocess.run(
-        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
         cwd=Path(__file__).resolve().parents[3],
         stderr=subprocess.PIPE,
         timeout=WAIT_S,
         check=False,
     )
     state.processes_file.unlink()
-    assert (done.returncode, b"cannot tell what to keep" in done.stderr) == (2, True)
+    assert (done.returncode, b"cannot read what to supervise" in done.stderr) == (2, True)
 
 
 def test_an_edited_deployment_applies_only_the_difference(state: StateDir) -> None:
@@ -348,9 +352,9 @@ def test_the_deployment_survives_the_terminal(state: StateDir) -> None:
         "import signal, sys, time; from pathlib import Path\n"
         # A parent that ignores hang-ups (nohup) would pass that on.
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "from topology.operate.deploy import up\n"
+        "from topology.operate.up import up\n"
         "from topology.deployment.deployment import decode_deployment\n"
-        "from topology.deployment.state import StateDir\n"
+        "from topology.deployment.state_dir import StateDir\n"
         "up(decode_deployment(Path(sys.argv[1]).read_text()), StateDir(Path(sys.argv[2])))\n"
         "print('up', flush=True); time.sleep(60)\n"
     )
@@ -424,7 +428,7 @@ def test_two_supervisors_never_keep_one_state_directory(state: StateDir) -> None
     up(deployment(fake(state, "a")), state)
     before = supervisor_status(state.socket_path)["pid"]
     second = subprocess.run(
-        [sys.executable, "-m", "topology.supervisor.keeper", "--state-dir", str(state.path)],
+        [sys.executable, "-m", "topology.keeper", "--state-dir", str(state.path)],
         cwd=Path(__file__).resolve().parents[3],
         timeout=WAIT_S,
         check=False,

@@ -1,4 +1,4 @@
-"""The command with real daemons: two clusters and a link, from YAML to nothing left."""
+"""The command with real daemons: two clusters and a link, from `up` to `down --purge`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aggregator's HTTP side, before and after it knows topics and maps."""
+"""The aggregator's HTTP API, before and after it knows topics and maps."""
 
 from __future__ import annotations
 

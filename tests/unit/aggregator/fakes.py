@@ -1,4 +1,4 @@
-"""A cluster in memory behind `ClusterReader`, and maps as a link would publish them."""
+"""A cluster in memory that implements `ClusterReader`, and maps as a link publishes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DESCRIBE_GROUPS_VERSION = 5
 
 @dataclass
 class FakeTopic:
-    """One topic; records are kept of partition 0 only."""
+    """One topic; only partition 0 has records."""
 
     partitions: int = 1
     topic_id: uuid.UUID | None = field(default_factory=uuid.uuid4)
@@ -54,7 +54,7 @@ class FakeTopic:
 
 
 class FakeCluster:
-    """Answers like one broker; `down` makes every call fail."""
+    """Responds like one broker; `down` makes every call fail."""
 
     def __init__(self) -> None:
         self.topics: dict[str, FakeTopic] = {}
@@ -257,7 +257,7 @@ def opening_and_block(
     source_next: int | None = None,
     source_topic_id: uuid.UUID = SOURCE_TOPIC_ID,
 ) -> list[tuple[bytes, bytes]]:
-    """Two records as a link publishes them: a flow, and runs (source, target, count) of it."""
+    """Return two records as a link publishes them: a flow, and its runs (source, target, count)."""
     flow = FlowKey(source_topic, partition, source_topic_id, target_topic_id)
     common: dict[str, Any] = {
         "flow": flow,

@@ -1,4 +1,4 @@
-"""An aggregator's HTTP side over clusters in memory, asked through a real aiohttp server."""
+"""An aggregator's HTTP API over clusters in memory, through a real aiohttp server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 from aggregator.aggregate import Aggregate
 from aggregator.maps.link_map import LinkMap
 from aggregator.probe.link_probe import link_probes
-from aggregator.topic_watcher import TopicWatcher
+from aggregator.watchers import TopicWatcher
 from local_cluster.records.batch import Record
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic, opening_and_block, settings_of
 
@@ -19,7 +19,7 @@ FLIGHTS_ID = uuid.UUID(int=4)
 
 
 class World:
-    """An aggregator's HTTP side, with everything behind it in memory."""
+    """An aggregator's HTTP API, with everything behind it in memory."""
 
     def __init__(self) -> None:
         self.cluster, self.source = FakeCluster(), FakeCluster()

@@ -1,4 +1,4 @@
-"""What is known of an aggregate's topics, for whoever wants to read one."""
+"""The known topics of an aggregate, and why one of them cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def topic(name: str, leader: int, error: ErrorCode = ErrorCode.none) -> TopicMet
 
 async def test_why_a_partition_cannot_be_read(starting: World) -> None:
     aggregate = starting.aggregate
-    unknown = "the aggregate has not told its topics yet"
+    unknown = "the topics of the aggregate are not known yet"
     assert aggregate.why_unreadable(TopicPartition("led", 0)) == unknown
     refused = topic("refused", 1, ErrorCode.topic_authorization_failed)
     topics = [topic("led", 1), topic("leaderless", -1), refused]

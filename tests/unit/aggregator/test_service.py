@@ -1,4 +1,4 @@
-"""The service's own life: ready file, clean stop, failure of a follower, an absent aggregate."""
+"""The life of the service: ready file, clean stop, failure of a follower, no aggregate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from aggregator import service as service_module
-from aggregator import topic_watcher
+from aggregator import watchers
 from aggregator.maps import topic_follower
 from aggregator.maps.topic_follower import TopicFollower
 from aggregator.service import AggregatorService
@@ -31,7 +31,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     monkeypatch.setattr(AggregatorService, "_open_aggregate", lambda _: fake)
     monkeypatch.setattr(service_module, "READY_POLL_SECONDS", 0.001)
     monkeypatch.setattr(topic_follower, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(topic_watcher, "REFRESH_SECONDS", 0.001)
+    monkeypatch.setattr(watchers, "REFRESH_SECONDS", 0.001)
     return fake
 
 

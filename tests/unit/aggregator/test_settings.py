@@ -1,4 +1,4 @@
-"""Settings refuse what they do not understand, by name."""
+"""Settings refuse unknown keys and name them."""
 
 from __future__ import annotations
 

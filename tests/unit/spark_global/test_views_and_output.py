@@ -1,4 +1,4 @@
-"""Names of views, and values and errors as people read them."""
+"""Names of views, and values and errors for people."""
 
 from __future__ import annotations
 

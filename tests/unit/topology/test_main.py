@@ -1,4 +1,4 @@
-"""The command: exit codes, forms of output, words for people; nothing is started here."""
+"""The command: exit codes, output formats, messages; no process is started."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from spark_global.sql import LIMIT_DEFAULT
 from topology.cli.data_commands import sql
-from topology.deployment.state import StateDir, default_state_root
-from topology.file.schema import schema_text
+from topology.deployment.state_dir import StateDir, default_state_root
 from topology.main import app
+from topology.model.topology import schema_text
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 COMMANDS = (
@@ -148,7 +148,7 @@ def test_one_of_several_deployments_is_named_or_given_by_its_file() -> None:
     deployed("quickstart", "other")
     result = run("down")
     assert result.exit_code == 2
-    assert result.stderr == "heliograph: say which deployment; there are: other, quickstart\n"
+    assert result.stderr == "heliograph: name the deployment; there are: other, quickstart\n"
     result = run("status", "quickstrat")
     assert result.exit_code == 1
     assert "did you mean 'quickstart'?" in result.stderr
@@ -176,7 +176,7 @@ def test_an_unknown_option_is_wrong_usage() -> None:
 
 
 def test_the_command_imports_little() -> None:
-    """What only some commands need is not loaded by all of them."""
+    """Modules that only some subcommands need are not loaded by all of them."""
     program = (
         "import sys, topology.main\n"
         "heavy = {'pydantic', 'pyspark', 'aiohttp', 'pandas', 'pyarrow', 'kazoo', 'kio'}\n"
@@ -189,7 +189,7 @@ def test_the_command_imports_little() -> None:
 
 
 def test_sql_shows_as_many_rows_as_a_program_gets() -> None:
-    """The command does not load Spark to say what its options are: the number is there twice."""
+    """The option's default is a second constant, because the command must not load Spark."""
     assert inspect.signature(sql).parameters["limit"].default == LIMIT_DEFAULT
     assert "rows_left_out_min" in run("sql", "--help").stdout
     assert run("sql", "--limit", "0", "SELECT 1").exit_code == 2

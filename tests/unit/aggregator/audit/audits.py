@@ -1,4 +1,4 @@
-"""What a mirror publishes about the copies of `flights` partition 0, for tests of the audit."""
+"""The topics that a mirror publishes about `flights` partition 0, for tests of the audit."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FLOW = FlowKey("flights", 0, SOURCE_TOPIC_ID, FLIGHTS_ID)
 
 
 def complete(source_from: int, target_from: int, count: int) -> Tally:
-    """One batch of so many records."""
+    """Return the tally of one batch with this many records."""
     return Tally(count, 1, source_from, source_from + count, target_from, target_from + count)
 
 
 def progress(audited_to: int, buckets: Mapping[int, Bucket], **changed: Any) -> Progress:
-    """The audit of the copies from offset 100 on."""
+    """Return the progress of an audit from target offset 100 on."""
     fields: dict[str, Any] = {
         "target_topic": "jfk.flights",
         "worker_id": "w",
@@ -48,7 +48,7 @@ def progress(audited_to: int, buckets: Mapping[int, Bucket], **changed: Any) -> 
 
 
 def verdicts(known: Progress | None, *findings: Finding) -> FlowVerdicts:
-    """What is published of the flow."""
+    """Return the published verdicts of the flow."""
     made = FlowVerdicts()
     made.progress = known
     made.findings = {(each.verdict, each.target_from): each for each in findings}
@@ -56,7 +56,7 @@ def verdicts(known: Progress | None, *findings: Finding) -> FlowVerdicts:
 
 
 def finding(verdict: Verdict, target_from: int, target_to: int) -> Finding:
-    """A batch that is wrong; its source offsets are 100 lower."""
+    """Return a faulty batch; its source offsets are 100 lower."""
     return Finding(
         verdict=verdict,
         target_from=target_from,

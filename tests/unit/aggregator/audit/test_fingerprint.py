@@ -1,4 +1,4 @@
-"""The batch shortcut: equal only where every record is, whatever a mirror has to change."""
+"""Batch fingerprints are equal only if all records are, also after the changes of a mirror."""
 
 from __future__ import annotations
 

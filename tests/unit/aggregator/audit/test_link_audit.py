@@ -25,7 +25,7 @@ NAMES = {"link": "jfk-nyc", "datacenter": "jfk", "source": "jfk", "target": "nyc
 def mapped(
     *runs: tuple[int, int, int], source_start: int = 0, target_start: int = 100
 ) -> OffsetMap:
-    """The map of a flow, 100 further on at the target unless the runs say otherwise."""
+    """Return the map of a flow; by default target offsets are 100 higher."""
     made = OffsetMap(source_start, target_start)
     made.begin()
     for run in runs or ((0, 100, 50),):
@@ -89,7 +89,7 @@ def test_without_an_audit_everything_is_unverified_and_of_unknown_age() -> None:
 
 
 def test_the_others_records_in_a_shared_copy_are_not_unverified() -> None:
-    """Behind our last copy at 109 another link wrote; ours go on at 150."""
+    """Another link wrote after our copy at 109; our copies continue at 150."""
     known = progress(150, {0: {Verdict.COMPLETE: complete(0, 100, 10)}})
     found = audit(mapped((0, 100, 10)), verdicts(known))
     assert places(found.rows) == [("COMPLETE", 10, 0, 10, 100, 110)]
@@ -117,7 +117,7 @@ def test_what_retention_took_after_it_was_complete_is_cleaned() -> None:
         ("CLEANED", 20, 0, 20, 100, 120),
         ("COMPLETE", 30, 20, 50, 120, 150),
     ]
-    assert found.rows[0].reason == "it was complete; the target's log begins at 130 by now"
+    assert found.rows[0].reason == "it was complete; the target's log now begins at 130"
 
 
 def test_the_journal_explains_what_is_not_there() -> None:
@@ -199,7 +199,7 @@ def test_an_audit_that_does_not_go_on_is_a_problem_until_its_worker_is_gone() ->
         NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS - 1, with_rows=False
     )
     assert not document["is_well"]
-    assert document["problem"] == "the audit of worker w1 does not go on: nyc is away"
+    assert document["problem"] == "the audit of worker w1 has stopped: nyc is away"
     gone = link_document(
         NAMES, [], {"w1": state}, problem=None, now_ms=AUDITOR_SHOWN_MS, with_rows=False
     )

@@ -1,4 +1,4 @@
-"""The audit over two clusters: what it reads is what it judges."""
+"""The audit of two logs over two fake clusters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.audit import log_audit
 from aggregator.audit.log_audit import audit_topic
-from aggregator.audit.partition_audit import AuditReport, PartitionAudit
+from aggregator.audit.reconciliation import AuditReport, ReconciledPartition
 from local_cluster.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.aggregator.fakes import FakeCluster, FakeTopic
@@ -47,7 +47,7 @@ async def _one(
     source: FakeCluster,
     aggregate: FakeCluster,
     mirrored_ends: Mapping[int, int | None] | None = None,
-) -> PartitionAudit:
+) -> ReconciledPartition:
     (found,) = (await _audit(source, aggregate, mirrored_ends)).partitions
     return found
 
@@ -144,5 +144,5 @@ async def test_log_that_does_not_come_ends_the_audit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(log_audit, "FETCHES_WITHOUT_PROGRESS_MAX", 3)
     source = _cluster("flights", "ab")
     source.topics["flights"].next_offset = 9
-    with pytest.raises(KafkaError, match="nothing comes at offset 2"):
+    with pytest.raises(KafkaError, match="no batch at offset 2"):
         await _audit(source, _cluster("jfk.flights", "ab"))

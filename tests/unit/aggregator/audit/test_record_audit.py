@@ -1,4 +1,4 @@
-"""The audit record by record: each fault has its verdict and offsets, and nothing else has one."""
+"""The audit record by record: each fault has its verdict and offsets, and there is no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULES = RecordRules(producer_id=OURS)
 
 
 class Partition:
-    """Ten records at source offsets 0, 2, 4 ... whose copies lie at 100, 101, 102 ..."""
+    """Ten records at source offsets 0, 2, 4 ... with copies at 100, 101, 102 ..."""
 
     def __init__(self) -> None:
         self.originals = [_record(2 * index, index) for index in range(10)]
@@ -33,7 +33,7 @@ class Partition:
         self.target_log_start, self.target_log_end = 0, 1_000
 
     def audit(self, random: Random | None = None) -> RecordAudit:
-        """The result, whatever the order in which both logs are read."""
+        """Return the audit, with both logs read in a random order."""
         random = random or Random(0)
         audit = RecordAudit(
             self.map,
@@ -65,18 +65,20 @@ def _record(offset: int, serial: int) -> Record:
 
 @pytest.fixture(params=range(10))
 def random(request: pytest.FixtureRequest) -> Random:
-    """Of the order in which the logs are read."""
+    """Chooses the order in which the logs are read."""
     return Random(request.param)
 
 
 def _faults(audit: RecordAudit) -> list[tuple[Verdict, int | None, int | None]]:
-    return [(each.verdict, each.source_offset, each.target_offset) for each in audit.faults]
+    return [
+        (each.verdict, each.source_offset, each.target_offset) for each in audit.findings.faults
+    ]
 
 
 def test_equal_logs_are_complete(random: Random) -> None:
     audit = Partition().audit(random)
-    assert audit.counts == {Verdict.COMPLETE: 10}
-    assert not audit.has_faults
+    assert audit.findings.counts == {Verdict.COMPLETE: 10}
+    assert not audit.findings.has_faults
 
 
 def test_a_copy_that_the_map_has_and_the_log_has_not_is_lost(random: Random) -> None:
@@ -84,7 +86,7 @@ def test_a_copy_that_the_map_has_and_the_log_has_not_is_lost(random: Random) -> 
     del world.copies[3]
     audit = world.audit(random)
     assert _faults(audit) == [(Verdict.LOST, 6, 103)]
-    assert audit.counts == {Verdict.COMPLETE: 9, Verdict.LOST: 1}
+    assert audit.findings.counts == {Verdict.COMPLETE: 9, Verdict.LOST: 1}
 
 
 def test_a_record_that_is_neither_mapped_nor_journalled_is_lost(random: Random) -> None:
@@ -92,7 +94,7 @@ def test_a_record_that_is_neither_mapped_nor_journalled_is_lost(random: Random) 
     world.originals.insert(4, _record(7, 99))
     assert _faults(world.audit(random)) == [(Verdict.LOST, 7, None)]
     world.lost = GapRanges([(7, 8)])
-    assert world.audit(random).counts == {Verdict.COMPLETE: 10, Verdict.EXPECTED_GAP: 1}
+    assert world.audit(random).findings.counts == {Verdict.COMPLETE: 10, Verdict.EXPECTED_GAP: 1}
 
 
 def test_other_bytes_are_altered_and_say_what_differs(random: Random) -> None:
@@ -101,8 +103,8 @@ def test_other_bytes_are_altered_and_say_what_differs(random: Random) -> None:
     world.copies[2] = record._replace(value=b"other"), producer_id
     audit = world.audit(random)
     assert _faults(audit) == [(Verdict.ALTERED, 4, 102)]
-    assert audit.faults[0].detail == "the copy of source offset 4 holds another value"
-    assert audit.faults[0].original == world.originals[2]
+    assert audit.findings.faults[0].detail == "the copy of source offset 4 holds another value"
+    assert audit.findings.faults[0].original == world.originals[2]
 
 
 def test_swapped_copies_are_both_altered(random: Random) -> None:
@@ -127,10 +129,10 @@ def test_a_record_of_others_is_foreign_unless_the_copy_is_shared(random: Random)
     world.copies.append((_record(110, 77), OTHERS))
     assert _faults(world.audit(random)) == [(Verdict.FOREIGN, None, 110)]
     world.foreign = GapRanges([(110, 111)])
-    assert world.audit(random).counts == {Verdict.COMPLETE: 10, Verdict.EXPECTED_GAP: 1}
+    assert world.audit(random).findings.counts == {Verdict.COMPLETE: 10, Verdict.EXPECTED_GAP: 1}
     world.foreign = NO_GAPS
     world.rules = replace(RULES, is_shared=True)
-    assert world.audit(random).counts == {Verdict.COMPLETE: 10}
+    assert world.audit(random).findings.counts == {Verdict.COMPLETE: 10}
 
 
 def test_what_is_not_mapped_yet_is_late_or_unverified(random: Random) -> None:
@@ -138,15 +140,15 @@ def test_what_is_not_mapped_yet_is_late_or_unverified(random: Random) -> None:
     world.originals += [_record(20, 20), _record(22, 22)]
     world.copies.append((_record(110, 20), OURS))
     audit = world.audit(random)
-    assert audit.counts == {Verdict.COMPLETE: 10, Verdict.LATE: 2, Verdict.UNVERIFIED: 1}
-    assert audit.unverified == {"it is not mapped yet": 1}
+    assert audit.findings.counts == {Verdict.COMPLETE: 10, Verdict.LATE: 2, Verdict.UNVERIFIED: 1}
+    assert audit.findings.unverified == {"it is not mapped yet": 1}
 
 
 def test_copies_below_the_targets_log_start_are_cleaned(random: Random) -> None:
     world = Partition()
     del world.copies[:4]
     world.target_log_start = 104
-    assert world.audit(random).counts == {Verdict.CLEANED: 4, Verdict.COMPLETE: 6}
+    assert world.audit(random).findings.counts == {Verdict.CLEANED: 4, Verdict.COMPLETE: 6}
 
 
 def test_copies_behind_what_can_be_read_are_unverified(random: Random) -> None:
@@ -154,7 +156,7 @@ def test_copies_behind_what_can_be_read_are_unverified(random: Random) -> None:
     del world.copies[7:]  # another's transaction is open at 107
     world.target_log_end = 107
     audit = world.audit(random)
-    assert audit.counts == {Verdict.COMPLETE: 7, Verdict.UNVERIFIED: 3}
+    assert audit.findings.counts == {Verdict.COMPLETE: 7, Verdict.UNVERIFIED: 3}
 
 
 def test_retention_that_passes_the_reader_cleans_and_loses_nothing() -> None:
@@ -170,22 +172,22 @@ def test_retention_that_passes_the_reader_cleans_and_loses_nothing() -> None:
     audit.end_source()
     audit.end_target()
     audit.judge()
-    assert audit.counts == {Verdict.COMPLETE: 5, Verdict.CLEANED: 5}
+    assert audit.findings.counts == {Verdict.COMPLETE: 5, Verdict.CLEANED: 5}
 
 
 def test_times_that_the_target_gives_are_no_alteration(random: Random) -> None:
     world = Partition()
     world.rules = replace(RULES, is_rewritten=True)
     world.copies = [(each._replace(timestamp_ms=5), producer) for each, producer in world.copies]
-    assert not world.audit(random).has_faults
+    assert not world.audit(random).findings.has_faults
 
 
 def test_copies_whose_originals_are_gone_are_unverified(random: Random) -> None:
     world = Partition()
     del world.originals[:3]
     audit = world.audit(random)
-    assert audit.counts == {Verdict.UNVERIFIED: 3, Verdict.COMPLETE: 7}
-    assert audit.unverified == {"the source does not have it any more": 3}
+    assert audit.findings.counts == {Verdict.UNVERIFIED: 3, Verdict.COMPLETE: 7}
+    assert audit.findings.unverified == {"the source no longer has it": 3}
 
 
 def test_compaction_may_take_a_copy_only_if_a_later_one_has_its_key(random: Random) -> None:
@@ -194,11 +196,11 @@ def test_compaction_may_take_a_copy_only_if_a_later_one_has_its_key(random: Rand
     world.originals[8] = world.originals[8]._replace(key=b"key 1")
     world.copies[8] = world.copies[8][0]._replace(key=b"key 1"), OURS
     del world.copies[1]
-    assert world.audit(random).counts == {Verdict.COMPLETE: 9, Verdict.CLEANED: 1}
+    assert world.audit(random).findings.counts == {Verdict.COMPLETE: 9, Verdict.CLEANED: 1}
     del world.copies[1]  # of key 2, which does not come again
     assert _faults(world.audit(random)) == [(Verdict.LOST, 4, None)]
     world.originals[2] = world.originals[2]._replace(value=None)  # it was a tombstone
-    assert not world.audit(random).has_faults
+    assert not world.audit(random).findings.has_faults
 
 
 def test_rules_of_the_link_hide_what_they_leave_out_and_nothing_else(random: Random) -> None:
@@ -206,8 +208,8 @@ def test_rules_of_the_link_hide_what_they_leave_out_and_nothing_else(random: Ran
     world.originals.insert(4, _record(7, 99))
     world.rules = replace(RULES, leaves_out="the link has a filter")
     audit = world.audit(random)
-    assert audit.counts == {Verdict.COMPLETE: 10, Verdict.UNVERIFIED: 1}
-    assert audit.unverified == {"the link has a filter": 1}
+    assert audit.findings.counts == {Verdict.COMPLETE: 10, Verdict.UNVERIFIED: 1}
+    assert audit.findings.unverified == {"the link has a filter": 1}
     del world.copies[3]
     assert _faults(world.audit(random)) == [(Verdict.LOST, 6, 103)]
 
@@ -219,7 +221,7 @@ def test_transformed_copies_are_only_looked_for(random: Random) -> None:
     del world.copies[3]
     audit = world.audit(random)
     assert _faults(audit) == [(Verdict.LOST, 6, 103)]
-    assert audit.counts[Verdict.UNVERIFIED] == 9
+    assert audit.findings.counts[Verdict.UNVERIFIED] == 9
 
 
 def test_a_hole_of_the_map_is_unverified(random: Random) -> None:
@@ -230,5 +232,5 @@ def test_a_hole_of_the_map_is_unverified(random: Random) -> None:
     world.copies.append((_record(113, 30), OURS))
     world.originals += [_record(25, 52), _record(30, 30)]
     audit = world.audit(random)
-    assert not audit.has_faults, audit.faults
-    assert audit.counts == {Verdict.COMPLETE: 11, Verdict.UNVERIFIED: 4}
+    assert not audit.findings.has_faults, audit.findings.faults
+    assert audit.findings.counts == {Verdict.COMPLETE: 11, Verdict.UNVERIFIED: 4}

@@ -1,4 +1,4 @@
-"""Merged topics come from maps and aliases, never from a guess at dots."""
+"""Merged topics come from maps and aliases; dots in names are never guessed at."""
 
 from __future__ import annotations
 

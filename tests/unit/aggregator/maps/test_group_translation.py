@@ -1,4 +1,4 @@
-"""A group's positions of the source become positions of the aggregate, or say `pending`."""
+"""A group's committed offsets are translated to the aggregate, or are `pending`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The follower reads topics to their ends, follows them, and survives what happens to them."""
+"""The follower reads topics to their ends, follows them, and survives their failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a link's map: exact where published, pending else, never a guess."""
+"""Answers of a link's map: exact if it is published, else pending, never a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafka's clients: what they are told, and what they must not do to their caller."""
+"""aiokafka's clients: their options, and that they cannot cancel their caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity, Secret
 
 
 async def await_a_cancelled_task() -> None:
-    """What aiokafka does when it is closed while a fetch waits to be tried again."""
+    """Behave like aiokafka when it is closed while a fetch waits for its retry."""
     task = asyncio.create_task(asyncio.sleep(60))
     await asyncio.sleep(0)
     task.cancel()

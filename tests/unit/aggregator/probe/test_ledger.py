@@ -1,4 +1,4 @@
-"""What counts as lost, doubled, out of order, altered, late or unknown, and what does not."""
+"""The conditions for lost, doubled, out of order, altered, late and unknown records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ SETTINGS = ProbeSettings(late_ms=5_000, lost_ms=10_000, window_ms=3_600_000, win
 
 
 def counts(ledger: Ledger) -> dict[str, int]:
-    """The faults that there are."""
+    """Return the counts of the faults that occurred."""
     return {fault.value: each.count for fault, each in ledger.faults.items() if each.count}
 
 
 def sent(count: int, *, at_ms: float = 0.0) -> Ledger:
-    """So many records, acknowledged."""
+    """Send this many records, all acknowledged."""
     ledger = Ledger(SETTINGS, 0.0)
     for _ in range(count):
         ledger.acknowledged(ledger.begin(at_ms))
@@ -131,7 +131,7 @@ def test_a_record_may_arrive_before_its_delivery_report() -> None:
 
 
 def test_what_left_the_window_is_not_judged() -> None:
-    """An outage may last longer than the source keeps the records."""
+    """An outage may last longer than the source's retention."""
     ledger = sent(2)
     ledger.arrived(0, 0, 10)
     ledger.acknowledged(ledger.begin(SETTINGS.window_ms))

@@ -1,4 +1,4 @@
-"""Seeded runs of a source, a link and a reader: just the planted faults are found, and no others.
+"""Seeded runs of a source, a link and a reader: exactly the planted faults are found.
 
 Sends are acknowledged, or their outcome is unknown: then the record lands at once, behind later
 ones, or never. The link copies in order, in pieces of any size, at any time. The reader starts over
@@ -87,7 +87,7 @@ class World:
         self.acknowledged.append(last)
 
     def finish(self) -> None:
-        """Everything arrives that will."""
+        """Let every remaining record arrive."""
         self.copy_some(len(self.source))
         for _ in range(2):
             self.read_some(len(self.copy))
@@ -118,7 +118,7 @@ def _double(world: World) -> dict[Fault, list[int]]:
 
 
 def _swap(world: World) -> dict[Fault, list[int]]:
-    """A record moves behind the next one that was acknowledged."""
+    """Move a record behind the next acknowledged one."""
     index = world.random.randrange(len(world.acknowledged) - 1)
     victim, behind = world.acknowledged[index : index + 2]
     world.source.remove(victim)

@@ -1,4 +1,4 @@
-"""Whose record it is that lies in a copy, and what the copies are called."""
+"""The link to which a record of a copy belongs, and the names of the copies."""
 
 from __future__ import annotations
 

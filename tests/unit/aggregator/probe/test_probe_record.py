@@ -1,4 +1,4 @@
-"""The bytes of a probe record, and what is made of bytes that are not just that."""
+"""The bytes of a probe record, and the decoding of altered bytes."""
 
 from __future__ import annotations
 

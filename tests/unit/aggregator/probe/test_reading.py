@@ -1,4 +1,4 @@
-"""Which copies the reader gives to aiokafka's consumer, and from where on."""
+"""The copies that the reader assigns to aiokafka's consumer, and their offsets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.aggregator.probe.test_link_probe import merged_probes, prefixed_
 
 @dataclass
 class FakeConsumer:
-    """What is assigned, how often it was, and where it was told to go on."""
+    """Records assignments and seeks."""
 
     assigned: set[aiokafka.TopicPartition] = field(default_factory=set)
     assignments: int = 0
@@ -39,7 +39,7 @@ class FakeConsumer:
 def reader_of(
     probes: dict[str, LinkProbe], problems: dict[TopicPartition, str | None]
 ) -> tuple[ProbeReader, dict[str, float]]:
-    """A reader, and the latencies that it tells of."""
+    """Return a reader, and the list of latencies that it reports."""
     latencies: dict[str, float] = {}
     reader = ProbeReader(
         "-",
@@ -71,7 +71,7 @@ def fetched(probe: LinkProbe, offset: int) -> Any:
 
 
 def test_a_copy_without_a_leader_is_taken_from_the_consumer_and_gone_on_with_later() -> None:
-    """The consumer would ask for metadata without a pause until there is a leader."""
+    """Otherwise the consumer would request metadata without a pause until there is a leader."""
     probes = prefixed_probes()
     east, west = probes.values()
     at_east, at_west = TopicPartition(east.copy, 0), TopicPartition(west.copy, 0)

@@ -1,10 +1,10 @@
-"""Over HTTP, beside translation, lag and audit: topics, links, readiness, metrics, page."""
+"""The HTTP API without translation, lag and audit: topics, links, readiness, metrics, page."""
 
 from __future__ import annotations
 
 import re
 
-from aggregator.topic_watcher import TopicWatcher
+from aggregator.watchers import TopicWatcher
 from tests.unit.aggregator.http_world import World
 
 
@@ -117,7 +117,7 @@ async def test_page_is_plain_and_complete(world: World) -> None:
 
 async def test_page_before_anything_is_known(starting: World) -> None:
     async with starting.client.get("/") as response:
-        assert "Not known yet" in await response.text()
+        assert "are not known yet" in await response.text()
 
 
 async def test_wrong_address_and_method(world: World) -> None:

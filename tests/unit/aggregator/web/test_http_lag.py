@@ -1,4 +1,4 @@
-"""The lag that mirror workers tell, in API, metrics and page, and where the workers are found."""
+"""The lag that mirror workers report, in API, metrics and page, and how workers are found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
-from aggregator.mirror_watcher import MirrorWatcher
+from aggregator.watchers import MirrorWatcher
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.formats.workers import WorkerAddress
 from mirror_maker.model import FlowState
@@ -19,7 +19,7 @@ from tests.unit.aggregator.http_world import World
 
 
 def worker(*flows: dict[str, Any], known: int = 2, link: str = "jfk-nyc") -> dict[str, Any]:
-    """What a mirror worker's /status has of one link."""
+    """Return a mirror worker's /status of one link."""
     return {
         "target": "nyc",
         "links": [{"name": link, "partitions_known": known, "flows": list(flows)}],
@@ -123,24 +123,24 @@ async def test_workers_are_found_in_their_group_wherever_they_run(world: World) 
         ]
         watcher = MirrorWatcher(world.aggregate, cluster)
         session = await stack.enter_async_context(ClientSession())
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4
 
         cluster.worker_group_state, cluster.workers = "PreparingRebalance", []
-        await watcher.find()
+        await watcher.discover()
         cluster.down = True
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records == 3 + 4, "they are those of before"
 
         await far.close()
-        await watcher.ask(session)
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").records is None, "nothing old is kept"
 
         cluster.down, cluster.worker_group_state = False, "Empty"
-        await watcher.find()
-        await watcher.ask(session)
+        await watcher.discover()
+        await watcher.refresh(session)
         assert world.aggregate.link_lag("jfk-nyc").partitions_known is None
 
 
@@ -154,7 +154,7 @@ def status_server(document: dict[str, Any]) -> TestServer:
 
 
 def said(server: BaseTestServer | None, host: str = "", machine: str = "") -> bytes:
-    """What a worker that serves there says when it joins."""
+    """Return the group metadata of a worker at this address."""
     address = None
     if server is not None:
         assert server.port is not None

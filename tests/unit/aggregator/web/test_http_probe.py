@@ -1,4 +1,4 @@
-"""What the probe of a link finds, in API, metrics and page."""
+"""The results of a link's probe, in API, metrics and page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABELS = '{datacenter="jfk",link="jfk-nyc"}'
 
 
 def send(world: World, count: int = 1) -> list[ProbeRecord]:
-    """So many records of jfk's link, acknowledged."""
+    """Send this many records of jfk's link, all acknowledged."""
     probe = world.aggregate.probes["jfk-nyc"]
     records = []
     for _ in range(count):
@@ -171,7 +171,7 @@ async def test_a_source_that_takes_nothing_is_named(world: World) -> None:
 
 
 async def test_records_of_another_run_are_no_fault_and_no_arrival(world: World) -> None:
-    """A restarted aggregator reads what its predecessor has sent, from the first record on."""
+    """A restarted aggregator also reads the records that its predecessor has sent."""
     (own,) = send(world)
     for offset in range(3):
         arrive(world, own._replace(run_id="01d", sequence=5 - offset), offset)

@@ -1,4 +1,4 @@
-"""Offsets and groups translated over HTTP, and how a question is refused."""
+"""Translation of offsets and groups over HTTP, and its errors."""
 
 from __future__ import annotations
 

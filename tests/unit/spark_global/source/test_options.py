@@ -1,4 +1,4 @@
-"""Options: what is accepted, and what a wrong one is told."""
+"""Options: valid values, and the errors of invalid ones."""
 
 from __future__ import annotations
 

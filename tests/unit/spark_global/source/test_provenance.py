@@ -1,4 +1,4 @@
-"""The offset map as columns gives what the published map gives, offset by offset."""
+"""The offset map as columns translates every offset as the published map does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds leave out exactly what cannot be wanted."""
+"""Bounds exclude exactly the records outside of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the tables: provenance, nulls, schemas that Spark is told and Arrow delivers."""
+"""Rows of the tables: provenance, nulls, and equal schemas of Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.fingerprint import fingerprint
 from local_cluster.records.header import HEADER_BYTES, read_header
 from spark_global.addresses import ClusterAddress
-from spark_global.source.columns import RecordColumns, decode_columns
+from spark_global.source.columns import RecordColumns
+from spark_global.source.decoding import decode_columns
 from spark_global.source.provenance import MapRuns
 from spark_global.source.rows import fingerprint_rows, record_rows
 from spark_global.source.splits import Origin, PartitionRange

@@ -1,4 +1,4 @@
-"""What `--since` takes, and how payloads are shown."""
+"""The formats of `--since`, and the display of payloads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_payloads_are_shown_as_text_that_is_cut(value: bytes | None, shown: str 
     audit.end_target()
     audit.judge()
     flow = FlowKey("t", 0, NO_TOPIC_ID, NO_TOPIC_ID)
-    document = records_document(flow, "a.t", audit, None)
+    document = records_document(flow, "a.t", audit.findings, None)
     assert not document["is_well"]
     (fault,) = document["faults"]
     assert (fault["verdict"], fault["source_offset"], fault["target_offset"]) == ("LOST", 3, None)

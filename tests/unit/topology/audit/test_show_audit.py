@@ -1,4 +1,4 @@
-"""What `heliograph audit` prints for people."""
+"""The output of `heliograph audit` for people."""
 
 from __future__ import annotations
 

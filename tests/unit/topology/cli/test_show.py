@@ -1,4 +1,4 @@
-"""What is printed is all there, whoever reads it."""
+"""Output is complete, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the demo's checks hold, and what its document says."""
+"""The demo's checks and its JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's input is the file's rows, each as one JSON object."""
+"""The demo's input: each row of the file as one JSON object."""
 
 from __future__ import annotations
 

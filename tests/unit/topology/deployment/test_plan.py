@@ -1,4 +1,4 @@
-"""The difference between what runs and what should."""
+"""The steps from the daemons that run to the wanted ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each daemon is given; the daemons' own parsers read it."""
+"""The settings of each daemon, read by the daemons' own parsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import mirror_maker.settings
 from aggregator.settings import load_settings as load_aggregator
 from topology.deployment.deployment import Daemon, Deployment, decode_deployment, encode_deployment
 from topology.deployment.render import render
-from topology.deployment.state import StateDir
+from topology.deployment.state_dir import StateDir
 from topology.file.load import load_topology, parse_topology
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"

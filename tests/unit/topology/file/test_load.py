@@ -1,4 +1,4 @@
-"""Topology files: what is accepted, and every problem with its position."""
+"""Topology files: valid ones, and every problem with its position."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from topology.file.kafka_configs import known_broker_configs
 from topology.file.load import load_topology, parse_topology
-from topology.file.problems import InvalidTopology
 from topology.file.yaml_document import DOCUMENT_BYTES_MAX
 from topology.model import BrokerCount, TopicFilter, ZooKeeperChroot
+from topology.problems import InvalidTopology
+from topology.rules.kafka_configs import known_broker_configs
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
@@ -218,9 +218,8 @@ links:
         (
             "  - {name: jfk, brokers: [{id: 1, host: 0.0.0.0, port: 9}]}\n",
             [
-                "t.yaml:5:41: clusters[1].brokers[0].host: an address that clients can be told,"
-                " not '0.0.0.0'; a listener's `bind` may be that, and its `advertised_host` is told"
-                " instead"
+                "t.yaml:5:41: clusters[1].brokers[0].host: an address that clients can connect to,"
+                " not '0.0.0.0'; a listener may `bind` that address if it has an `advertised_host`"
             ],
         ),
         (
@@ -387,7 +386,7 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     assert caught.value.lines() == [f"{path}:2:1: topology: UTF-8 text"]
 
 
-def test_the_example_of_the_readme_is_valid() -> None:
-    readme = (CONFIGS.parent / "topology" / "README.md").read_text()
-    example = readme.partition("```yaml\n")[2].partition("```")[0]
+def test_the_example_of_the_reference_is_valid() -> None:
+    reference = (CONFIGS.parent / "docs" / "operations" / "topology.md").read_text()
+    example = reference.partition("```yaml\n")[2].partition("```")[0]
     assert [each.name for each in parse_topology(example).clusters] == ["ewr", "jfk", "lga", "nyc"]

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's properties: what becomes of every key, and what is said of the rest."""
+"""MirrorMaker 2's properties: the topology of a file, and the remarks on its keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from topology.file.java_properties import Property, parse_properties
+from topology.file.mm2_keys import InvalidProperties, Property, parse_properties
 from topology.file.mm2_properties import Mm2Reading, read_mm2
 from topology.main import app
 
@@ -71,7 +71,7 @@ def test_two_datacenters_with_identical_names() -> None:
     assert "secret" not in topology.model_dump_json()
 
 
-def test_secrets_of_two_clusters_are_kept_apart_and_that_of_a_key_is_one() -> None:
+def test_each_secret_has_its_own_variable() -> None:
     jaas = 'sasl.jaas.config = X required username="u" password="{}";'
     reading = read(
         "clusters = dc-1, dc_1\nsecurity.protocol = SASL_SSL\nsasl.mechanism = PLAIN\n"
@@ -129,7 +129,7 @@ def test_defaults_are_those_of_mirror_maker_2() -> None:
     assert link.settings.start == "earliest"
 
 
-def test_keys_of_a_flow_come_before_those_for_all() -> None:
+def test_a_key_of_a_flow_has_precedence() -> None:
     reading = read(MINIMAL + "topics = x\na->b.topics = y\na.consumer.auto.offset.reset = latest\n")
     assert reading.topology is not None
     (link,) = reading.topology.links
@@ -162,7 +162,7 @@ def test_keys_of_a_flow_come_before_those_for_all() -> None:
         ),
     ],
 )
-def test_what_would_be_another_mirror_is_a_problem(
+def test_keys_that_would_change_the_copies_are_problems(
     change: tuple[str, str], key: str, text: str
 ) -> None:
     reading = read(MINIMAL.replace(*change))
@@ -171,7 +171,7 @@ def test_what_would_be_another_mirror_is_a_problem(
     assert any(remark.key == key and text in remark.text for remark in problems), problems
 
 
-def test_lines_as_java_reads_them() -> None:
+def test_entries_and_lines_as_java_reads_them() -> None:
     text = "a=1\n ! x\n\n#y\nb : 2\\\n   3\nc\\ d\tx\\u0041\\n\ne\nf=\\\\\ng=\\"
     assert parse_properties(text) == [
         Property(1, "a", "1"),
@@ -183,7 +183,19 @@ def test_lines_as_java_reads_them() -> None:
     ]
 
 
-def test_the_command_says_what_it_would_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("separator", ["\n", "\r\n", "\r"])
+def test_a_malformed_escape_is_a_problem_with_its_line(separator: str) -> None:
+    """Java refuses the file: `Malformed \\uxxxx encoding`."""
+    text = separator.join(["a = 1", "# c", "b = 2\\", "  3", "c = \\u12", "d = 4"])
+    with pytest.raises(InvalidProperties) as caught:
+        parse_properties(text)
+    assert caught.value.line == 5
+    (remark,) = read(text).remarks
+    assert (remark.line, remark.is_problem) == (5, True)
+    assert "\\u12" in remark.text
+
+
+def test_check_shows_the_workers_and_the_remarks(tmp_path: Path) -> None:
     file = tmp_path / "mm2.properties"
     file.write_text(ACTIVE_ACTIVE)
     arguments = ["mirror", "run", "--mm2", str(file), "--worker-id", "w", "--check"]
@@ -191,7 +203,7 @@ def test_the_command_says_what_it_would_run(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "mm2-west-w: east-west" in result.output
     assert "mm2-east-w: west-east" in result.output
-    assert "linger.ms: not honoured" in result.output
+    assert "linger.ms: has no effect" in result.output
     assert "secret" not in result.output
     file.write_text(MINIMAL.replace("h:1", "${env:A}"))
     assert CliRunner().invoke(app, arguments).exit_code == 2

@@ -1,4 +1,4 @@
-"""What the controller says, and where nobody is controller."""
+"""Metadata of the controller, and clusters without a controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.operate.controller_metadata import read_from_controller
 
 
 class Client:
-    """Of a cluster whose brokers say, one after the other, who is controller."""
+    """A client whose responses name these controllers, one after the other."""
 
     def __init__(self, *told: int) -> None:
         self.told = list(told)

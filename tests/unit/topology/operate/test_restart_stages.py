@@ -1,4 +1,4 @@
-"""Which broker of a cluster is restarted next, and what the others run as until then."""
+"""The next broker of a rolling restart, and the settings of the others until then."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def daemon(cluster: str, broker_id: int, version: int = 1, port: int | None = No
 def deployment(
     *brokers: Daemon, zookeeper: Daemon = ZOOKEEPER, bootstrap: str = "h:1"
 ) -> Deployment:
-    """Of clusters by the names in the keys."""
+    """Return a deployment with these clusters and brokers."""
     ids: dict[str, list[int]] = {}
     for each in brokers:
         _, name, number = each.key.split("-")
@@ -120,7 +120,7 @@ def partition(index: int, *isr: int, leader: int | None = None) -> PartitionStat
 
 
 def after_one(*partitions: PartitionState) -> Decision:
-    """Broker 1 was restarted, and all of them run."""
+    """Return the decision after the restart of broker 1, while all brokers run."""
     return decide([TWO, THREE], [ONE], {}, KEYS, partitions)
 
 
@@ -160,7 +160,7 @@ def test_what_has_no_process_is_started_as_it_is_to_be_at_once() -> None:
 
 
 def test_the_one_that_is_behind_is_restarted_and_none_of_those_it_needs() -> None:
-    """Its restart may be what heals it; another's would leave one replica of three."""
+    """Its restart may bring it back in sync; another restart would leave one replica of three."""
     assert decide(BROKERS, [], {}, KEYS, [partition(0, 1, 3)]) == Restart(brokers=(TWO,))
     assert decide([ONE, THREE], [], {}, KEYS, [partition(0, 1, 3)]) == Wait(
         reasons=("t-0 is behind on broker 2",)

@@ -1,22 +1,22 @@
-"""A roll whose supervisor is lost on the way."""
+"""A rolling restart whose supervisor is lost before it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from topology.deployment.deployment import BrokerView, ClusterView, Daemon, Deployment
-from topology.deployment.process import Identity
-from topology.deployment.process_journal import StartedProcess
 from topology.operate import rolling_restart
-from topology.operate.deploy import DeployError, Endings
+from topology.operate.crash_loops import CrashLoops
 from topology.operate.restart_stages import PartitionState, rolling_brokers
 from topology.operate.rolling_restart import RollingRestart
-from topology.operate.status import assemble_status, unsupervised_report
+from topology.problems import DeployError
+from topology.status.document import assemble_status, unsupervised_report
+from topology.supervisor.own_process import Identity
+from topology.supervisor.process_journal import StartedProcess
 
 BROKER_IDS = (1, 2, 3)
 SYNCED = [PartitionState("t-0", 1, BROKER_IDS, BROKER_IDS)]
@@ -42,7 +42,7 @@ BEFORE, AFTER = deployment(1), deployment(2)
 
 
 class Machine:
-    """Processes that are ready at once, and a supervisor that may be lost."""
+    """Processes that are ready at once, and a supervisor that may be lost. It is also the clock."""
 
     def __init__(self, loses: Callable[[int], bool]) -> None:
         self.runs = {each.key: each for each in BEFORE.daemons}
@@ -51,7 +51,7 @@ class Machine:
         self.waits: list[tuple[str, ...]] = []
         self.now_s = 0.0
         self._loses = loses
-        """Whether a supervisor is killed when it has just taken that stage, counted from 0."""
+        """Whether the supervisor is killed right after it took that stage, counted from 0."""
         self._stages = 0
 
     def apply(self, stage: Deployment) -> None:
@@ -62,7 +62,7 @@ class Machine:
             self.stopped_at_once.append([each.key for each in changed])
             self.runs.update((each.key, each) for each in changed)
 
-    def look(self) -> dict[str, Any]:
+    def observe(self) -> dict[str, Any]:
         started = {
             key: StartedProcess(Identity(pid, "now"), each)
             for pid, (key, each) in enumerate(self.runs.items(), 100)
@@ -79,6 +79,9 @@ class Machine:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
+    def monotonic(self) -> float:
+        return self.now_s
+
     def roll(self) -> None:
         RollingRestart(
             deployment=AFTER,
@@ -86,8 +89,8 @@ class Machine:
             running=dict(self.runs),
             rolling=rolling_brokers(AFTER, self.runs),
             apply=self.apply,
-            look=self.look,
-            endings=Endings(),
+            observe=self.observe,
+            crash_loops=CrashLoops(),
             on_wait=self.wait,
             timeout_s=TIMEOUT_S,
         ).run()
@@ -100,8 +103,7 @@ Machines = Callable[[Callable[[int], bool]], Machine]
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
     def make(loses: Callable[[int], bool]) -> Machine:
         machine = Machine(loses)
-        clock = SimpleNamespace(monotonic=lambda: machine.now_s, sleep=machine.sleep)
-        monkeypatch.setattr(rolling_restart, "time", clock)
+        monkeypatch.setattr(rolling_restart, "time", machine)
         monkeypatch.setattr(rolling_restart, "read_partitions", lambda bootstrap: SYNCED)
         return machine
 
@@ -109,10 +111,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
 
 
 @pytest.mark.parametrize("lost_at", range(4))
-def test_a_supervisor_that_is_lost_with_a_stage_has_the_next_stop_one_broker(
+def test_after_the_loss_of_a_supervisor_the_next_one_stops_one_broker(
     machine: Machines, lost_at: int
 ) -> None:
-    """Whoever was to be restarted still runs as before, and so is in sync."""
+    """The broker of that stage still runs with its old settings, so it is in sync."""
     losing = machine(lambda stage: stage == lost_at)
     losing.roll()
     assert [each for each in losing.stopped_at_once if each] == [["b1"], ["b2"], ["b3"]]
@@ -120,7 +122,7 @@ def test_a_supervisor_that_is_lost_with_a_stage_has_the_next_stop_one_broker(
     assert tuple(losing.runs.values()) == AFTER.daemons
 
 
-def test_without_a_supervisor_that_stays_the_roll_ends_and_says_so(machine: Machines) -> None:
+def test_the_roll_ends_with_an_error_if_no_supervisor_stays(machine: Machines) -> None:
     losing = machine(lambda stage: stage > 0)
     with pytest.raises(DeployError, match="rolling restart of c stopped") as caught:
         losing.roll()

@@ -1,34 +1,76 @@
-"""Carrying a plan out: so many at a time, throttled, and gone on with by whoever comes later."""
+"""Execution of a plan: a few moves at a time, throttled, and continued by a later run."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.controller.decisions.placement import Site
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from topology.operate.deploy import DeployError
+from topology.problems import DeployError
 from topology.rebalance import execution
 from topology.rebalance import run as rebalance_run
 from topology.rebalance.execution import PARTITIONS_MOVING_MAX, Progress, Refused, execute
 from topology.rebalance.layout import Layout
 from topology.rebalance.planner import Move, PartitionLayout
-from topology.rebalance.run import GO_ON, Rebalance, rebalance
+from topology.rebalance.run import CONTINUES, Rebalance, rebalance
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
 RATE = "leader.replication.throttled.rate"
 
 
+@dataclass
+class Partition:
+    """A partition in a response about reassignments."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@dataclass
+class Topic:
+    name: str
+    partitions: list[Partition]
+
+
+@dataclass
+class Config:
+    name: str
+    value: str
+
+
+@dataclass
+class Resource:
+    """A resource in a response about configs."""
+
+    resource_name: str
+    configs: list[Config]
+    error_code: ErrorCode = ErrorCode.none
+    error_message: str | None = None
+
+
+@dataclass
+class Response:
+    """A response of any of the APIs that `Cluster` serves."""
+
+    error_code: ErrorCode = ErrorCode.none
+    topics: list[Topic] = field(default_factory=list)
+    responses: list[Any] = field(default_factory=list)
+    results: list[Resource] = field(default_factory=list)
+
+
 class Cluster:
-    """Brokers 1 and 2; a move is done when it was looked at three times."""
+    """Brokers 1 and 2; a move is done after three requests for its state."""
 
     def __init__(self) -> None:
         self.moving: dict[TopicPartition, int] = {}
@@ -47,31 +89,26 @@ class Cluster:
             return self._list()
         if api is ApiKey.ELECT_LEADERS:
             self.elected += fields["topic_partitions"][0]["partitions"]
-            return SimpleNamespace(error_code=ErrorCode.none)
+            return Response()
         assert api is ApiKey.ALTER_PARTITION_REASSIGNMENTS
         assert not fields["allow_replication_factor_change"]
         (topic,) = fields["topics"]
         answers = [self._begin(each["partition_index"]) for each in topic["partitions"]]
         self.most_at_once = max(self.most_at_once, len(self.moving))
-        told = SimpleNamespace(name=topic["name"], partitions=answers)
-        return SimpleNamespace(error_code=ErrorCode.none, responses=[told])
+        return Response(responses=[Topic(topic["name"], answers)])
 
-    def _begin(self, index: int) -> Any:
+    def _begin(self, index: int) -> Partition:
         code = ErrorCode.invalid_replica_assignment if index in self.refused else ErrorCode.none
         if not code:
             self.moving[TopicPartition("t", index)] = 3
             self.begun.append(TopicPartition("t", index))
-        return SimpleNamespace(partition_index=index, error_code=code, error_message=None)
+        return Partition(index, code)
 
-    def _list(self) -> Any:
+    def _list(self) -> Response:
         self.throttled_while_moving &= not self.moving or RATE in self.configs["1"]
         self.moving = {key: left - 1 for key, left in self.moving.items() if left > 1}
-        entries = [
-            SimpleNamespace(partition_index=k.partition, adding_replicas=(2,), removing_replicas=())
-            for k in self.moving
-        ]
-        topics = [SimpleNamespace(name="t", partitions=entries)] if entries else []
-        return SimpleNamespace(error_code=ErrorCode.none, topics=topics)
+        entries = [Partition(key.partition, adding_replicas=(2,)) for key in self.moving]
+        return Response(topics=[Topic("t", entries)] if entries else [])
 
     async def call(
         self, api: ApiKey, fields: Mapping[str, Any], *, node_id: int | None = None
@@ -84,19 +121,12 @@ class Cluster:
                 if change["value"] is not None:
                     configs[change["name"]] = change["value"]
             entries = [
-                SimpleNamespace(name=name, value=configs[name])
+                Config(name, configs[name])
                 for name in resource.get("configuration_keys", ())
                 if name in configs
             ]
-            results.append(
-                SimpleNamespace(
-                    error_code=ErrorCode.none,
-                    error_message=None,
-                    resource_name=resource["resource_name"],
-                    configs=entries,
-                )
-            )
-        return SimpleNamespace(responses=results, results=results)
+            results.append(Resource(resource["resource_name"], entries))
+        return Response(responses=[*results], results=results)
 
 
 @pytest.fixture
@@ -123,8 +153,7 @@ async def run(
     cluster: Cluster, layout: Layout, moves: list[Move], throttle: int | None = None
 ) -> list[Progress]:
     told: list[Progress] = []
-    client = cast(KafkaClient, cluster)
-    await execute(client, layout, moves, throttle=throttle, on_progress=told.append)
+    await execute(cluster, layout, moves, throttle=throttle, on_progress=told.append)
     return told
 
 
@@ -189,17 +218,17 @@ def test_a_cluster_that_does_not_answer_moves_nothing(dry_run: bool) -> None:
     ("fails_at", "details"),
     [
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, ()),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, (GO_ON,)),
-        (ApiKey.ELECT_LEADERS, (GO_ON,)),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, (CONTINUES,)),
+        (ApiKey.ELECT_LEADERS, (CONTINUES,)),
     ],
 )
-def test_what_moves_is_spoken_of_once_a_move_was_asked_for(
+def test_running_moves_are_mentioned_only_after_a_move_was_requested(
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     fails_at: ApiKey,
     details: tuple[str, ...],
 ) -> None:
-    async def read_layout(client: KafkaClient) -> Layout:
+    async def read_layout(client: Cluster) -> Layout:
         return layout(1)
 
     monkeypatch.setattr(

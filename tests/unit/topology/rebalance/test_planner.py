@@ -1,4 +1,4 @@
-"""Which replicas move: any cluster, any assignment."""
+"""Plans for any cluster and any assignment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Layouts = dict[TopicPartition, PartitionLayout]
 
 
 def sites(*ids: int) -> list[Site]:
-    """Brokers in one rack on one host: nothing but balance counts."""
+    """Return brokers in one rack on one host, so that only the balance counts."""
     return [Site(broker_id, "r", "h") for broker_id in ids]
 
 

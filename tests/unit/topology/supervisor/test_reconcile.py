@@ -1,4 +1,4 @@
-"""The supervisor's decisions, without processes; and what must hold whatever happens."""
+"""The supervisor's decisions without processes, and their invariants."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from topology.deployment.deployment import Daemon
 from topology.supervisor.reconcile import (
-    RESTART_DELAY_FIRST_S,
-    RESTART_DELAY_MAX_S,
+    RESTART_BACKOFF_FIRST_S,
+    RESTART_BACKOFF_MAX_S,
     STABLE_AFTER_S,
     Order,
     Table,
     decide_orders,
-    restart_delay_s,
+    restart_backoff_s,
 )
 
 
@@ -32,7 +32,7 @@ def daemon(key: str, *after: str, version: int = 1) -> Daemon:
 
 
 class World:
-    """A table with pretended processes."""
+    """A table with simulated processes."""
 
     def __init__(self, *daemons: Daemon) -> None:
         self.table = Table()
@@ -43,7 +43,7 @@ class World:
         self.table.want(daemons, self.now_s)
 
     def step(self) -> list[tuple[str, Order]]:
-        """Decide, and pretend that it was done."""
+        """Decide, and simulate that the orders were carried out."""
         self.table.forget_stopped()
         orders = decide_orders(self.table.rows, self.now_s)
         for key, order in orders:
@@ -97,7 +97,7 @@ def test_a_death_touches_nobody_else() -> None:
     world.end("zk", exit_code=-9)
     assert world.table.rows["zk"].phase == "restarting"
     assert world.table.rows["b"].phase == "running"
-    world.now_s += RESTART_DELAY_FIRST_S
+    world.now_s += RESTART_BACKOFF_FIRST_S
     assert world.step() == [("zk", "start")]
 
 
@@ -113,7 +113,7 @@ def test_a_restart_waits_for_its_delay_and_delays_grow_to_the_bound() -> None:
         assert world.step() == []
         world.now_s = row.start_after_s
     assert delays[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert delays[-1] == RESTART_DELAY_MAX_S
+    assert delays[-1] == RESTART_BACKOFF_MAX_S
     assert delays == sorted(delays)
 
 
@@ -128,7 +128,7 @@ def test_a_daemon_that_ran_long_starts_with_the_first_delay_again() -> None:
     world.end("a")
     row = world.table.rows["a"]
     assert (row.failures, row.restarts) == (1, 4)
-    assert row.start_after_s - world.now_s == RESTART_DELAY_FIRST_S
+    assert row.start_after_s - world.now_s == RESTART_BACKOFF_FIRST_S
 
 
 def test_wanting_again_starts_what_waits_for_its_delay_at_once() -> None:
@@ -192,7 +192,7 @@ def test_wanted_again_while_it_stops_it_is_started_when_it_has_ended() -> None:
 
 @pytest.mark.parametrize("failures", [1, 2, 10, 10_000])
 def test_delays_are_bounded(failures: int) -> None:
-    assert RESTART_DELAY_FIRST_S <= restart_delay_s(failures) <= RESTART_DELAY_MAX_S
+    assert RESTART_BACKOFF_FIRST_S <= restart_backoff_s(failures) <= RESTART_BACKOFF_MAX_S
 
 
 KEYS = ("zk", "b", "m")
@@ -227,7 +227,7 @@ def test_whatever_happens_the_wanted_daemons_run_in_the_end(
             _check_order(world, key, order)
 
     for _ in range(20):  # from here on everything starts and stops as it is told to
-        world.now_s += RESTART_DELAY_MAX_S
+        world.now_s += RESTART_BACKOFF_MAX_S
         for key, row in list(world.table.rows.items()):
             if row.stop_asked_s is not None:
                 world.end(key, exit_code=0)

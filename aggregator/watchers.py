@@ -1,0 +1,131 @@
+"""Loops that keep an `Aggregate` up to date: its topics, and the status of its mirror workers.
+
+So no HTTP request waits for a cluster or a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from aggregator.aggregate import Aggregate
+from aggregator.ports import ClusterReader
+from local_cluster.client.admin.group_members import DescribedMember, describe_members
+from local_cluster.client.group import Coordinated
+from local_cluster.wire.errors import KafkaError
+from mirror_maker.formats.workers import worker_address, workers_group_id
+
+REFRESH_SECONDS: Final = 2.0
+"""Seconds between two requests for the topics, and for the status of each worker."""
+DISCOVERY_SECONDS: Final = 5.0
+"""Seconds between two requests for the workers: a new worker is known after at most this long."""
+RESPONSE_SECONDS_MAX: Final = 2.0
+"""Seconds that a worker may take to respond."""
+
+log = logging.getLogger(__name__)
+
+
+class TopicWatcher:
+    """Keeps the topics of an `Aggregate` up to date; `run` until cancelled."""
+
+    def __init__(self, client: ClusterReader, aggregate: Aggregate) -> None:
+        self._client = client
+        self._aggregate = aggregate
+
+    async def run(self) -> None:
+        """Refresh for ever. A failure becomes the aggregate's problem, and is logged once."""
+        while True:
+            await self.step()
+            await asyncio.sleep(REFRESH_SECONDS)
+
+    async def step(self) -> None:
+        """Refresh once."""
+        try:
+            cluster = await self._client.metadata()
+        except KafkaError as error:
+            if self._aggregate.problem is None:
+                log.warning("cannot read the topics of the aggregate: %s", error)
+            self._aggregate.problem = str(error)
+            return
+        self._aggregate.set_topics(cluster)
+
+
+class MirrorWatcher:
+    """Keeps the status of the mirror workers in an `Aggregate` up to date; `run` until cancelled.
+
+    The workers of a target are members of a group on it, and publish their HTTP addresses there
+    (`mirror_maker.formats.workers`). A worker that does not respond is left out, and its earlier
+    status is dropped: an old lag would look like a current one.
+    """
+
+    def __init__(self, aggregate: Aggregate, client: Coordinated) -> None:
+        """The client is used for nothing else: the coordinator may be away for long."""
+        self._aggregate = aggregate
+        self._client = client
+        self._alias = aggregate.settings.aggregate
+        self._machine = socket.gethostname()
+        self._urls: frozenset[str] = frozenset()
+        self._failure = ""
+
+    async def run(self) -> None:
+        async with (
+            ClientSession(timeout=ClientTimeout(total=RESPONSE_SECONDS_MAX)) as session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            tasks.create_task(self._discover_forever())
+            while True:
+                await self.refresh(session)
+                await asyncio.sleep(REFRESH_SECONDS)
+
+    async def _discover_forever(self) -> None:
+        while True:
+            await self.discover()
+            # Somebody who has just started the first worker waits for it.
+            await asyncio.sleep(DISCOVERY_SECONDS if self._urls else REFRESH_SECONDS)
+
+    async def discover(self) -> None:
+        """Read the workers' addresses from the group; keep the known ones if that fails."""
+        try:
+            members = await describe_members(self._client, workers_group_id(self._alias))
+        except KafkaError as error:
+            if self._failure != str(error):
+                log.warning("cannot read the group of the mirror workers: %s", error)
+            self._failure = str(error)
+            return
+        self._failure = ""
+        if members is not None:
+            self._urls = frozenset(_urls(members, self._machine))
+
+    async def refresh(self, session: ClientSession) -> None:
+        """Request the status of every worker once."""
+        found = await asyncio.gather(*(self._status(session, url) for url in self._urls))
+        self._aggregate.set_workers([each for each in found if each is not None])
+
+    async def _status(self, session: ClientSession, url: str) -> dict[str, Any] | None:
+        """Return a worker's status; None without a response, or if another service responds."""
+        try:
+            async with session.get(f"{url}/status") as response:
+                status = await response.json() if response.status == 200 else None
+        except (OSError, ValueError, TimeoutError, ClientError) as error:
+            log.debug("%s: %r", url, error)
+            return None
+        if not isinstance(status, dict) or status.get("target") != self._alias:
+            return None
+        return status
+
+
+def _urls(members: Iterable[DescribedMember], here: str) -> Iterable[str]:
+    for member in members:
+        try:
+            address = worker_address(member.metadata)
+        except ValueError as error:
+            log.debug("member %s: %s", member.member_id, error)
+            continue
+        url = None if address is None else address.url(member.client_host, here)
+        if url is not None:
+            yield url

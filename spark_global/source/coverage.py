@@ -1,0 +1,175 @@
+"""What a read covers: topics with their origins, and the ranges of offsets to read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from local_cluster.client.model import TopicPartition
+from spark_global.addresses import ClusterAddress
+from spark_global.links import MirrorLink
+from spark_global.source.maps import MappedPartition
+from spark_global.source.options import ReadOptions
+from spark_global.source.provenance import MapRuns
+from spark_global.source.splits import Origin, PartitionRange, Takes
+from spark_global.source.tables import FINGERPRINTS_TABLE, SOURCE_SIDE
+
+_NO_RUNS: Final = MapRuns.of(())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopic:
+    """A topic of the cluster that is read, and its origin; link is None if it is no mirror."""
+
+    name: str
+    origin: Origin
+    link: MirrorLink | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """Log start and last stable offset of a partition."""
+
+    log_start_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartition:
+    """A source partition."""
+
+    topic: ReadTopic
+    cluster: ClusterAddress
+    ends: PartitionEnds
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """Everything that one read covers."""
+
+    topics: Mapping[str, list[ReadTopic]]
+    """By name; a topic into which links merge has one entry per link."""
+    ends: Mapping[TopicPartition, PartitionEnds]
+    maps: Mapping[TopicPartition, list[MappedPartition]]
+    ranges: list[PartitionRange]
+
+
+def choose_topics(
+    options: ReadOptions, present: Iterable[str], maps: Iterable[MappedPartition]
+) -> dict[str, list[ReadTopic]]:
+    """Return the topics that the options select, with their origins.
+
+    Offset maps have precedence, then the links' prefixes, the longest first. So dots in names are
+    never guessed at. Without links every topic is its own origin.
+    """
+    links = {link.name: link for link in options.links if link.name is not None}
+    proven: dict[str, dict[str, MappedPartition]] = {}
+    for entry in maps:
+        if entry.link in links:
+            proven.setdefault(entry.aggregate_topic, {})[entry.link] = entry
+    by_prefix = sorted(options.links, key=lambda link: len(link.prefix), reverse=True)
+    chosen: dict[str, list[ReadTopic]] = {}
+    for name in sorted(present):
+        found = [
+            ReadTopic(name, Origin(links[link].datacenter, entry.source_topic), links[link])
+            for link, entry in sorted(proven.get(name, {}).items())
+        ] or [_by_prefix(name, by_prefix, options.datacenter)]
+        for topic in found:
+            is_mirror = topic.link is not None or not options.links
+            if options.topic in (None, topic.origin.topic) and (is_mirror or options.topics):
+                chosen.setdefault(name, []).append(topic)
+    return chosen
+
+
+def aggregate_ranges(
+    options: ReadOptions,
+    topics: Sequence[ReadTopic],
+    at: TopicPartition,
+    end: PartitionEnds,
+    mapped: Sequence[MappedPartition],
+) -> list[PartitionRange]:
+    """Return the ranges of one partition of the aggregate: one range without merged links.
+
+    With merged links there is one range per link, for the records that its map has, and one for the
+    records that no map has, whose origin is unknown.
+    """
+    ranges = []
+    for topic in topics:
+        runs = None
+        if topic.link is not None:
+            own = [entry.runs for entry in mapped if entry.link == topic.link.name]
+            if len(topics) == 1 and not own:
+                own = [entry.runs for entry in mapped]  # a link without a name
+            runs = own[0].cut_at_target(end.last_stable_offset) if own else _NO_RUNS
+        ranges.append(
+            PartitionRange(
+                cluster=options.cluster,
+                origin=topic.origin,
+                aggregate_topic=at.topic,
+                partition=at.partition,
+                start=end.log_start_offset,
+                end=end.last_stable_offset,
+                runs=runs,
+                takes=Takes.ALL if len(topics) == 1 else Takes.MAPPED,
+            )
+        )
+    if len(topics) > 1 and options.table != FINGERPRINTS_TABLE:
+        ranges.append(
+            replace(
+                ranges[0],
+                origin=Origin(None, topics[0].origin.topic),
+                runs=MapRuns.union([one.runs for one in ranges if one.runs is not None]),
+                takes=Takes.UNMAPPED,
+            )
+        )
+    return ranges
+
+
+def both_sides(
+    options: ReadOptions,
+    topics: Mapping[str, list[ReadTopic]],
+    ends: Mapping[TopicPartition, PartitionEnds],
+    maps: Mapping[TopicPartition, list[MappedPartition]],
+    sources: Mapping[TopicPartition, list[SourcePartition]],
+) -> list[PartitionRange]:
+    """Return the ranges of an audit: each partition at the source and at the aggregate.
+
+    A partition that only one side has gets only that side's range. With merged links, a record that
+    no map has belongs to no link.
+    """
+    ranges: list[PartitionRange] = []
+    for at in sorted(ends.keys() | sources.keys()):
+        end = ends.get(at)
+        here: dict[Origin, PartitionRange] = {}
+        if end is not None:
+            found = aggregate_ranges(options, topics[at.topic], at, end, maps.get(at, []))
+            here = {one.origin: one for one in found}
+        there = {source.topic.origin: source for source in sources.get(at, [])}
+        for origin, one in here.items():
+            source = there.get(origin)
+            start_at_source = source.ends.log_start_offset if source else 0
+            ranges.append(replace(one, other_log_start=start_at_source))
+        for origin, source in there.items():
+            runs = here[origin].runs if origin in here else None
+            ranges.append(
+                PartitionRange(
+                    cluster=source.cluster,
+                    side=SOURCE_SIDE,
+                    origin=source.topic.origin,
+                    aggregate_topic=at.topic,
+                    partition=at.partition,
+                    start=source.ends.log_start_offset,
+                    end=source.ends.last_stable_offset,
+                    runs=runs or _NO_RUNS,
+                    other_log_start=end.log_start_offset if end else 0,
+                )
+            )
+    return ranges
+
+
+def _by_prefix(name: str, links: Sequence[MirrorLink], datacenter: str | None) -> ReadTopic:
+    for link in links:
+        if name.startswith(link.prefix) and len(name) > len(link.prefix):
+            return ReadTopic(name, Origin(link.datacenter, name[len(link.prefix) :]), link)
+    return ReadTopic(name, Origin(datacenter, name), None)

@@ -1,0 +1,148 @@
+"""The daemons of the links: mirror workers and aggregators. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from aggregator.settings import AggregatorSettings, render_settings
+from aggregator.settings import LinkSettings as AggregatorLink
+from local_cluster.client.auth.security import ClientSecurity
+from mirror_maker.rules.trouble import Policies
+from mirror_maker.settings import LinkSettings as MirrorLink
+from mirror_maker.settings import MirrorSettings, dump_settings
+from topology.deployment.broker_daemons import bootstrap_of, broker_keys
+from topology.deployment.deployment import Daemon, python_command
+from topology.deployment.state_dir import StateDir
+from topology.model import Cluster, Link, Topology
+
+Securities = Mapping[str, ClientSecurity]
+"""Client security of each cluster, by its name."""
+
+
+def mirror_key(target: str) -> str:
+    return f"mirror-{target}"
+
+
+def aggregator_key(cluster: Cluster) -> str:
+    return f"aggregator-{cluster.name}"
+
+
+def mirror_daemons(topology: Topology, state: StateDir, security: Securities) -> Iterator[Daemon]:
+    """Yield one mirror worker for each cluster that is a target of links."""
+    targets: dict[str, list[Link]] = {}
+    for link in topology.links:
+        targets.setdefault(link.target, []).append(link)
+    for name, links in targets.items():
+        target = topology.cluster(name)
+        key = mirror_key(name)
+        ready_file = str(state.ready_dir / f"{key}.json")
+        settings = MirrorSettings(
+            worker_id=f"{topology.name}-{name}",
+            target_alias=name,
+            target_bootstrap=bootstrap_of(target),
+            target_security=security[name],
+            links=tuple(_mirror_link(topology, link, security) for link in links),
+            ready_file=ready_file,
+            http_host=target.mirror.host,
+            http_port=target.mirror.port,
+        )
+        settings_file = str(state.settings_dir / f"{key}.json")
+        yield Daemon(
+            key=key,
+            role="mirror",
+            label=f"mirror into {name}",
+            argv=python_command("mirror_maker", "--settings", settings_file),
+            files={settings_file: dump_settings(settings).decode()},
+            ready_file=ready_file,
+            after=broker_keys(target),
+            waits_for="started",
+            ports=_http_ports(settings.http_host, settings.http_port),
+        )
+
+
+def aggregator_daemons(
+    topology: Topology, state: StateDir, security: Securities
+) -> Iterator[Daemon]:
+    """Yield the aggregator of each cluster that has one."""
+    for cluster in topology.clusters:
+        if not cluster.has_aggregator:
+            continue
+        key = aggregator_key(cluster)
+        ready_file = str(state.ready_dir / f"{key}.json")
+        links = [
+            AggregatorLink(
+                name=link.effective_name,
+                datacenter=topology.cluster(link.source).effective_datacenter,
+                source=link.source,
+                source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+                source_security=security[link.source],
+                names=link.topic_names,
+                probe=topology.is_probed(link),
+            )
+            for link in topology.links
+            if link.target == cluster.name
+        ]
+        endpoint = cluster.aggregator
+        settings = AggregatorSettings(
+            aggregate=cluster.name,
+            bootstrap=bootstrap_of(cluster),
+            security=security[cluster.name],
+            links=tuple(links),
+            http_host=endpoint.host if endpoint is not None else "127.0.0.1",
+            http_port=endpoint.port if endpoint is not None else 0,
+            ready_file=ready_file,
+        )
+        settings_file = str(state.settings_dir / f"{key}.json")
+        yield Daemon(
+            key=key,
+            role="aggregator",
+            label=f"aggregator of {cluster.name}",
+            argv=python_command("aggregator", "--settings", settings_file),
+            files={settings_file: render_settings(settings)},
+            ready_file=ready_file,
+            after=broker_keys(cluster),
+            waits_for="started",
+            ports=_http_ports(settings.http_host, settings.http_port),
+        )
+
+
+def _mirror_link(topology: Topology, link: Link, security: Securities) -> MirrorLink:
+    topics = link.topic_filter
+    return MirrorLink(
+        name=link.effective_name,
+        source_alias=link.source,
+        source_bootstrap=bootstrap_of(topology.cluster(link.source)),
+        source_security=security[link.source],
+        topics=tuple(topics.include),
+        topics_exclude=tuple(topics.exclude),
+        start=link.settings.start,
+        replication_factor=link.settings.replication_factor,
+        on_unmapped_target=link.settings.on_unmapped_target,
+        on=Policies(**link.on.model_dump()),
+        names=link.topic_names,
+        origin=link.effective_origin,
+        filter=link.filter,
+        transform=link.transform,
+        groups=tuple(link.groups.include),
+        groups_exclude=tuple(link.groups.exclude),
+        sync_group_offsets=link.groups.sync,
+        rewind_group_offsets=link.groups.rewind,
+        source_bytes_per_second=link.settings.source_bytes_per_second,
+        target_bytes_per_second=link.settings.target_bytes_per_second,
+        sync_configs=link.configs.sync,
+        configs=tuple(link.configs.include),
+        configs_exclude=tuple(link.configs.exclude),
+        sync_acls=link.acls.sync,
+        leads=tuple(link.leads),
+        deletions=link.deletions,
+        deletion_grace_ms=link.settings.deletion_grace_ms,
+        coalesce_batches=link.settings.coalesce_batches,
+        trace_batches=link.settings.trace_batches,
+        source_group=link.settings.source_group,
+        mm2_topics=link.settings.mm2_topics,
+        probe=topology.is_probed(link),
+    )
+
+
+def _http_ports(host: str, port: int) -> tuple[tuple[str, int], ...]:
+    return ((host, port),) if port else ()

@@ -1,0 +1,105 @@
+"""Requests to the mirror worker of a link, over its HTTP API (`mirror_maker/worker/http.py`)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from topology.deployment.deployment import Deployment
+from topology.problems import unknown_name
+from topology.supervisor.readiness import http_url
+
+RESPONSE_TIMEOUT_S: Final = 10.0
+"""More than a worker waits for its target (`mirror_maker.worker.service.CONTROL_MS_MAX`), so that
+the worker can report what it waited for."""
+RESPONSE_BYTES_MAX: Final = 16 * 1024 * 1024
+JsonObject = dict[str, Any]
+
+
+class WorkerCallFailed(Exception):
+    """The worker did not respond, or refused the request; the message says why."""
+
+
+class NoWorker(WorkerCallFailed):
+    """No worker of the link runs on this host."""
+
+
+def post(deployment: Deployment, link: str, action: str, **values: object) -> JsonObject:
+    """Send `POST /<action>` to the worker of the link; values that are None are left out.
+
+    Raises WorkerCallFailed.
+    """
+    return _call(deployment, link, "POST", f"{action}?{_query(link, values)}")
+
+
+def get(deployment: Deployment, link: str, name: str, **values: object) -> JsonObject:
+    """Send `GET /<name>` to the worker of the link, in the same way. Raises WorkerCallFailed."""
+    return _call(deployment, link, "GET", f"{name}?{_query(link, values)}")
+
+
+def _query(link: str, values: Mapping[str, object]) -> str:
+    given = {name: str(value) for name, value in values.items() if value is not None}
+    return urllib.parse.urlencode({"link": link, **given})
+
+
+def deleted_topics(deployment: Deployment, link: str) -> list[JsonObject]:
+    """Return the copies whose source topics were deleted, as the worker of the link reports them.
+
+    Each has `topic`, `copy`, `fate` and `reason`. The list is empty if no worker runs, because then
+    nothing is done about them. Raises WorkerCallFailed if a worker runs and does not respond.
+    """
+    try:
+        status = _call(deployment, link, "GET", "status")
+    except NoWorker:
+        return []
+    found: JsonObject = next((each for each in status["links"] if each["name"] == link), {})
+    gone: list[JsonObject] = found.get("deletions", {}).get("gone", [])
+    return gone
+
+
+def _call(deployment: Deployment, link: str, method: str, path: str) -> JsonObject:
+    """Send one request. Raises WorkerCallFailed."""
+    url = _worker_url(deployment, link)
+    request = urllib.request.Request(f"{url}/{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=RESPONSE_TIMEOUT_S) as response:
+            document = json.loads(response.read(RESPONSE_BYTES_MAX))
+    except urllib.error.HTTPError as error:
+        reason = error.read(RESPONSE_BYTES_MAX).decode(errors="replace")
+        raise WorkerCallFailed(f"link {link}: {reason}") from error
+    except TimeoutError as error:
+        late = "; it may still do it: check, or repeat the command" if method == "POST" else ""
+        raise WorkerCallFailed(
+            f"the worker of link {link} ({url}) does not answer within"
+            f" {RESPONSE_TIMEOUT_S:g} s{late}"
+        ) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
+            raise NoWorker(f"the worker of link {link} does not run") from error  # it was killed
+        raise WorkerCallFailed(
+            f"the worker of link {link} ({url}) does not answer: {error}"
+        ) from error
+    if not isinstance(document, dict):
+        raise WorkerCallFailed(f"the response of the worker of link {link} is no JSON object")
+    return document
+
+
+def _worker_url(deployment: Deployment, link: str) -> str:
+    view = next((each for each in deployment.links if each.name == link), None)
+    if view is None:
+        raise WorkerCallFailed(unknown_name("link", link, [each.name for each in deployment.links]))
+    ready_file = deployment.daemon(view.daemon).ready_file
+    assert ready_file is not None, "a mirror worker has a ready file"
+    try:
+        url = http_url(json.loads(Path(ready_file).read_bytes()))
+    except (OSError, ValueError) as error:
+        raise NoWorker(f"the worker of link {link} does not run") from error
+    if url is None:
+        raise WorkerCallFailed(f"the worker of link {link} does not say where it listens")
+    return url

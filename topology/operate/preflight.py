@@ -1,0 +1,120 @@
+"""The plan of `up`, and the checks that it makes before it changes anything."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping
+
+from topology.deployment.deployment import Daemon, Deployment, read_deployment
+from topology.deployment.plan import Running, Step, plan
+from topology.deployment.removals import (
+    RemovedBroker,
+    add_warnings,
+    broker_problems,
+    log_dir_problems,
+    removed_brokers,
+    removed_log_dirs,
+)
+from topology.deployment.state_dir import StateDir
+from topology.problems import DeployError
+from topology.supervisor.process_journal import StartedProcess, live_processes
+
+
+def plan_steps(deployment: Deployment, state: StateDir) -> list[Step]:
+    """Return the steps of `up`, with warnings for brokers that hold replicas.
+
+    Raises DeployError.
+    """
+    steps = steps_from(live_processes(state), deployment)
+    return add_warnings(steps, _replicas_of_removed(deployment, state))
+
+
+def steps_from(live: Mapping[str, StartedProcess], deployment: Deployment) -> list[Step]:
+    """Return the steps from the processes that run to the deployment."""
+    running = {
+        key: Running(digest=each.daemon.digest, label=each.daemon.label, files=each.daemon.files)
+        for key, each in live.items()
+    }
+    return plan(deployment.daemons, running)
+
+
+def check_owner(deployment: Deployment, state: StateDir) -> None:
+    """Check that the state directory belongs to this deployment. Raises DeployError."""
+    if state.exists():
+        owner = read_deployment(state).name
+        if owner != deployment.name:
+            raise DeployError(
+                f"{state.path} belongs to deployment {owner!r}, not {deployment.name!r}",
+                ["choose another --state-dir"],
+            )
+
+
+def check_removals(deployment: Deployment, state: StateDir) -> None:
+    """Check that no broker and no log directory that is removed holds replicas.
+
+    Raises DeployError.
+    """
+    problems = broker_problems(_replicas_of_removed(deployment, state))
+    if problems:
+        hint = "or give up what they hold with --abandon-replicas"
+        raise DeployError(
+            "brokers that leave hold replicas; nothing was changed", [*problems, hint]
+        )
+    if not state.exists():
+        return
+    problems = log_dir_problems(removed_log_dirs(read_deployment(state), deployment))
+    if problems:
+        hint = "keep them in `log_dirs`, or give up what they hold with --abandon-replicas"
+        raise DeployError(
+            "log directories that leave hold replicas; nothing was changed", [*problems, hint]
+        )
+
+
+def check_ports(
+    deployment: Deployment, steps: list[Step], live: Mapping[str, StartedProcess]
+) -> None:
+    """Check that every port of the daemons to start can be bound.
+
+    Raises DeployError that names every port that cannot.
+    """
+    ours = {port for each in live.values() for port in each.daemon.ports}
+    starting = {step.key for step in steps if step.action != "stop"}
+    problems = [
+        problem
+        for daemon in deployment.daemons
+        if daemon.key in starting
+        for address in daemon.ports
+        if address not in ours and (problem := _port_problem(daemon, *address))
+    ]
+    if problems:
+        raise DeployError("some ports cannot be used; nothing was started", problems)
+
+
+def _replicas_of_removed(
+    deployment: Deployment, state: StateDir
+) -> dict[RemovedBroker, int | None]:
+    removed = removed_brokers(read_deployment(state), deployment) if state.exists() else []
+    if not removed:
+        return {}
+    from topology.operate.controller_metadata import count_replicas
+
+    return count_replicas(removed)
+
+
+def _port_problem(daemon: Daemon, host: str, port: int) -> str | None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as attempt:
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            attempt.bind(address)
+    except OSError as error:
+        what = f"{daemon.label}: {host}:{port}"
+        if error.errno == errno.EADDRINUSE:
+            return f"{what} is in use by another process"
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{what} is not an address of this machine"
+        return f"{what}: {error.strerror or error}"
+    return None

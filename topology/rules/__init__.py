@@ -1,0 +1,14 @@
+"""Rules between several entries of a topology, over all entries that are valid by themselves. Pure.
+
+Reading order:
+
+    parts            the valid entries of a file
+    checks           runs every rule
+    cluster_rules    the keys of one cluster that go together
+    address_rules    ports and chroots that two entries claim
+    link_rules       references, loops and collisions of links
+    kafka_configs    known config names and values
+    copy_loops       records that links would copy for ever, or twice
+    name_collisions  two copies with one name
+    example_topics   made-up topics that match patterns
+"""

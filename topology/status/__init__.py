@@ -1,0 +1,11 @@
+"""What a deployment looks like now: what runs, what responds, and what is wrong.
+
+Reading order:
+
+    observe    the status of a deployment: asks everybody and assembles the document
+    document   the JSON document of `heliograph status -o json` (pure)
+    diagnosis  the problems in it: state, reason, remedy (pure)
+    reports    what mirror workers and aggregators report over HTTP
+    liveness   whether daemons and external clusters respond
+    probes     what the aggregators' probes find about the links (pure)
+"""

@@ -1,0 +1,272 @@
+"""The JSON document of `heliograph status -o json`. Pure, except that it reads ready files.
+
+Guarantees: an unknown value is null, never 0. Every cluster, broker and link of the topology is
+listed, whether it runs or not. Everything that is wrong has a reason, if one is known.
+
+State of the deployment, the first that fits:
+
+    stopped        nothing of it runs
+    unsupervised   its processes run, and nobody restarts them
+    stopping       `down` stops it
+    running        every daemon runs and responds, and every link does its work
+    degraded       something is wrong that time alone does not fix
+    starting       everything that is missing is about to run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topology.deployment.deployment import ClusterView, Deployment, LinkView
+from topology.status.diagnosis import LINK_RUNS, diagnose
+from topology.status.probes import DEGRADED, probe_status
+from topology.supervisor.process_journal import StartedProcess
+from topology.supervisor.readiness import http_url, read_ready_file
+
+JsonObject = dict[str, Any]
+Rows = Mapping[str, Mapping[str, Any]]
+"""Daemon key to its row in the supervisor's report."""
+
+LINK_STUCK = frozenset({"failed", "held", "degraded"})
+"""States of a link in which at least a part of it waits for an operator, or for something outside
+the deployment."""
+
+LINK_CUT_OFF = frozenset({"source_down", "target_down"})
+"""States of a link that continues by itself when the cluster responds again."""
+
+IN_TRANSITION = frozenset({"waiting", "starting", "stopping"})
+"""Phases of a daemon that is about to run, or to run with other settings."""
+
+NOT_ANSWERING = "not_answering"
+"""State of a daemon whose process was ready and does not respond."""
+
+LINK_FIGURES = ("topics", "partitions", "lag_records", "lag_seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Liveness:
+    """The results of the liveness checks (liveness.py)."""
+
+    external_brokers: Mapping[str, list[JsonObject]]
+    """Brokers of the external clusters that respond, by cluster name, as the document has them."""
+    silent_clusters: Mapping[str, str]
+    """External clusters that do not respond, by name, with the reason."""
+    silent_daemons: Mapping[str, str]
+    """Running daemons that do not respond, by key, with the reason."""
+
+
+def assemble_status(
+    deployment: Deployment,
+    report: Mapping[str, Any] | None,
+    links: Mapping[str, Mapping[str, Any]],
+    liveness: Liveness | None = None,
+    probes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> JsonObject:
+    """Return the status document.
+
+    `report` is the supervisor's report; without a supervisor that of `unsupervised_report`, or None
+    if nothing runs. `links` are the mirror workers' reports, by link name. `liveness` is None if it
+    was not checked. `probes` are the aggregators' reports, by link name; None if they were not
+    requested, and then no link of the document has a probe.
+    """
+    rows = _rows(report, liveness)
+    supervisor_pid = report["pid"] if report is not None else None
+    clusters = [_cluster(cluster, rows, liveness) for cluster in deployment.clusters]
+    document: JsonObject = {
+        "name": deployment.name,
+        "topology_file": deployment.topology_file,
+        "state": "stopped",
+        "supervisor": {"pid": supervisor_pid} if supervisor_pid is not None else None,
+        "clusters": clusters,
+        "links": [
+            _link(link, rows, links.get(link.name), clusters, probes) for link in deployment.links
+        ],
+        "mirrors": list(_mirrors(deployment, rows)),
+        "aggregators": list(_aggregators(deployment, rows)),
+        "daemons": [_daemon(row) for row in rows.values()],
+    }
+    document["state"] = _overall(deployment, report, document)
+    document["problems"] = [each.as_json() for each in diagnose(deployment, document)]
+    return document
+
+
+def _rows(report: Mapping[str, Any] | None, liveness: Liveness | None) -> Rows:
+    """Return the supervisor's rows by key. A running daemon that is silent is not `running`."""
+    silent = liveness.silent_daemons if liveness is not None else {}
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in report["daemons"] if report is not None else ():
+        reason = silent.get(row["key"])
+        is_silent = reason is not None and row["phase"] == "running"
+        phase = NOT_ANSWERING if is_silent else row["phase"]
+        found[row["key"]] = {**row, "phase": phase, "reason": reason if is_silent else None}
+    return found
+
+
+def unsupervised_report(
+    started: Mapping[str, StartedProcess], log_file: Callable[[str], Path]
+) -> JsonObject | None:
+    """Return the report on processes that have outlived their supervisor; None without any."""
+    if not started:
+        return None
+    return {
+        "pid": None,
+        "stopping": False,
+        "daemons": [_left_row(key, each, log_file(key)) for key, each in started.items()],
+    }
+
+
+def _left_row(key: str, started: StartedProcess, log: Path) -> JsonObject:
+    daemon, pid = started.daemon, started.identity.pid
+    ready = read_ready_file(Path(daemon.ready_file), pid) if daemon.ready_file else None
+    return {
+        "key": key,
+        "role": daemon.role,
+        "label": daemon.label,
+        # Only ZooKeeper has no ready file, and it gets no request here.
+        "phase": "running" if ready is not None or not daemon.ready_file else "starting",
+        "pid": pid,
+        "restarts": None,
+        "exit_code": None,
+        "log": str(log),
+        "ready": ready,
+    }
+
+
+def _daemon(row: Mapping[str, Any]) -> JsonObject:
+    shown = ("key", "role", "label", "pid", "restarts", "exit_code", "log", "reason")
+    return {**{key: row[key] for key in shown}, "state": row["phase"]}
+
+
+def _cluster(cluster: ClusterView, rows: Rows, liveness: Liveness | None) -> JsonObject:
+    brokers: list[JsonObject] | None = None
+    reason: str | None = None
+    if cluster.kind == "external":
+        if liveness is not None:
+            brokers = liveness.external_brokers.get(cluster.name)
+            reason = liveness.silent_clusters.get(cluster.name)
+    else:
+        brokers = [
+            {
+                "id": broker.id,
+                "host": broker.host,
+                "port": broker.port,
+                "pid": rows.get(broker.daemon, {}).get("pid"),
+                "state": _state(rows, broker.daemon),
+                "reason": rows.get(broker.daemon, {}).get("reason"),
+            }
+            for broker in cluster.brokers
+        ]
+        if brokers and all(broker["state"] == NOT_ANSWERING for broker in brokers):
+            reason = f"cluster {cluster.name} does not answer: {brokers[0]['reason']}"
+    return {
+        "name": cluster.name,
+        "kind": cluster.kind,
+        "datacenter": cluster.datacenter,
+        "bootstrap": cluster.bootstrap,
+        "brokers": brokers,
+        "reason": reason,
+    }
+
+
+def _link(
+    link: LinkView,
+    rows: Rows,
+    report: Mapping[str, Any] | None,
+    clusters: Iterable[Mapping[str, Any]],
+    probes: Mapping[str, Mapping[str, Any]] | None,
+) -> JsonObject:
+    reported = report or {}
+    state, reason = _link_state(link, rows, report)
+    silent = {each["name"]: each["reason"] for each in clusters if each["reason"] is not None}
+    # A worker needs some seconds to notice that a cluster has stopped.
+    if state in LINK_RUNS or state in LINK_CUT_OFF or state == "starting":
+        if link.target in silent:
+            state, reason = "target_down", silent[link.target]
+        elif link.source in silent:
+            state, reason = "source_down", silent[link.source]
+    probe = None
+    if link.is_probed and probes is not None:
+        probe = probe_status(link.target, probes.get(link.name))
+        if probe["state"] == DEGRADED and state in LINK_RUNS:
+            state, reason = DEGRADED, f"its probe: {probe['reason']}"
+    return {
+        "name": link.name,
+        "source": link.source,
+        "target": link.target,
+        "state": state,
+        "reason": reason,
+        "standing_still": list(reported.get("standing_still") or ()),
+        "standing_still_more": reported.get("standing_still_more") or 0,
+        **{key: reported.get(key) for key in LINK_FIGURES},
+        "probe": probe,
+    }
+
+
+def _link_state(
+    link: LinkView, rows: Rows, report: Mapping[str, Any] | None
+) -> tuple[str, str | None]:
+    """Return the state, and the reason if the link does not do its work."""
+    worker = _state(rows, link.daemon)
+    if worker != "running":
+        reason = rows.get(link.daemon, {}).get("reason")
+        return worker, f"its worker does not answer: {reason}" if reason else None
+    if report is None:
+        return "unknown", "its worker has not reported on it"
+    state = str(report.get("state", "unknown")).lower()
+    return state, report.get("reason")
+
+
+def _mirrors(deployment: Deployment, rows: Rows) -> Iterator[JsonObject]:
+    """Yield the mirror workers of the deployment, each with its target cluster."""
+    for target, daemon in {link.target: link.daemon for link in deployment.links}.items():
+        yield {"cluster": target, "url": row_url(rows.get(daemon)), "state": _state(rows, daemon)}
+
+
+def _aggregators(deployment: Deployment, rows: Rows) -> Iterator[JsonObject]:
+    for cluster in deployment.clusters:
+        if cluster.aggregator is not None:
+            yield {
+                "cluster": cluster.name,
+                "url": row_url(rows.get(cluster.aggregator)),
+                "state": _state(rows, cluster.aggregator),
+            }
+
+
+def _state(rows: Rows, key: str) -> str:
+    row = rows.get(key)
+    return str(row["phase"]) if row is not None else "stopped"
+
+
+def row_url(row: Mapping[str, Any] | None) -> str | None:
+    """Return the URL of the daemon of a row of the supervisor's report; None without one."""
+    return http_url(row["ready"]) if row is not None else None
+
+
+def _overall(
+    deployment: Deployment, report: Mapping[str, Any] | None, document: Mapping[str, Any]
+) -> str:
+    if report is None:
+        return "stopped"
+    if report["pid"] is None:
+        return "unsupervised"
+    if report["stopping"]:
+        return "stopping"
+    phases = [daemon["state"] for daemon in document["daemons"]]
+    missing = {daemon.key for daemon in deployment.daemons} - {r["key"] for r in report["daemons"]}
+    links = {link["state"] for link in document["links"]}
+    all_run = not missing and all(phase == "running" for phase in phases)
+    is_silent = any(cluster["reason"] is not None for cluster in document["clusters"])
+    if all_run and not is_silent and links <= LINK_RUNS:
+        return "running"
+    if (
+        is_silent
+        or not LINK_STUCK.isdisjoint(links)
+        or (all_run and not LINK_CUT_OFF.isdisjoint(links))
+        or any(row["restarts"] for row in report["daemons"])
+        or any(phase != "running" and phase not in IN_TRANSITION for phase in phases)
+    ):
+        return DEGRADED
+    return "starting"

@@ -1,0 +1,59 @@
+"""The status of a deployment now: asks the supervisor and the daemons, assembles the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from topology.deployment.deployment import Deployment, read_deployment
+from topology.deployment.state_dir import StateDir
+from topology.status.document import JsonObject, assemble_status, unsupervised_report
+from topology.status.reports import fetch_link_reports, fetch_probes
+from topology.supervisor.control_client import SupervisorUnreachable, supervisor_status
+from topology.supervisor.process_journal import live_processes
+
+
+def current_status(state: StateDir) -> JsonObject:
+    """Return the status of the deployment in a state directory, with liveness and probes.
+
+    Raises DeployError.
+    """
+    return observe(read_deployment(state), state, with_liveness=True, with_probes=True)
+
+
+def reported_status(state: StateDir) -> JsonObject:
+    """Return the same at less cost: only the supervisor and the mirror workers are asked.
+
+    A daemon that hangs counts as running. Raises DeployError.
+    """
+    return observe(read_deployment(state), state)
+
+
+def observe(
+    deployment: Deployment,
+    state: StateDir,
+    *,
+    with_liveness: bool = False,
+    with_probes: bool = False,
+) -> JsonObject:
+    """Return the status document. Raises DeployError.
+
+    `with_liveness` checks every daemon and external cluster. `up` does not ask for the probes: a
+    fault that a probe found yesterday is no reason to wait today.
+    """
+    report: Mapping[str, Any] | None
+    try:
+        report = supervisor_status(state.socket_path)
+    except SupervisorUnreachable:
+        report = unsupervised_report(live_processes(state), state.log_file)
+    if not with_liveness:
+        return assemble_status(deployment, report, fetch_link_reports(deployment, report))
+    from topology.status.liveness import check_liveness
+
+    with ThreadPoolExecutor(2) as pool:  # all requests wait at the same time
+        checking = pool.submit(check_liveness, deployment, report)
+        probing = pool.submit(fetch_probes, deployment, report) if with_probes else None
+        links = fetch_link_reports(deployment, report)
+        probes = None if probing is None else probing.result()
+        return assemble_status(deployment, report, links, checking.result(), probes)
