@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from topology.main import app
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("local_cluster", "mirror_maker", "aggregator", "spark_global", "topology")
 README_LINES_MAX = 150
+FILES_OF_USERS = ("shop.yaml", "topology.yaml")
 NOT_OURS = (".venv", ".git", "build", "dist", "node_modules", "heliograph-demo")
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)|!\[[^\]]*\]\((?P<image>[^)\s]+)\)")
@@ -87,7 +88,9 @@ def test_named_tests_exist(path: Path) -> None:
     for found in NAMED_TEST.finditer(path.read_text()):
         file = ROOT / found["file"]
         name = (found["test"] or "").split("::")[-1].split("[")[0]
-        if not file.is_file() or (name and not re.search(rf"def {name}\b", file.read_text())):
+        if not file.is_file() or (
+            name and not re.search(rf"(?:def|class) {name}\b", file.read_text())
+        ):
             wrong.append(found[0])
     assert not wrong
 
@@ -105,17 +108,22 @@ def test_named_files_exist(path: Path) -> None:
 
 
 def named_file_exists(name: str, directory: Path) -> bool:
-    """Whether a name is a file of ours: from the root, from here, or from a parent of here."""
+    """Whether a name is a file of ours: from the root, from here, from a parent of here.
+
+    A name without a folder may also be that of a file in the same package.
+    """
+    if name in FILES_OF_USERS:
+        return True
     places = [directory, *directory.parents]
-    return any((place / name).exists() for place in places[: places.index(ROOT) + 1]) or bool(
-        "/" not in name and name in file_names()
-    )
+    if any((place / name).exists() for place in places[: places.index(ROOT) + 1]):
+        return True
+    return "/" not in name and name in file_names(directory.relative_to(ROOT).parts[:1])
 
 
 @cache
-def file_names() -> frozenset[str]:
-    """Names of files that users have and this repository does not, such as `topology.yaml`."""
-    return frozenset({"shop.yaml", "topology.yaml"})
+def file_names(package: tuple[str, ...]) -> frozenset[str]:
+    """The names of all files in a package."""
+    return frozenset(path.name for path in ROOT.joinpath(*package).rglob("*.*"))
 
 
 @each_document()
@@ -154,9 +162,9 @@ def unknown_part(call: str) -> str | None:
         words = shlex.split(call.replace("...", "").replace("[", " ").replace("]", " "))[1:]
     except ValueError:
         return None
-    command: click.Command = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     for word in words:
-        if isinstance(command, click.Group) and not word.startswith("-"):
+        if isinstance(command, TyperGroup) and not word.startswith("-"):
             names = word.split("|")
             unknown = [name for name in names if name not in command.commands]
             if unknown and re.fullmatch(r"[a-z-]+", unknown[0]):

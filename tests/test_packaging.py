@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def imported() -> dict[str, set[str]]:
     return found
 
 
-def distributions_of(name: str, distributions: dict[str, list[str]]) -> list[str]:
+def distributions_of(name: str, distributions: Mapping[str, list[str]]) -> list[str]:
     """The distributions that an import needs; `opentelemetry` is shared by several."""
     top = name.split(".")[0]
     if top == "opentelemetry":
