@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 
-class BackOff:
+class Backoff:
     """Pauses that double from `ms_min` up to `ms_max`, each shortened by up to half."""
 
     def __init__(self, ms_min: int, ms_max: int, random: Random) -> None:

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
 
 logger = logging.getLogger(__name__)
 
 
-class Rounds:
+class PeriodicTask:
     """One piece of work of a link; `run` until cancelled."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Rounds:
 
     async def run(self) -> None:
         context = self._context
-        back_off = BackOff(
+        back_off = Backoff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
         while True:

@@ -12,7 +12,7 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.ports import LogReader
 
 LATEST: Final = -1
@@ -28,7 +28,7 @@ class LogOffsets:
     ) -> None:
         self._reader = reader
         self._leader_of = leader_of
-        self._asking: dict[tuple[int, int], Together[TopicPartition, int | KafkaError]] = {}
+        self._asking: dict[tuple[int, int], RequestBatcher[TopicPartition, int | KafkaError]] = {}
         """By leader and timestamp: a request has one timestamp for a partition, and one broker
         that does not answer holds up nobody else."""
 
@@ -57,7 +57,7 @@ class LogOffsets:
             async def ask(partitions: Sequence[TopicPartition]) -> list[int | KafkaError]:
                 return await self._ask(*key, partitions)
 
-            self._asking[key] = Together(ask, count_max=PARTITIONS_PER_REQUEST_MAX)
+            self._asking[key] = RequestBatcher(ask, count_max=PARTITIONS_PER_REQUEST_MAX)
         return _offset(await self._asking[key].ask(at))
 
     async def _ask(

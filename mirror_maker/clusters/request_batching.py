@@ -24,7 +24,7 @@ class _Round(Generic[Question, Answer]):
         self.changed = asyncio.Event()
 
 
-class Together(Generic[Question, Answer]):
+class RequestBatcher(Generic[Question, Answer]):
     """Guarantee: a question is answered by a request that was sent after it was asked.
 
     One request at a time. Where it fails with KafkaError it fails for all who are in it; an asker

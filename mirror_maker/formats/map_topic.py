@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.fields import MapFormatError
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import OffsetMap, Run
 from mirror_maker.formats.record_values import decode_record
 from mirror_maker.formats.records import (
@@ -22,7 +22,7 @@ from mirror_maker.formats.records import (
     Terms,
     commit_key,
     decode_key,
-    led_copy_key,
+    owned_copy_key,
 )
 
 
@@ -43,7 +43,7 @@ class MapTopic:
         self._maps: dict[FlowKey, OffsetMap] = {}
         self._latest: dict[tuple[str, int], FlowKey] = {}
         self._commits: dict[bytes, MirroredCommit] = {}
-        self._led: dict[bytes, LedCopy] = {}
+        self._led: dict[bytes, OwnedCopy] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take in the next record of the topic; a null value deletes. Raises MapFormatError."""
@@ -65,7 +65,7 @@ class MapTopic:
                     self.terms = dict(record.terms)
             case MirroredCommit():
                 self._commits[key] = record
-            case LedCopy():
+            case OwnedCopy():
                 self._led[key] = record
             case Opening():
                 if key not in self._opened:
@@ -95,11 +95,11 @@ class MapTopic:
         """All of them, in no order."""
         return iter(self._commits.values())
 
-    def led_copy(self, topic: str) -> LedCopy | None:
+    def owned_copy(self, topic: str) -> OwnedCopy | None:
         """Whether the link leads, or led, a topic of this name on the target."""
-        return self._led.get(led_copy_key(topic))
+        return self._led.get(owned_copy_key(topic))
 
-    def led_copies(self) -> Iterator[LedCopy]:
+    def owned_copies(self) -> Iterator[OwnedCopy]:
         """All of them, in no order."""
         return iter(self._led.values())
 

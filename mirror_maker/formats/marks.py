@@ -35,7 +35,7 @@ class MirroredCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedCopy:
+class OwnedCopy:
     """A copy whose configs and ACLs follow the link's source: the link leads it."""
 
     topic: str
@@ -43,5 +43,5 @@ class LedCopy:
     target_topic_id: uuid.UUID
     source_topic: str
     source_topic_id: uuid.UUID
-    is_made: bool
+    is_created: bool
     """Whether the link has made the copy; else its settings say that it leads it."""

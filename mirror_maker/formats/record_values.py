@@ -14,14 +14,14 @@ from mirror_maker.formats.fields import (
     put_string,
     put_varint,
 )
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import Run
 from mirror_maker.formats.records import (
     COMMIT_KIND,
     CONTROLS_KIND,
     FORMAT_VERSION,
-    LED_COPY_KIND,
     OPENING_KIND,
+    OWNED_COPY_KIND,
     TERMS_KIND,
     Block,
     DecodedKey,
@@ -78,11 +78,11 @@ def encode_record(record: MapRecord) -> tuple[bytes, bytes]:
         case MirroredCommit():
             out += INT64.pack(-1 if record.before is None else record.before)
             out += INT64.pack(record.wanted)
-        case LedCopy():
+        case OwnedCopy():
             out += record.target_topic_id.bytes
             put_string(out, record.source_topic)
             out += record.source_topic_id.bytes
-            out.append(record.is_made)
+            out.append(record.is_created)
     return encode_key(record), bytes(out)
 
 
@@ -109,13 +109,13 @@ def decode_record(key: bytes, value: bytes) -> MapRecord:
             before=None if before < 0 else before,
             wanted=wanted,
         )
-    elif decoded.kind == LED_COPY_KIND:
-        record = LedCopy(
+    elif decoded.kind == OWNED_COPY_KIND:
+        record = OwnedCopy(
             topic=decoded.topic,
             target_topic_id=cursor.uuid(),
             source_topic=cursor.string(),
             source_topic_id=cursor.uuid(),
-            is_made=bool(cursor.byte()),
+            is_created=bool(cursor.byte()),
         )
     elif decoded.flow is None:
         record = _get_registration(decoded, cursor)

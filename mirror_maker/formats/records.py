@@ -27,7 +27,7 @@ cluster has no topic ids.
                   value  version, before int64 (-1: none), wanted int64
     led copy      key    version, 7, topic string
                   value  version, target_topic_id uuid, source_topic string, source_topic_id uuid,
-                         is_made byte (1: the link has made the copy)
+                         is_created byte (1: the link has made the copy)
     flow          source_topic string, partition int32, source_topic_id uuid, target_topic_id uuid
 
 A gap is the distance from the end of the run before, or from the block's starts for the first.
@@ -54,7 +54,7 @@ from typing import Final, NamedTuple
 
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.fields import INT16, INT32, INT64, Cursor, MapFormatError, put_string
-from mirror_maker.formats.marks import LedCopy, MirroredCommit
+from mirror_maker.formats.marks import MirroredCommit, OwnedCopy
 from mirror_maker.formats.offset_map import Run
 
 FORMAT_VERSION: Final = 1
@@ -64,7 +64,7 @@ BLOCK_KIND: Final = 3
 TERMS_KIND: Final = 4
 CONTROLS_KIND: Final = 5
 COMMIT_KIND: Final = 6
-LED_COPY_KIND: Final = 7
+OWNED_COPY_KIND: Final = 7
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
@@ -137,7 +137,7 @@ class Terms:
     terms: tuple[tuple[str, str], ...]
 
 
-MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | LedCopy
+MapRecord = Registration | Opening | Block | Terms | Controls | MirroredCommit | OwnedCopy
 
 
 MAP_TOPIC_PREFIX: Final = "heliograph-offset-map."
@@ -164,8 +164,8 @@ def encode_key(record: MapRecord) -> bytes:
         return bytes((FORMAT_VERSION, TERMS_KIND)) + INT64.pack(record.nonce)
     if isinstance(record, MirroredCommit):
         return commit_key(record.group_id, record.topic, record.partition)
-    if isinstance(record, LedCopy):
-        return led_copy_key(record.topic)
+    if isinstance(record, OwnedCopy):
+        return owned_copy_key(record.topic)
     kind = OPENING_KIND if isinstance(record, Opening) else BLOCK_KIND
     out = bytearray((FORMAT_VERSION, kind))
     put_string(out, record.flow.source_topic)
@@ -189,9 +189,9 @@ def commit_key(group_id: str, topic: str, partition: int) -> bytes:
     return bytes(out)
 
 
-def led_copy_key(topic: str) -> bytes:
-    """The key of a topic's `LedCopy`."""
-    out = bytearray((FORMAT_VERSION, LED_COPY_KIND))
+def owned_copy_key(topic: str) -> bytes:
+    """The key of a topic's `OwnedCopy`."""
+    out = bytearray((FORMAT_VERSION, OWNED_COPY_KIND))
     put_string(out, topic)
     return bytes(out)
 
@@ -230,7 +230,7 @@ def decode_key(key: bytes) -> DecodedKey:
             topic=cursor.string(),
             partition=cursor.int32(),
         )
-    elif kind == LED_COPY_KIND:
+    elif kind == OWNED_COPY_KIND:
         decoded = DecodedKey(kind, None, 0, topic=cursor.string())
     elif kind in (OPENING_KIND, BLOCK_KIND):
         flow = FlowKey(cursor.string(), cursor.int32(), cursor.uuid(), cursor.uuid())

@@ -26,6 +26,7 @@ from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.records import encode_key
 from mirror_maker.group_sync.group_changes import GroupRound
 from mirror_maker.group_sync.mm2_topics import Mm2Topics
+from mirror_maker.group_sync.position_placer import PositionPlacer
 from mirror_maker.group_sync.position_rules import (
     UNKNOWN_STATE,
     FlowMap,
@@ -33,11 +34,9 @@ from mirror_maker.group_sync.position_rules import (
     SyncState,
     decide,
 )
-from mirror_maker.group_sync.shared_groups import SharedGroups
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.metrics.latency import LatencyStats
-from mirror_maker.metrics.latency_text import latency_status
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 from mirror_maker.rules.topic_filter import NameFilter
 
 SHOWN_MAX: Final = 1_000
@@ -49,7 +48,7 @@ Commit = tuple[SyncedPosition, CommittedOffset]
 logger = logging.getLogger(__name__)
 
 
-class GroupSync:
+class GroupSyncer:
     """The groups of one link, on one worker; `run` until cancelled."""
 
     def __init__(
@@ -58,7 +57,7 @@ class GroupSync:
         source: KafkaClient,
         sink: KafkaClient,
         mm2_topics: Mm2Topics | None,
-        shared: SharedGroups,
+        shared: PositionPlacer,
     ) -> None:
         settings = link.context.settings
         self._link = link
@@ -82,7 +81,7 @@ class GroupSync:
         self._last_round: GroupRound | None = None
         self._here = WatchedGroups(source)
         self._there = WatchedGroups(sink)
-        self._rounds = Rounds(
+        self._rounds = PeriodicTask(
             link.context,
             self.sync,
             what_failed="groups not synced",
@@ -334,7 +333,7 @@ class GroupSync:
                     "group": group,
                     "target_topic": target.topic,
                     "partition": target.partition,
-                    **latency_status(stats),
+                    **stats.as_json(),
                 }
                 for (group, target), stats in self._latencies.items()
                 if (group, target) in told

@@ -32,7 +32,7 @@ from mirror_maker.formats.mm2 import (
 )
 from mirror_maker.group_sync.position_rules import SyncedPosition
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 
 RECORDS_PER_BATCH_MAX: Final = 5_000
 _TOLERATED: Final = frozenset(
@@ -60,8 +60,8 @@ class Mm2Topics:
         self._link = link
         self._source_alias = settings.source_alias
         self._target_alias = target_alias
-        self._source = CompactedTopics(source, settings.replication_factor)
-        self._sink = CompactedTopics(sink, settings.replication_factor)
+        self._source = CompactedTopicWriter(source, settings.replication_factor)
+        self._sink = CompactedTopicWriter(sink, settings.replication_factor)
         if settings.mm2_topics == "source":
             self._syncs = (self._source, offset_syncs_topic(target_alias))
         else:
@@ -74,7 +74,7 @@ class Mm2Topics:
         that are copied here."""
         limits = link.context.limits
         self._rounds = [
-            Rounds(link.context, work, what_failed=f"MM2 {what}", pause_ms=pause_ms)
+            PeriodicTask(link.context, work, what_failed=f"MM2 {what}", pause_ms=pause_ms)
             for work, what, pause_ms in (
                 (self.write_offset_syncs, "offset syncs", limits.map_flush_ms),
                 (self.write_heartbeats, "heartbeats", limits.heartbeat_topic_ms),
@@ -155,7 +155,7 @@ class Mm2Topics:
         return self._link.context.clock.now_ms()
 
 
-class CompactedTopics:
+class CompactedTopicWriter:
     """Compacted topics of one partition in one cluster, made when first written to."""
 
     def __init__(self, client: KafkaClient, replication_factor: int) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from mirror_maker.formats.marks import LedCopy
+from mirror_maker.formats.marks import OwnedCopy
 from mirror_maker.rules.topic_filter import NameFilter
 from mirror_maker.settings import LinkSettings
 
@@ -32,8 +32,8 @@ class CopyPair(NamedTuple):
     target_topic_id: UUID
 
 
-def why_not_led(
-    pair: CopyPair, settings: LinkSettings, own: LedCopy | None, opposite: Iterable[LedCopy]
+def why_not_owned(
+    pair: CopyPair, settings: LinkSettings, own: OwnedCopy | None, opposite: Iterable[OwnedCopy]
 ) -> str | None:
     """Why the link does not lead a copy; None where it does.
 
@@ -47,12 +47,12 @@ def why_not_led(
         return "several links write into it"
     if any(_is_of_the_same_two(mark, pair) for mark in opposite):
         return f"a link from the target leads {pair.topic} at the source"
-    if is_made(pair, own) or is_chosen(pair.topic, settings):
+    if is_created(pair, own) or is_chosen(pair.topic, settings):
         return None
     return "it was there before the link; `leads` may say that its source leads it"
 
 
-def _is_of_the_same_two(opposite: LedCopy, pair: CopyPair) -> bool:
+def _is_of_the_same_two(opposite: OwnedCopy, pair: CopyPair) -> bool:
     """Whether a mark of the opposite direction is about the two topics that are there now.
 
     Where the original was deleted and came back by the opposite link, the copy's mark is of the
@@ -65,9 +65,9 @@ def _is_of_the_same_two(opposite: LedCopy, pair: CopyPair) -> bool:
     )
 
 
-def is_made(pair: CopyPair, own: LedCopy | None) -> bool:
+def is_created(pair: CopyPair, own: OwnedCopy | None) -> bool:
     """Whether the link has made the copy that is there now."""
-    return own is not None and own.is_made and own.target_topic_id == pair.target_topic_id
+    return own is not None and own.is_created and own.target_topic_id == pair.target_topic_id
 
 
 def is_chosen(topic: str, settings: LinkSettings) -> bool:
@@ -75,12 +75,12 @@ def is_chosen(topic: str, settings: LinkSettings) -> bool:
     return NameFilter(settings.leads, ()).selects(topic)
 
 
-def mark_of(pair: CopyPair, *, is_made: bool) -> LedCopy:
+def ownership_mark(pair: CopyPair, *, is_created: bool) -> OwnedCopy:
     """What the link writes down of a copy that it leads."""
-    return LedCopy(
+    return OwnedCopy(
         topic=pair.copy,
         target_topic_id=pair.target_topic_id,
         source_topic=pair.topic,
         source_topic_id=pair.source_topic_id,
-        is_made=is_made,
+        is_created=is_created,
     )

@@ -15,9 +15,9 @@ from typing import Final
 
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
-from mirror_maker.link.owned_copies import LedCopies, copy_pairs
+from mirror_maker.link.owned_copies import OwnedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
     grown_topics,
@@ -27,7 +27,7 @@ from mirror_maker.link.topic_plan import (
     new_topic,
     select_topics,
 )
-from mirror_maker.stores.state_topic import make_topics
+from mirror_maker.stores.state_topic import create_missing_topics
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""
@@ -37,7 +37,7 @@ ANSWER_LATE_MS: Final = 5_000
 logger = logging.getLogger(__name__)
 
 
-class Discovering:
+class TopicDiscovery:
     """The rounds of one link; `run` until cancelled."""
 
     def __init__(
@@ -45,13 +45,13 @@ class Discovering:
         context: LinkContext,
         target_alias: str,
         flows: Collection[TopicPartition],
-        led_copies: LedCopies,
+        owned_copies: OwnedCopies,
         on_round: Callable[[Iterable[int], bool], None],
         *,
         on_opened: Callable[[], Awaitable[None]],
     ) -> None:
         """`flows` are the link's on this worker, as they come and go: their copies are made here.
-        `led_copies` writes down which. `on_round` hears of the source's brokers, and whether the
+        `owned_copies` writes down which. `on_round` hears of the source's brokers, and whether the
         directory says anything new. `on_opened` does what the link's topics of state say, before
         anything is known that could be copied."""
         self.collisions: Mapping[str, list[str]] = {}
@@ -69,7 +69,7 @@ class Discovering:
         """Since when the source owes an answer; None while it owes none."""
         self._asked_target_ms: int | None = None
         self._flows = flows
-        self._led_copies = led_copies
+        self._owned_copies = owned_copies
         self._made: set[str] = set()
         """Topics whose copies were made here, which is to be written down."""
         self._on_round = on_round
@@ -108,7 +108,7 @@ class Discovering:
 
     async def run(self) -> None:
         limits = self._context.limits
-        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
+        back_off = Backoff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
         directory, name = self._context.directory, self._context.settings.name
         failure: str | None = None
         while True:
@@ -197,7 +197,7 @@ class Discovering:
             target = await self._ask_target(target)
         if self._made:
             pairs = copy_pairs(self._made, source.topics, target.topics, context.settings)
-            await self._led_copies.note_made(pairs)
+            await self._owned_copies.note_made(pairs)
             self._made.clear()
         self._target = target
         return target
@@ -224,7 +224,9 @@ class Discovering:
         gaps, entries = context.gap_store.records, context.map_store.records
         # The audit's topics are created beside them to save a request. Where they cannot be, who
         # writes to them says so.
-        failures = await make_topics(context.sink, [gaps, entries, *context.audit_topics.topics])
+        failures = await create_missing_topics(
+            context.sink, [gaps, entries, *context.audit_topics.topics]
+        )
         for needed in (gaps, entries):
             if needed.name in failures:
                 raise failures[needed.name]

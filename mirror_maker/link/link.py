@@ -1,7 +1,7 @@
 """One link on one worker: its flows as they are assigned, and how the link is.
 
-Discovering --known flows--> group of workers --assign--> flows
-flows --on_moved--> Fetchers: what is to be fetched; MapFlushing: what is to be mapped;
+TopicDiscovery --known flows--> group of workers --assign--> flows
+flows --on_moved--> Fetchers: what is to be fetched; MapFlusher: what is to be mapped;
                     whoever watches: what has moved since it looked last
 """
 
@@ -23,16 +23,16 @@ from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
-from mirror_maker.link.discovery import Discovering
-from mirror_maker.link.map_flusher import MapFlushing
-from mirror_maker.link.operator_controls import Controlling
-from mirror_maker.link.owned_copies import LedCopies, LinkMarks
-from mirror_maker.link.stalled_partitions import StandingFlow, StandingStill, standing_still
+from mirror_maker.link.discovery import TopicDiscovery
+from mirror_maker.link.map_flusher import MapFlusher
+from mirror_maker.link.operator_controls import OperatorControls
+from mirror_maker.link.owned_copies import LinkMarks, OwnedCopies
+from mirror_maker.link.stalled_partitions import StalledPartition, StalledPartitions, find_stalled
 from mirror_maker.model import FlowState, LinkFailedError, LinkState
 from mirror_maker.ports import DataSource
 from mirror_maker.repair.plan import How
 from mirror_maker.repair.service import JsonObject, examine, order
-from mirror_maker.stores.target_maps import MapTopics
+from mirror_maker.stores.cluster_maps import ClusterMaps
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +57,11 @@ class LinkWorker:
         """Source partitions discovered so far; a topic that goes away stays known."""
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
-        self.led_copies = LedCopies(
-            context.settings, context.map_store, MapTopics(context.source, LinkMarks)
+        self.owned_copies = OwnedCopies(
+            context.settings, context.map_store, ClusterMaps(context.source, LinkMarks)
         )
         self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
-        self._controlling = Controlling(
+        self._controlling = OperatorControls(
             context,
             self.flows,
             lambda: self.known,
@@ -69,15 +69,15 @@ class LinkWorker:
             self._on_ordered,
         )
         self.control = self._controlling.control
-        self._discovering = Discovering(
+        self._discovering = TopicDiscovery(
             context,
             target_alias,
             self.flows,
-            self.led_copies,
+            self.owned_copies,
             self._on_round,
             on_opened=self._controlling.follow,
         )
-        self._flushing = MapFlushing(context, self.flows, self._fetchers.look_at_all)
+        self._flushing = MapFlusher(context, self.flows, self._fetchers.look_at_all)
         self.flush = self._flushing.flush
         self.auditor = None if make_auditor is None else make_auditor(self.flows)
         self._offer = offer
@@ -128,7 +128,7 @@ class LinkWorker:
     def reason(self) -> str | None:
         """Why the link is not as well as it could be, in words: the worst of what is known."""
         collision = next(iter(self._discovering.collisions.items()), None)
-        still = self.standing_still()
+        still = self.stalled()
         is_failed = bool(still.worst) and still.worst[0].state is FlowState.FAILED
         return (
             self.failure
@@ -143,10 +143,10 @@ class LinkWorker:
             or ("an operator has paused it" if self.state() is LinkState.HELD else None)
         )
 
-    def standing_still(self) -> StandingStill:
+    def stalled(self) -> StalledPartitions:
         """This worker's partitions of the link from which nothing is copied, and why."""
-        return standing_still(
-            StandingFlow(at, flow.current_state(), flow.trouble, flow.reason)
+        return find_stalled(
+            StalledPartition(at, flow.current_state(), flow.trouble, flow.reason)
             for at, flow in self.flows.items()
         )
 

@@ -28,7 +28,7 @@ unverified if the worker dies before they are written."""
 logger = logging.getLogger(__name__)
 
 
-class MapFlushing:
+class MapFlusher:
     """The map's writes of one link; `run` until cancelled."""
 
     def __init__(

@@ -10,12 +10,12 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.context import LinkContext
 from mirror_maker.formats.controls import Controls
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 
 logger = logging.getLogger(__name__)
 
 
-class Controlling:
+class OperatorControls:
     """An operator's will about one link; `run` until cancelled."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Controlling:
         self._on_told = on_told
         self._on_ordered = on_ordered
         self._controls = Controls()
-        self._rounds = Rounds(
+        self._rounds = PeriodicTask(
             context,
             self.follow,
             what_failed="controls not read",

@@ -22,7 +22,7 @@ _WORST_FIRST: Final = (
 """States in which nothing is copied. STARTING counts only with a reason: it waits for something."""
 
 
-class StandingFlow(NamedTuple):
+class StalledPartition(NamedTuple):
     """A partition from which nothing is copied."""
 
     source: TopicPartition
@@ -45,10 +45,10 @@ class StandingFlow(NamedTuple):
         }
 
 
-class StandingStill(NamedTuple):
+class StalledPartitions(NamedTuple):
     """Of a link: the worst partitions, and how many more there are."""
 
-    worst: tuple[StandingFlow, ...]
+    worst: tuple[StalledPartition, ...]
     more: int
 
     def sentence(self) -> str | None:
@@ -62,7 +62,7 @@ class StandingStill(NamedTuple):
         return f"{self.worst[0].sentence()}; {more}"
 
 
-def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:
+def find_stalled(flows: Iterable[StalledPartition]) -> StalledPartitions:
     """The worst of these, by state and then by name."""
     found = [
         flow
@@ -73,4 +73,4 @@ def standing_still(flows: Iterable[StandingFlow]) -> StandingStill:
     worst = heapq.nsmallest(
         SHOWN_MAX, found, key=lambda flow: (_WORST_FIRST.index(flow.state), flow.source)
     )
-    return StandingStill(tuple(worst), len(found) - len(worst))
+    return StalledPartitions(tuple(worst), len(found) - len(worst))

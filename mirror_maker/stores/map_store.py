@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 from mirror_maker.formats import (
     MapTopic,
     Opening,
@@ -61,7 +61,7 @@ class MapStore:
             clock=clock,
             replay=self.state.replay,
         )
-        self._openings: Together[Opening, None] = Together(
+        self._openings: RequestBatcher[Opening, None] = RequestBatcher(
             self._append_openings, count_max=OPENINGS_PER_WRITE_MAX
         )
         self._registration: Registration | None = None

@@ -20,9 +20,9 @@ from mirror_maker.group_sync.shared_positions import first_that_is_no_copy
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.topic_plan import link_topics
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 from mirror_maker.rules.topic_filter import is_internal_topic
-from mirror_maker.stores.target_maps import MapTopics
+from mirror_maker.stores.cluster_maps import ClusterMaps
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 SHOWN_MAX: Final = 200
@@ -33,7 +33,7 @@ DELETED_REASON: Final = "source_deleted"
 logger = logging.getLogger(__name__)
 
 
-class TopicDeletions:
+class CopyDeleter:
     """The deleted topics of one link, on one worker; `run` until cancelled."""
 
     def __init__(
@@ -43,12 +43,12 @@ class TopicDeletions:
         self._filter = link_topics(link.context.settings, target_alias)
         self._source = source
         self._sink = sink
-        self._at_target = MapTopics(link.context.sink)
+        self._at_target = ClusterMaps(link.context.sink)
         self._gone_since_ms: dict[FlowKey, int] = {}
         self._fates: dict[str, tuple[str, Fate, str]] = {}
         """By topic: its copy, what is done, and why."""
         self._deleted: list[str] = []
-        self._rounds = Rounds(
+        self._rounds = PeriodicTask(
             link.context,
             self.sync,
             what_failed="deleted topics not looked after",
@@ -124,9 +124,11 @@ class TopicDeletions:
     ) -> GoneTopic:
         context = self._link.context
         settings, state = context.settings, context.map_store.state
-        mark = state.led_copy(copy.name)
-        is_made = (
-            mark is not None and mark.is_made and mark.target_topic_id == flows[0].target_topic_id
+        mark = state.owned_copy(copy.name)
+        is_created = (
+            mark is not None
+            and mark.is_created
+            and mark.target_topic_id == flows[0].target_topic_id
         )
         other_links, has_own_records = await self._what_else_is_in(copy)
         return GoneTopic(
@@ -138,7 +140,7 @@ class TopicDeletions:
                 not (each.is_internal or is_internal_topic(name))
                 for name, each in context.directory.source.items()
             ),
-            is_ours=is_made or settings.names.tells_origin(settings.source_alias, topic),
+            is_ours=is_created or settings.names.tells_origin(settings.source_alias, topic),
             has_topic_ids=all(
                 NO_TOPIC_ID not in (flow.source_topic_id, flow.target_topic_id) for flow in flows
             ),
@@ -199,7 +201,7 @@ class TopicDeletions:
         error = (await self._sink.delete_topics([copy])).get(copy)
         if error is not None and error.code != ErrorCode.unknown_topic_or_partition:
             raise error
-        mark = state.led_copy(copy)
+        mark = state.owned_copy(copy)
         if mark is not None:
             await context.map_store.append([], [encode_key(mark)])
         self._deleted.append(copy)

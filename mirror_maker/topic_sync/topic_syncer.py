@@ -14,7 +14,7 @@ from mirror_maker.formats import MapFormatError
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.owned_copies import copy_pairs
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import Change, ChangeKind, acl_changes, config_changes
 
@@ -101,7 +101,7 @@ async def apply_changes(sink: KafkaClient, changes: Sequence[Change]) -> dict[Ch
     return refused
 
 
-class TopicSync:
+class TopicSyncer:
     """The configs and ACLs of one link, on one worker; `run` until cancelled.
 
     Each worker looks after the topics whose partition 0 it copies, and the one that copies the
@@ -110,7 +110,7 @@ class TopicSync:
 
     def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
         self._link = link
-        self._led_copies = link.led_copies
+        self._owned_copies = link.owned_copies
         self._settings = link.context.settings
         self._source = source
         self._sink = sink
@@ -119,7 +119,7 @@ class TopicSync:
         self._refused: dict[Change, KafkaError] = {}
         self._untold: dict[str, KafkaError] = {}
         self._authorizer_missing = False
-        self._rounds = Rounds(
+        self._rounds = PeriodicTask(
             link.context,
             self.sync,
             what_failed="configs and ACLs not synced",
@@ -159,7 +159,7 @@ class TopicSync:
         known = {at.topic for at in self._link.known}
         pairs = copy_pairs(known, directory.source, directory.target, self._settings)
         try:
-            return set(await self._led_copies.find(pairs))
+            return set(await self._owned_copies.find(pairs))
         except (LinkFailedError, MapFormatError) as error:
             raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
 
@@ -184,7 +184,7 @@ class TopicSync:
             "applied": self._applied,
             "not_led": [
                 {"copy": copy, "reason": reason}
-                for copy, reason in list(self._led_copies.not_led.items())[:SHOWN_MAX]
+                for copy, reason in list(self._owned_copies.not_owned.items())[:SHOWN_MAX]
             ],
             "configs_not_told": [
                 {"copy": copy, "reason": str(error)}

@@ -24,9 +24,10 @@ from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
+from mirror_maker.metrics.exposition import render_metrics
 from mirror_maker.repair.diagnosis import NoRepairError
 from mirror_maker.repair.plan import How
-from mirror_maker.worker.status import JsonObject, controls_status, render_metrics
+from mirror_maker.worker.status import JsonObject, controls_status
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _RATES: Final = ("source_bytes_per_second", "target_bytes_per_second")

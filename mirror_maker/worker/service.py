@@ -32,10 +32,10 @@ from mirror_maker.flow.flow import Flow
 from mirror_maker.flow.sender import Senders
 from mirror_maker.formats.controls import Controls
 from mirror_maker.formats.workers import WorkerAddress
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.mm2_topics import Mm2Topics
-from mirror_maker.group_sync.shared_groups import SharedGroups
-from mirror_maker.group_sync.source_positions import SourcePositions
+from mirror_maker.group_sync.position_placer import PositionPlacer
+from mirror_maker.group_sync.source_group import SourceGroupCommitter
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.model import FlowState
 from mirror_maker.ports import Clock, SystemClock
@@ -44,8 +44,8 @@ from mirror_maker.settings import LinkSettings, MirrorSettings
 from mirror_maker.stores.audit_topics import AuditTopics
 from mirror_maker.stores.journal_store import GapStore
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.topic_sync.copy_deletion import TopicDeletions
-from mirror_maker.topic_sync.topic_syncer import TopicSync
+from mirror_maker.topic_sync.copy_deletion import CopyDeleter
+from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 from mirror_maker.worker.status import link_status
 from mirror_maker.worker.worker_group import WorkerGroup
 
@@ -87,13 +87,13 @@ class MirrorService:
         self._audit_budget = CpuBudget(settings.limits.audit_cpu_share)
         self._audit_reader = self._target_client("audit") if self._audit_budget.share else None
         self._mm2_topics: dict[str, Mm2Topics] = {}
-        self._group_syncs: dict[str, GroupSync] = {}
-        self._topic_syncs: dict[str, TopicSync] = {}
-        self._deletions: dict[str, TopicDeletions] = {}
-        self._source_positions: dict[str, SourcePositions] = {}
+        self._group_syncs: dict[str, GroupSyncer] = {}
+        self._topic_syncs: dict[str, TopicSyncer] = {}
+        self._deletions: dict[str, CopyDeleter] = {}
+        self._source_positions: dict[str, SourceGroupCommitter] = {}
         self._tracing: TracerProvider | None = None
         # Questions about groups may wait for a coordinator; they have connections of their own.
-        self._shared_groups = SharedGroups(self._target_client("shared"), settings.target_alias)
+        self._position_placer = PositionPlacer(self._target_client("shared"), settings.target_alias)
         self._links = [self._link(link) for link in settings.links]
         self._group.attach(self._links)
         self._stop = asyncio.Event()
@@ -301,12 +301,10 @@ class MirrorService:
             self._auditor_of(context),
         )
         if link.sync_configs or link.sync_acls:
-            self._topic_syncs[link.name] = TopicSync(worker, source, self._sink)
-        self._deletions[link.name] = TopicDeletions(
-            worker, source, self._sink, settings.target_alias
-        )
+            self._topic_syncs[link.name] = TopicSyncer(worker, source, self._sink)
+        self._deletions[link.name] = CopyDeleter(worker, source, self._sink, settings.target_alias)
         if link.source_group:
-            self._source_positions[link.name] = SourcePositions(
+            self._source_positions[link.name] = SourceGroupCommitter(
                 worker, source_client("positions"), link.source_group
             )
         if link.translates_groups:
@@ -315,12 +313,12 @@ class MirrorService:
             if link.mm2_topics != "off":
                 mm2_topics = Mm2Topics(worker, groups, self._sink, settings.target_alias)
                 self._mm2_topics[link.name] = mm2_topics
-            self._shared_groups.add(link.name, map_store, groups)
-            self._group_syncs[link.name] = GroupSync(
-                worker, groups, self._sink, mm2_topics, self._shared_groups
+            self._position_placer.add(link.name, map_store, groups)
+            self._group_syncs[link.name] = GroupSyncer(
+                worker, groups, self._sink, mm2_topics, self._position_placer
             )
         else:
-            self._shared_groups.add(link.name, map_store, None)
+            self._position_placer.add(link.name, map_store, None)
         return worker
 
     def _auditor_of(

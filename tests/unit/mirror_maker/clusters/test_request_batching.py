@@ -11,7 +11,7 @@ import pytest
 from local_cluster.client.model import ListedOffset, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.clusters.log_offsets import LogOffsets
-from mirror_maker.clusters.request_batching import Together
+from mirror_maker.clusters.request_batching import RequestBatcher
 
 
 class Requests:
@@ -45,7 +45,7 @@ async def asked_behind_another(
     requests: Requests, numbers: Sequence[int], *, count_max: int = 100
 ) -> list[asyncio.Task[int]]:
     """Tasks that ask while a request with the question 0 is on its way."""
-    together = Together(requests, count_max=count_max)
+    together = RequestBatcher(requests, count_max=count_max)
     first = asyncio.create_task(together.ask(0))
     await requests.until_asked(1)
     tasks = [asyncio.create_task(together.ask(number)) for number in numbers]

@@ -7,7 +7,7 @@ import uuid
 from mirror_maker.formats import Block, FlowKey, MapTopic, OffsetMap, Opening, Run, encode_record
 from mirror_maker.group_sync.position_rules import SyncState
 from mirror_maker.group_sync.shared_positions import REREAD_RUNS_MAX, SharedFlow, safe_position
-from mirror_maker.stores.followed_map import GrowingMap
+from mirror_maker.stores.cluster_maps import FollowedMap
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
 
@@ -105,7 +105,7 @@ def block(epoch: int, nonce: int, *runs: Run) -> Block:
 def test_a_growing_map_is_what_would_be_built_anew() -> None:
     """A block that grows, blocks passed over between two looks, a source cut back."""
     topic = topic_of(opening(0, 0, 0))
-    growing = GrowingMap()
+    growing = FollowedMap()
     for record in (
         None,
         block(0, 1, Run(0, 0, 5)),
@@ -124,4 +124,4 @@ def test_a_growing_map_is_what_would_be_built_anew() -> None:
         if record is None or record.nonce != 3:
             assert list(found.runs()) == list(wanted.runs())
         assert found.source_next == wanted.source_next
-    assert GrowingMap().follow(MapTopic(), FLOW) is None
+    assert FollowedMap().follow(MapTopic(), FLOW) is None

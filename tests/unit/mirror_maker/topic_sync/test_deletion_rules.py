@@ -23,7 +23,7 @@ from mirror_maker.formats import FlowKey, Gap, MapTopic, Opening, encode_record
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.topic_sync.copy_deletion import TopicDeletions
+from mirror_maker.topic_sync.copy_deletion import CopyDeleter
 from mirror_maker.topic_sync.deletion_rules import Fate, GoneTopic, decide_fate
 
 GRACE_MS = 10_000
@@ -177,7 +177,7 @@ class World:
             context=context,
             is_first_worker=True,
         )
-        self.deletions = TopicDeletions(
+        self.deletions = CopyDeleter(
             cast(LinkWorker, worker),
             cast(KafkaClient, self.source),
             cast(KafkaClient, self.target),

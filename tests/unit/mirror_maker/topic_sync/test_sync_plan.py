@@ -12,7 +12,7 @@ from local_cluster.wire.api import ApiKey
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.settings import Limits, LinkSettings
 from mirror_maker.topic_sync.sync_plan import ChangeKind, acl_changes, config_changes, wanted_acls
-from mirror_maker.topic_sync.topic_syncer import TopicSync
+from mirror_maker.topic_sync.topic_syncer import TopicSyncer
 
 TOPICS = ["orders", "returns"]
 
@@ -219,7 +219,7 @@ async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
         flows={},
         known=frozenset(),
         is_first_worker=True,  # as each is that knows no partition yet
-        led_copies=SimpleNamespace(not_led={}, find=_leads_nothing),
+        owned_copies=SimpleNamespace(not_owned={}, find=_leads_nothing),
         context=SimpleNamespace(
             settings=link(sync_acls=True, deletions="mirror"),
             limits=Limits(),
@@ -227,7 +227,7 @@ async def test_nothing_is_compared_before_it_is_known_what_is_copied() -> None:
             directory=directory,
         ),
     )
-    sync = TopicSync(cast("Any", worker), cast("Any", source), cast("Any", target))
+    sync = TopicSyncer(cast("Any", worker), cast("Any", source), cast("Any", target))
     await sync.sync()
     store.is_open = True
     await sync.sync()

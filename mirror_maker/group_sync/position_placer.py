@@ -35,8 +35,8 @@ from mirror_maker.group_sync.shared_positions import (
 )
 from mirror_maker.model import LinkFailedError
 from mirror_maker.ports import LogReader
+from mirror_maker.stores.cluster_maps import ClusterMaps, LinkPart
 from mirror_maker.stores.map_store import MapStore
-from mirror_maker.stores.target_maps import MapTopics, Part
 
 _EARLIEST: Final = -2
 _LATEST: Final = -1
@@ -47,16 +47,16 @@ Ends = dict[tuple[str, TopicPartition], int]
 """Of the source partitions of parts, by the part's link."""
 
 
-class SharedGroups:
+class PositionPlacer:
     """All links of a target, for the groups of one worker process."""
 
     def __init__(self, sink: LogReader, target_alias: str) -> None:
         self._sink = sink
         self._target_alias = target_alias
-        self._target = MapTopics(sink)
+        self._target = ClusterMaps(sink)
         self._stores: dict[str, MapStore] = {}
         self._sources: dict[str, MirrorClient] = {}
-        self._at_source: dict[str, MapTopics] = {}
+        self._at_source: dict[str, ClusterMaps] = {}
         self._known: dict[str, GroupPositions] = {}
         self._covered: dict[tuple[TopicPartition, UUID], int] = {}
         self._turn = asyncio.Lock()
@@ -67,7 +67,7 @@ class SharedGroups:
         self._target.add(link, store)
         if source is not None:
             self._sources[link] = source
-            self._at_source[link] = MapTopics(source)
+            self._at_source[link] = ClusterMaps(source)
 
     async def place(
         self,
@@ -189,7 +189,7 @@ class SharedGroups:
         return False
 
     def _read_to(
-        self, link: str, part: Part, position: SyncedPosition, back: Sequence[Part]
+        self, link: str, part: LinkPart, position: SyncedPosition, back: Sequence[LinkPart]
     ) -> int | None:
         """How far a group has read in the source of a part, by its position in this link's."""
         if part.flow is None:
@@ -205,8 +205,8 @@ class SharedGroups:
         link: str,
         position: SyncedPosition,
         topic_id: UUID,
-        back: Sequence[Part],
-        shared: Sequence[Part],
+        back: Sequence[LinkPart],
+        shared: Sequence[LinkPart],
         log_start: int,
     ) -> OwnRecords:
         """How far it has read what the target's own clients write."""
@@ -228,7 +228,7 @@ class SharedGroups:
         cluster_id: str,
         partition: TopicPartition,
         flow: FlowKey,
-        back: Sequence[Part],
+        back: Sequence[LinkPart],
     ) -> OffsetMap | None:
         """The map by which this partition, of this cluster, is copied into the link's source."""
         for part in back if cluster_id else ():
@@ -238,7 +238,7 @@ class SharedGroups:
                         return self._at_source[link].map_of(part, each)
         return None
 
-    def _asked_position(self, part: Part, group_id: str, ends: Ends) -> int | None:
+    def _asked_position(self, part: LinkPart, group_id: str, ends: Ends) -> int | None:
         """Where a group stands in the source of a part, where it was asked."""
         position = self._known.get(part.link, {}).get(group_id, {}).get(part.source)
         if position is not None and part.flow is not None:
@@ -247,7 +247,7 @@ class SharedGroups:
             return 0  # nothing was ever there to be read
         return None
 
-    def _shared_flow(self, part: Part, committed: int | None, ends: Ends) -> SharedFlow:
+    def _shared_flow(self, part: LinkPart, committed: int | None, ends: Ends) -> SharedFlow:
         maps = self._target.maps(part)
         return SharedFlow(
             part.link,
@@ -285,8 +285,8 @@ class SharedGroups:
 
     def _trim(
         self,
-        topics: MapTopics,
-        parts: Mapping[TopicPartition, Sequence[Part]],
+        topics: ClusterMaps,
+        parts: Mapping[TopicPartition, Sequence[LinkPart]],
         starts: Mapping[TopicPartition, int],
     ) -> None:
         for at, found in parts.items():
@@ -305,7 +305,7 @@ class SharedGroups:
 
         await asyncio.gather(*(ask(link) for link in links & self._sources.keys()))
 
-    async def _ask_ends(self, parts: Iterable[Part]) -> Ends:
+    async def _ask_ends(self, parts: Iterable[LinkPart]) -> Ends:
         wanted: dict[str, set[TopicPartition]] = {}
         for part in parts:
             if part.link in self._sources:

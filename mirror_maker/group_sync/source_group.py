@@ -15,12 +15,12 @@ from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.link.link import LinkWorker
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicTask
 
 logger = logging.getLogger(__name__)
 
 
-class SourcePositions:
+class SourceGroupCommitter:
     """The committing of one link's positions on one worker; `run` until cancelled."""
 
     def __init__(self, link: LinkWorker, source: KafkaClient, group: str) -> None:
@@ -29,7 +29,7 @@ class SourcePositions:
         self._group = group
         self._committed: dict[TopicPartition, int] = {}
         self._watched = link.watch()
-        self._rounds = Rounds(
+        self._rounds = PeriodicTask(
             link.context,
             self.commit,
             what_failed=f"positions not committed for {group}",

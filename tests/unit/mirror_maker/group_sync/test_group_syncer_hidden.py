@@ -9,7 +9,7 @@ from typing import Any, cast
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import GroupsDouble
 
@@ -50,7 +50,7 @@ async def test_what_was_seen_or_is_named_is_asked_for_until_it_is_surely_gone() 
     )
     link = SimpleNamespace(name="x", context=context, flows={AT: flow}, watch=set)
     nothing = cast(Any, None)
-    sync = GroupSync(cast(Any, link), cast(Any, source), nothing, None, nothing)
+    sync = GroupSyncer(cast(Any, link), cast(Any, source), nothing, None, nothing)
     for name in ("app-1", "app-2", "other"):
         source.commit(name, TopicPartition("elsewhere", 0), 1)
     refused = ErrorCode.group_authorization_failed

@@ -13,7 +13,7 @@ from local_cluster.wire.errors import ErrorCode
 from mirror_maker.formats import MapTopic, OffsetMap, Run, encode_record
 from mirror_maker.formats.marks import MirroredCommit
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.group_sync.group_syncer import GroupSync
+from mirror_maker.group_sync.group_syncer import GroupSyncer
 from mirror_maker.group_sync.position_rules import SyncedPosition, SyncState
 from mirror_maker.settings import Limits, LinkSettings
 from tests.support.groups_double import GroupsDouble
@@ -77,7 +77,7 @@ class World:
             clock=SimpleNamespace(monotonic_ms=lambda: 0),
         )
         link = SimpleNamespace(name="x", context=context, flows={AT: flow}, watch=lambda: {AT})
-        self.sync = GroupSync(
+        self.sync = GroupSyncer(
             cast("Any", link),
             cast("Any", self.source),
             cast("Any", self.target),
