@@ -128,10 +128,24 @@ async def read_batches(
         if listed.error:
             raise KafkaError(listed.error, str(at))
     offset = start.offset if from_offset is None else from_offset
-    leader = (await client.metadata([topic])).topics[topic].partitions[partition].leader
     batches = read_until(
-        client, leader, at, offset, end.offset, partition_bytes_max=partition_bytes_max
+        client,
+        await _find_leader(client, at),
+        at,
+        offset,
+        end.offset,
+        partition_bytes_max=partition_bytes_max,
     )
     async for header, records in batches:
         if not header.is_control:
             yield header, [record for record in records if record.offset < end.offset]
+
+
+async def _find_leader(client: LogClient, at: TopicPartition) -> int:
+    topic = (await client.metadata([at.topic])).topics.get(at.topic)
+    if topic is None or topic.error:
+        raise KafkaError(topic.error if topic else ErrorCode.unknown_topic_or_partition, str(at))
+    found = topic.partitions.get(at.partition)
+    if found is None or found.leader < 0:
+        raise KafkaError(ErrorCode.leader_not_available, str(at))
+    return found.leader
