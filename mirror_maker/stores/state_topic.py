@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from local_cluster.client.client import EARLIEST_TIMESTAMP
-from local_cluster.client.model import FetchPosition, NewTopic, TopicPartition
+from local_cluster.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from local_cluster.client.model import NewTopic, TopicPartition
 from local_cluster.client.produce_batches import ProduceBatches
-from local_cluster.client.reader import FETCH_BYTES_MAX, fetched_batches
+from local_cluster.client.reader import read_until
 from local_cluster.records.batch import CorruptRecordError, NewRecord, encode_batch
 from local_cluster.records.compress import CompressionError
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -66,7 +66,7 @@ class StateReader:
         MapFormatError."""
         self.name = name
         self._cluster = cluster
-        self._replay_record = replay
+        self._replay = replay
         self._at = TopicPartition(name, 0)
         self._topic_id: UUID | None = None
         self._leader: int | None = None
@@ -98,39 +98,32 @@ class StateReader:
     async def _read(self) -> None:
         leader = await self._find_leader()
         if self._next_offset is None:
-            listed = (await self._cluster.list_offsets({self._at: EARLIEST_TIMESTAMP}))[self._at]
-            if listed.error:
-                raise KafkaError(listed.error, str(self._at))
-            self._next_offset = listed.offset
-        end: int | None = None
-        while end is None or self._next_offset < end:
-            fetched = (
-                await self._cluster.fetch(
-                    leader,
-                    {self._at: FetchPosition(self._next_offset)},
-                    wait_ms_max=0,
-                    partition_bytes_max=FETCH_BYTES_MAX,
-                )
-            )[self._at]
-            if fetched.error == ErrorCode.offset_out_of_range:
-                raise LinkFailedError(
-                    f"{self.name} does not have offset {self._next_offset} any more: "
-                    "it was truncated"
-                )
-            if fetched.error:
-                raise KafkaError(fetched.error, str(self._at))
-            if end is None:
-                end = fetched.high_watermark
-            before = self._next_offset
-            try:
-                for header, records in fetched_batches(fetched.records, before):
-                    for record in records:
-                        self._replay_record(record.key, record.value)
-                    self._next_offset = header.next_offset
-            except (MapFormatError, CorruptRecordError, CompressionError) as error:
-                raise LinkFailedError(f"{self.name} from offset {before}: {error}") from error
-            if self._next_offset == before and before < end:
-                raise KafkaError(ErrorCode.corrupt_message, f"{self._at}: stuck at {before}")
+            self._next_offset = await self._list_offset(leader, EARLIEST_TIMESTAMP)
+        begin = self._next_offset
+        # A new leader answers fetches with a high watermark that lags behind what was acknowledged.
+        # ListOffsets refuses until it has caught up (KIP-207).
+        end = await self._list_offset(leader, LATEST_TIMESTAMP)
+        if end < begin:
+            raise LinkFailedError(f"{self.name} was truncated to {end} below offset {begin}")
+        try:
+            async for header, records in read_until(self._cluster, leader, self._at, begin, end):
+                for record in records:
+                    self._replay(record.key, record.value)
+                self._next_offset = header.next_offset
+        except KafkaError as error:
+            if error.code != ErrorCode.offset_out_of_range:
+                raise
+            raise LinkFailedError(
+                f"{self.name} does not have offset {self._next_offset} any more"
+            ) from error
+        except (MapFormatError, CorruptRecordError, CompressionError) as error:
+            raise LinkFailedError(f"{self.name} from offset {begin}: {error}") from error
+
+    async def _list_offset(self, leader: int, timestamp: int) -> int:
+        listed = (await self._cluster.list_offsets_of(leader, {self._at: timestamp}))[self._at]
+        if listed.error:
+            raise KafkaError(listed.error, str(self._at))
+        return listed.offset
 
     async def _find_leader(self) -> int:
         if self._leader is None:
