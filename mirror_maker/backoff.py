@@ -15,11 +15,11 @@ class Backoff:
         self._ms = ms_min
 
     def next_ms(self) -> int:
-        """How long to wait before the next attempt."""
+        """Return the pause before the next attempt."""
         pause = self._ms * self._random.uniform(0.5, 1.0)
         self._ms = min(self._ms_max, self._ms * 2)
         return max(1, round(pause))
 
     def reset(self) -> None:
-        """The attempt succeeded."""
+        """Start over from the shortest pause, after a success."""
         self._ms = self._ms_min

@@ -45,7 +45,7 @@ SHOWN_MAX: Final = 1_000
 Commit = tuple[SyncedPosition, CommittedOffset]
 """What became of a position if the target takes the commit, and the commit."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class GroupSyncer:
@@ -316,7 +316,7 @@ class GroupSyncer:
                 # Somebody joined the group on the target since its state was asked.
                 outcomes.append(position._replace(state=SyncState.ACTIVE))
             else:
-                logger.warning("link %s: group %s: %s", self._link.name, group_id, code.name)
+                log.warning("link %s: group %s: %s", self._link.name, group_id, code.name)
                 outcomes.append(position._replace(state=SyncState.REFUSED))
         return outcomes
 

@@ -47,7 +47,7 @@ _TOLERATED: Final = frozenset(
 
 Pair = tuple[bytes, bytes]
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Mm2Topics:

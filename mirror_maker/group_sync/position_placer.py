@@ -41,7 +41,7 @@ from mirror_maker.stores.map_store import MapStore
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Ends = dict[tuple[str, TopicPartition], int]
 """Of the source partitions of parts, by the part's link."""
@@ -299,7 +299,7 @@ class PositionPlacer:
             try:
                 found = await committed_offsets(self._sources[link], group_ids)
             except KafkaError as error:
-                logger.info("link %s: groups not asked: %s", link, error)
+                log.info("link %s: groups not asked: %s", link, error)
                 return
             self._known.setdefault(link, {}).update(found)  # who is not told of stays as known
 
@@ -316,7 +316,7 @@ class PositionPlacer:
             try:
                 listed = await self._sources[link].list_offsets(dict.fromkeys(partitions, _LATEST))
             except KafkaError as error:
-                logger.info("link %s: ends not asked: %s", link, error)
+                log.info("link %s: ends not asked: %s", link, error)
                 return
             for at, answer in listed.items():
                 if not answer.error:

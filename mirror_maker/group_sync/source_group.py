@@ -17,7 +17,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.periodic import PeriodicTask
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class SourceGroupCommitter:

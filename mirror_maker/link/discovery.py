@@ -34,7 +34,7 @@ DISCOVERY_MS_MIN: Final = 100
 ANSWER_LATE_MS: Final = 5_000
 """A cluster that owes an answer for so long counts as down; the question itself may take longer."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class TopicDiscovery:
@@ -117,12 +117,12 @@ class TopicDiscovery:
                 await self._look()
             except KafkaError as error:
                 if failure is None:
-                    logger.warning("link %s: discovery: %s", name, error)
+                    log.warning("link %s: discovery: %s", name, error)
                 failure = str(error)
                 await self._context.clock.sleep(back_off.next_ms())
                 continue
             if failure is not None:
-                logger.info("link %s: both clusters answer again", name)
+                log.info("link %s: both clusters answer again", name)
             failure = None
             back_off.reset()
             await self._context.clock.sleep(min(DISCOVERY_MS_MIN, limits.discovery_ms))
@@ -241,7 +241,7 @@ class TopicDiscovery:
         found = colliding_topics(wanted, self._context.settings.copy_name)
         if found != self.collisions:
             for target, sources in found.items():
-                logger.error("link %s: %s would both be %s", name, sources, target)
+                log.error("link %s: %s would both be %s", name, sources, target)
             self.collisions = found
         colliding = {topic for sources in found.values() for topic in sources}
         return {topic: each for topic, each in wanted.items() if topic not in colliding}
@@ -255,7 +255,7 @@ class TopicDiscovery:
             answers = await context.sink.create_topics(await self._new_topics(mine))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
-                    logger.error("link %s: %s not created: %s", link, name, error)
+                    log.error("link %s: %s not created: %s", link, name, error)
             made = {copy for copy, error in answers.items() if error is None}
             self._made.update(name for name in mine if context.settings.copy_name(name) in made)
         copies = map(context.settings.copy_name, ours)
@@ -263,7 +263,7 @@ class TopicDiscovery:
         if growing:
             for name, error in (await context.sink.create_partitions(growing)).items():
                 if error is not None:
-                    logger.error("link %s: %s not grown: %s", link, name, error)
+                    log.error("link %s: %s not grown: %s", link, name, error)
         return bool(mine or growing)
 
     async def _new_topics(self, names: list[str]) -> list[NewTopic]:
@@ -276,7 +276,7 @@ class TopicDiscovery:
         new_topics = []
         for name, configs in (await self._context.source.ask_topic_configs(names)).items():
             if isinstance(configs, KafkaError):
-                logger.error("link %s: configs of %s not told: %s", settings.name, name, configs)
+                log.error("link %s: configs of %s not told: %s", settings.name, name, configs)
                 continue
             new_topics.append(
                 new_topic(

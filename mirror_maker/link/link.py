@@ -34,7 +34,7 @@ from mirror_maker.repair.plan import How
 from mirror_maker.repair.service import JsonObject, examine, order
 from mirror_maker.stores.cluster_maps import ClusterMaps
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class LinkWorker:
@@ -195,7 +195,7 @@ class LinkWorker:
                 self.assign(self._assigned)
         except* LinkFailedError as errors:
             self.failure = str(errors.exceptions[0])
-            logger.error("link %s stopped: %s", self.name, self.failure)
+            log.error("link %s stopped: %s", self.name, self.failure)
         finally:
             self._group = None
 
@@ -210,7 +210,7 @@ class LinkWorker:
                 await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
                 await self.flush()
         except (TimeoutError, KafkaError, LinkFailedError) as error:
-            logger.warning("link %s: stopped without its last map write: %r", self.name, error)
+            log.warning("link %s: stopped without its last map write: %r", self.name, error)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Copy these source partitions, and no others; those kept go on untouched."""
@@ -241,7 +241,7 @@ class LinkWorker:
                 await flow.drain()
                 await self.flush()
         except (TimeoutError, KafkaError) as error:
-            logger.warning("%s: handed over without its last map write: %r", flow.source, error)
+            log.warning("%s: handed over without its last map write: %r", flow.source, error)
         self._tasks.pop(flow.source).cancel()
         del self.flows[flow.source]
         self._on_moved(flow)

@@ -25,7 +25,7 @@ RECEIPTS_WAIT_MS_MAX: Final = 10_000
 """How long the map waits for receipts that cannot be written. What is mapped without them stays
 unverified if the worker dies before they are written."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class MapFlusher:
@@ -104,9 +104,9 @@ class MapFlusher:
         else:
             writes.failed(failure, began_ms, self._context.clock.monotonic_ms())
         if failure is not None and not had_failed:
-            logger.warning("link %s: map not written: %s", name, failure)
+            log.warning("link %s: map not written: %s", name, failure)
         if writes.is_overdue and not was_overdue:
-            logger.error("link %s: copies no more until its map is written: %s", name, failure)
+            log.error("link %s: copies no more until its map is written: %s", name, failure)
         if writes.is_overdue != was_overdue:
             self._on_may_take_changed()
 
@@ -124,7 +124,7 @@ class MapFlusher:
                 raise
             if not self._unreceipted:
                 name = self._context.settings.name
-                logger.warning("link %s: mapped without its receipts: %s", name, error)
+                log.warning("link %s: mapped without its receipts: %s", name, error)
             for each in taken.values():
                 each.put_receipts_back()
             self._unreceipted |= dict.fromkeys(taken)

@@ -12,7 +12,7 @@ from mirror_maker.context import LinkContext
 from mirror_maker.formats.controls import Controls
 from mirror_maker.periodic import PeriodicTask
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class OperatorControls:
@@ -85,7 +85,7 @@ class OperatorControls:
         ):
             throttle.set_rate((default if told is None else told) * share, now_ms)
         if controls != self._controls:
-            logger.info("link %s: told %s", settings.name, controls)
+            log.info("link %s: told %s", settings.name, controls)
         if controls is not self._controls:
             # Even if it says the same: others read the map topic too, and may have acted on
             # something that was said in between.

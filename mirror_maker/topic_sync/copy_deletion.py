@@ -30,7 +30,7 @@ SHOWN_MAX: Final = 200
 DELETED_REASON: Final = "source_deleted"
 """In the journal of gaps."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class CopyDeleter:
@@ -111,7 +111,7 @@ class CopyDeleter:
                 await self._delete(copy.name, flows, reason)
             fates[topic] = (copy.name, fate, reason)
             if self._fates.get(topic, (None, None))[1] is not fate:
-                logger.warning("link %s: %s is gone: %s: %s", self._link.name, topic, fate, reason)
+                log.warning("link %s: %s is gone: %s: %s", self._link.name, topic, fate, reason)
         self._fates, self._gone_since_ms = fates, since
 
     async def _evidence(

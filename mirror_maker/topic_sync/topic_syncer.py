@@ -22,7 +22,7 @@ TOPICS_PER_REQUEST_MAX: Final = 500
 SHOWN_MAX: Final = 200
 """Changes that the status lists one by one."""
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 async def plan_configs(
@@ -145,11 +145,11 @@ class TopicSyncer:
         refused = await apply_changes(self._sink, changes)
         for change in changes:
             if not change.withheld and change not in refused:
-                logger.info("link %s: %s", self._link.name, change.as_json())
+                log.info("link %s: %s", self._link.name, change.as_json())
                 self._applied += 1
         for change, error in refused.items():
             if change not in self._refused:
-                logger.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
+                log.warning("link %s: refused: %s: %s", self._link.name, change.name, error)
         self._withheld = [change for change in changes if change.withheld]
         self._refused = refused
 

@@ -30,7 +30,7 @@ FINDINGS_SHOWN_MAX: Final = 20
 
 
 def flow_status(flow: Flow, now_ms: int, auditor: LinkAuditor | None, wall_ms: int) -> JsonObject:
-    """One partition; `now_ms` is of the monotonic clock, `wall_ms` since the epoch."""
+    """Return one partition's status; `now_ms` is monotonic, `wall_ms` is since the epoch."""
     audit = None if auditor is None else auditor.audit(flow.source)
     lag = flow.lag()
     replicator = flow.replicator
@@ -76,20 +76,22 @@ def link_status(
     deletions: CopyDeleter | None = None,
     source_positions: SourceGroupCommitter | None = None,
 ) -> JsonObject:
-    """One link: totals over what this worker mirrors, and each flow, the probe's included."""
+    """Return one link's status: totals over what this worker mirrors, and each flow, the probe's
+    too.
+    """
     clock, auditor = link.context.clock, link.auditor
     now_ms, wall_ms = clock.monotonic_ms(), clock.now_ms()
     flows = link.mirrored_flows
     lag = total_lag([flow.lag() for flow in flows if flow.state is not FlowState.SOURCE_GONE])
     totals = [flow.totals() for flow in flows]
-    still = link.stalled()
+    stalled = link.stalled()
     return {
         "name": link.name,
         "source": link.context.settings.source_alias,
         "state": link.state().value,
         "reason": link.reason,
-        "standing_still": [each.as_json() for each in still.worst],
-        "standing_still_more": still.more,
+        "standing_still": [each.as_json() for each in stalled.worst],
+        "standing_still_more": stalled.more,
         "rights_missing": link.context.missing_rights(),
         "map_unwritten_seconds": link.context.map_writes.unwritten_ms(now_ms) / 1000,
         "topics": len({flow.source.topic for flow in flows}),
@@ -117,7 +119,7 @@ def link_status(
 
 
 def auditor_status(auditor: LinkAuditor, now_ms: int) -> JsonObject:
-    """The audit of a link on this worker."""
+    """Return the status of a link's audit on this worker."""
     findings = list(auditor.findings())
     return {
         "failure": auditor.failure,
@@ -130,7 +132,7 @@ def auditor_status(auditor: LinkAuditor, now_ms: int) -> JsonObject:
 
 
 def audit_status(auditor: LinkAuditor, audit: FlowAudit, wall_ms: int) -> JsonObject:
-    """How far the audit of a partition has come, and what it found to be wrong."""
+    """Return how far the audit of a partition has come, and its findings."""
     check, audited_at_ms = audit.check, auditor.audited_at_ms(audit)
     return {
         "audited_to": check.audited_to,
@@ -141,7 +143,7 @@ def audit_status(auditor: LinkAuditor, audit: FlowAudit, wall_ms: int) -> JsonOb
 
 
 def controls_status(controls: Controls) -> JsonObject:
-    """What an operator has told a link; a rate of null is what the settings say."""
+    """Return an operator's orders to a link; a rate of null means the configured one."""
     return {
         "paused": [
             {"topic": part.topic, "partition": part.partition}
@@ -153,7 +155,7 @@ def controls_status(controls: Controls) -> JsonObject:
 
 
 def total_lag(lags: Sequence[Lag]) -> Lag:
-    """Sums of records and bytes, the worst of the seconds; unknown where any part is unknown."""
+    """Return the sums of records and bytes and the largest seconds; None if any part is unknown."""
     if not lags:
         return Lag(None, None, None)
     return Lag(

@@ -95,7 +95,7 @@ async def test_an_exporter_that_is_not_installed_stops_the_worker_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none,nowhere")
-    with pytest.raises(ValueError, match="'nowhere' is installed"):
+    with pytest.raises(ValueError, match="'nowhere' is not installed"):
         MirrorService(SETTINGS)
     MirrorService(replace(SETTINGS, links=(replace(LINK, trace_batches=False),)))
 

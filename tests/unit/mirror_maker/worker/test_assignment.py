@@ -155,7 +155,7 @@ async def test_a_worker_says_which_links_it_has_and_what_it_was_given_of_others(
     await give(flows(1) | {FlowName("added", "u", 0)})
     assert taken == [TopicPartition("t", 0)]
     assert list(group.unknown_links) == ["added"]
-    assert "not copied by anybody: added" in caplog.text
+    assert "does not have their links: added" in caplog.text
     await give(flows(1))
     assert list(group.unknown_links) == []
 
