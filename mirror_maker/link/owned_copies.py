@@ -1,4 +1,4 @@
-"""Finds out which copies a link leads (`config_ownership.py` decides), and writes that down."""
+"""Finds and marks the copies that a link owns; `config_ownership.py` decides."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mirror_maker.formats.records import (
 )
 from mirror_maker.link.config_ownership import (
     CopyPair,
-    is_chosen,
-    is_created,
+    is_claimed,
+    is_created_here,
     ownership_mark,
     why_not_owned,
 )
@@ -34,7 +34,7 @@ Topics = Mapping[str, TopicMetadata]
 def copy_pairs(
     topics: Iterable[str], source: Topics, target: Topics, settings: LinkSettings
 ) -> list[CopyPair]:
-    """The topics that are there on both sides, with their copies."""
+    """Return the topics that exist on both sides, with their copies."""
     pairs = []
     for topic in sorted(topics):
         here, there = source.get(topic), target.get(settings.copy_name(topic))
@@ -46,7 +46,7 @@ def copy_pairs(
 
 
 def opposite_marks(at_source: Iterable[MapTopic], target_cluster_id: str) -> list[OwnedCopy]:
-    """Marks that links from the target have left at the source."""
+    """Return the marks that links from the target have left at the source."""
     return [
         mark
         for state in at_source
@@ -57,7 +57,7 @@ def opposite_marks(at_source: Iterable[MapTopic], target_cluster_id: str) -> lis
 
 
 class LinkMarks(MapTopic):
-    """Of a map topic only who the link is and which copies it leads: maps may be large."""
+    """A map topic reduced to the link's identity and the copies that it owns; maps may be large."""
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         if key is None or decode_key(key).kind in (REGISTRATION_KIND, OWNED_COPY_KIND):
@@ -67,8 +67,10 @@ class LinkMarks(MapTopic):
 async def find_owned(
     settings: LinkSettings, pairs: Sequence[CopyPair], source: LogReader, sink: LogReader
 ) -> tuple[list[str], dict[str, str]]:
-    """The topics whose copies the link leads, and why it does not lead others, without writing
-    anything down. Raises KafkaError."""
+    """Return the topics whose copies the link owns, and why it does not own others; write nothing.
+
+    Raises KafkaError.
+    """
     if all(settings.names.tells_origin(settings.source_alias, each.topic) for each in pairs):
         return [each.topic for each in pairs], {}
     at_source, at_target = ClusterMaps(source, LinkMarks), ClusterMaps(sink, LinkMarks)
@@ -81,28 +83,28 @@ async def find_owned(
     own = at_target.states().get(map_topic_name(settings.name), MapTopic())
     target_id = own.registration.target_cluster_id if own.registration is not None else ""
     opposite = opposite_marks(at_source.states().values(), target_id)
-    led, not_owned = [], {}
+    owned, not_owned = [], {}
     for pair in pairs:
         reason = why_not_owned(pair, settings, own.owned_copy(pair.copy), opposite)
         if reason is None:
-            led.append(pair.topic)
+            owned.append(pair.topic)
         else:
             not_owned[pair.copy] = reason
-    return led, not_owned
+    return owned, not_owned
 
 
 class OwnedCopies:
-    """One link's. Methods raise KafkaError, LinkFailedError, MapFormatError."""
+    """The owned copies of one link. Methods raise KafkaError, LinkFailedError, MapFormatError."""
 
     def __init__(self, settings: LinkSettings, store: MapStore, at_source: ClusterMaps) -> None:
         self._settings = settings
         self._store = store
         self._at_source = at_source
         self.not_owned: dict[str, str] = {}
-        """Copies that the link does not lead, and why, of the last question."""
+        """Copies that the link does not own, and why, as of the last `find`."""
 
     async def find(self, pairs: Iterable[CopyPair]) -> list[str]:
-        """The topics of these pairs whose copies the link leads."""
+        """Return the topics of these pairs whose copies the link owns."""
         settings, state = self._settings, self._store.state
         pairs = list(pairs)
         unmarked = []
@@ -114,31 +116,35 @@ class OwnedCopies:
             opposite = opposite_marks(
                 self._at_source.states().values(), self._store.registration.target_cluster_id
             )
-        led, self.not_owned = [], {}
+        owned, self.not_owned = [], {}
         for pair in pairs:
             own = state.owned_copy(pair.copy)
             reason = why_not_owned(pair, settings, own, opposite)
             is_own = settings.names.tells_origin(alias, pair.topic)
             if reason is not None:
                 self.not_owned[pair.copy] = reason
-            elif is_own or is_created(pair, own) or own == ownership_mark(pair, is_created=False):
-                led.append(pair.topic)
+            elif (
+                is_own
+                or is_created_here(pair, own)
+                or own == ownership_mark(pair, is_created=False)
+            ):
+                owned.append(pair.topic)
             else:
-                # First it is written down, and the opposite link asked again: it may say the same.
-                self.not_owned[pair.copy] = "it is being written down that this link leads it"
+                # First write the claim, then look at the opposite link again: it may claim it too.
+                self.not_owned[pair.copy] = "this link's claim to it is being written"
                 unmarked.append(ownership_mark(pair, is_created=False))
         stale = [
             encode_key(mark)
             for mark in state.owned_copies()
-            if not mark.is_created and not is_chosen(mark.source_topic, settings)
+            if not mark.is_created and not is_claimed(mark.source_topic, settings)
         ]
         if unmarked or stale:
             await self._store.append(unmarked, stale)
             await self._store.catch_up()
-        return led
+        return owned
 
-    async def note_made(self, pairs: Iterable[CopyPair]) -> None:
-        """The link has made these copies."""
+    async def note_created(self, pairs: Iterable[CopyPair]) -> None:
+        """Mark the copies that the link has created."""
         names, alias = self._settings.names, self._settings.source_alias
         marks = [
             ownership_mark(pair, is_created=True)

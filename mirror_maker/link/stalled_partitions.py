@@ -1,4 +1,4 @@
-"""Which partitions of a link stand still, and why: the worst first, and only so many. Pure."""
+"""The stalled partitions of a link with their reasons, the worst first, up to a limit. Pure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class StalledPartition(NamedTuple):
     reason: str | None
 
     def sentence(self) -> str:
-        """`orders-3 is FAILED (recreated): source topic orders was deleted ...`"""
+        """Return e.g. `orders-3 is FAILED (recreated): source topic orders was deleted ...`."""
         trouble = f" ({self.trouble})" if self.trouble is not None else ""
-        return f"{self.source} is {self.state}{trouble}: {self.reason or 'no reason is known'}"
+        return f"{self.source} is {self.state}{trouble}: {self.reason or 'the reason is unknown'}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -46,13 +46,15 @@ class StalledPartition(NamedTuple):
 
 
 class StalledPartitions(NamedTuple):
-    """Of a link: the worst partitions, and how many more there are."""
+    """The worst partitions of a link, and how many more there are."""
 
     worst: tuple[StalledPartition, ...]
     more: int
 
     def sentence(self) -> str | None:
-        """About the worst one, with the number of the others; None where there is none."""
+        """Return a sentence about the worst one and the number of the others; None if there is
+        none.
+        """
         if not self.worst:
             return None
         others = len(self.worst) - 1 + self.more
@@ -63,7 +65,7 @@ class StalledPartitions(NamedTuple):
 
 
 def find_stalled(flows: Iterable[StalledPartition]) -> StalledPartitions:
-    """The worst of these, by state and then by name."""
+    """Return the worst of these, by state and then by name."""
     found = [
         flow
         for flow in flows

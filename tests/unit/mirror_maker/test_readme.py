@@ -12,7 +12,7 @@ NAMED = re.compile(
 )
 
 
-def test_every_test_that_the_readme_names_is_there() -> None:
+def test_every_test_and_path_that_the_documents_name_exists() -> None:
     missing = []
     count = 0
     for line in README.read_text().splitlines():

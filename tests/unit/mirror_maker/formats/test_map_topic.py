@@ -1,4 +1,4 @@
-"""A map topic replayed: which records hold, and the map that they amount to."""
+"""A replayed map topic: the records that hold, and the resulting map."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_tombstone_takes_a_block_away() -> None:
     assert topic.last_block(FLOW, 1) is None
 
 
-def test_a_copy_that_was_made_anew_is_another_flow() -> None:
+def test_a_re_created_copy_is_another_flow() -> None:
     anew = replace(OPENING, flow=FLOW._replace(target_topic_id=uuid.UUID(int=0x33)))
     topic = topic_of(OPENING, BLOCK, anew)
     assert topic.latest_flow("flights", 3) == anew.flow
@@ -166,10 +166,10 @@ def test_an_opening_behind_older_copies() -> None:
 @pytest.mark.parametrize(
     ("source_offset", "has_older_copies"), [(10, True), (4, False)], ids=["recopy", "fresh"]
 )
-def test_a_generation_that_copies_everything_again_begins_the_map_again(
+def test_a_generation_that_copies_everything_again_starts_the_map_over(
     source_offset: int, has_older_copies: bool
 ) -> None:
-    """What others had copied before is still there, unless it begins before them."""
+    """Copies by others before it remain, unless the generation begins before them."""
     topic = MapTopic()
     again = replace(
         OPENING, producer_epoch=2, nonce=8, source_offset=source_offset, target_offset=301

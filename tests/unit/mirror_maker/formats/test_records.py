@@ -1,4 +1,4 @@
-"""The published bytes of the offset-map topic, and what a reader makes of them."""
+"""The published bytes of the offset-map topic's records."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_golden_bytes(record: MapRecord, key: str, value: str) -> None:
     [REGISTRATION, CONTROLS, TERMS, COMMIT, OWNED_COPY, OPENING, BLOCK],
     ids=lambda r: type(r).__name__,
 )
-def test_every_cut_and_every_addition_is_refused(record: MapRecord) -> None:
+def test_truncated_and_extended_bytes_are_refused(record: MapRecord) -> None:
     key, value = encode_record(record)
     for size in range(len(key)):
         with pytest.raises(MapFormatError):

@@ -1,4 +1,4 @@
-"""Which link leads a copy, so that configs and ACLs do not go round between two clusters."""
+"""The link that owns a copy, so that configs and ACLs do not circulate between two clusters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def link(**changes: Any) -> LinkSettings:
     return replace(settings, **changes)
 
 
-def test_a_copy_that_tells_its_origin_is_led() -> None:
+def test_a_copy_whose_name_tells_its_origin_is_owned() -> None:
     pair = ORDERS._replace(copy="a.orders")
     assert why_not_owned(pair, link(names=TopicNames()), None, []) is None
 
@@ -37,24 +37,24 @@ def test_a_copy_that_tells_its_origin_is_led() -> None:
 @pytest.mark.parametrize(
     "names", [IDENTITY, TopicNames(map={"orders": "o"}), TopicNames(pattern="o(.*)", to="p$1")]
 )
-def test_any_other_is_led_by_the_link_that_made_it(names: TopicNames) -> None:
+def test_any_other_copy_belongs_to_the_link_that_created_it(names: TopicNames) -> None:
     settings = link(names=names)
     made = ownership_mark(ORDERS, is_created=True)
     assert why_not_owned(ORDERS, settings, made, []) is None
-    assert "there before" in (why_not_owned(ORDERS, settings, None, []) or "")
-    # What somebody made anew is not the copy that the link has made.
+    assert "existed before" in (why_not_owned(ORDERS, settings, None, []) or "")
+    # A copy that was re-created by others is not the one that the link created.
     again = ORDERS._replace(target_topic_id=OTHER)
-    assert "there before" in (why_not_owned(again, settings, made, []) or "")
+    assert "existed before" in (why_not_owned(again, settings, made, []) or "")
 
 
-def test_a_merged_topic_is_led_by_none() -> None:
+def test_a_merged_topic_belongs_to_no_link() -> None:
     settings = link(names=TopicNames(merge=("orders",)), leads=(".*",))
     reason = why_not_owned(ORDERS, settings, ownership_mark(ORDERS, is_created=True), [])
     assert reason is not None
     assert "several links" in reason
 
 
-def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
+def test_settings_claim_a_copy_but_not_against_the_opposite_link() -> None:
     settings = link(leads=("ord.*",))
     assert why_not_owned(ORDERS, settings, None, []) is None
     assert why_not_owned(ORDERS._replace(topic="returns"), settings, None, []) is not None
@@ -65,8 +65,8 @@ def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
         source_topic_id=THERE,
         is_created=True,
     )
-    assert "from the target leads" in (why_not_owned(ORDERS, settings, None, [opposite]) or "")
-    # It led another topic of that name, or another topic.
+    assert "from the target owns" in (why_not_owned(ORDERS, settings, None, [opposite]) or "")
+    # The mark is about another topic, or another topic of that name.
     for other in (
         replace(opposite, target_topic_id=OTHER),
         replace(opposite, topic="returns"),
@@ -76,7 +76,7 @@ def test_settings_may_lead_but_not_against_the_opposite_link() -> None:
 
 
 class Cluster:
-    """The map topic of the one link into a cluster, and what is asked of it."""
+    """The map topic of one link into a cluster."""
 
     def __init__(self, source_id: str, target_id: str) -> None:
         self.state = LinkMarks()
@@ -92,7 +92,7 @@ class Cluster:
         self.state.replay(*encode_record(self.registration))
 
     async def append(self, records: list[MapRecord], deleted: list[bytes] | None = None) -> None:
-        await asyncio.sleep(0)  # others may have looked before it is written
+        await asyncio.sleep(0)  # others may look before it is written
         for record in records:
             self.state.replay(*encode_record(record))
         for key in deleted or ():
@@ -112,31 +112,31 @@ def owned_copies(settings: LinkSettings, target: Cluster, source: Cluster) -> Ow
     return OwnedCopies(settings, cast(MapStore, target), cast(ClusterMaps, source))
 
 
-async def test_of_two_links_that_both_say_it_at_once_neither_leads() -> None:
+async def test_of_two_links_that_claim_a_copy_at_once_neither_owns_it() -> None:
     east, west = Cluster("W", "E"), Cluster("E", "W")
     settings = link(leads=("orders",))
     forth, back = owned_copies(settings, west, east), owned_copies(settings, east, west)
     other_way = CopyPair("orders", THERE, "orders", HERE)
-    # Each writes it down before it leads, and looks again.
+    # Each link writes its claim first, and then looks again.
     for _ in range(2):
         one, other = await asyncio.gather(forth.find([ORDERS]), back.find([other_way]))
         assert one == other == []
-    assert "from the target leads" in forth.not_owned["orders"]
-    # One of them is told otherwise.
+    assert "from the target owns" in forth.not_owned["orders"]
+    # One of them drops its claim.
     quiet = owned_copies(link(), east, west)
     assert await quiet.find([other_way]) == []
     assert await forth.find([ORDERS]) == ["orders"]
     assert forth.not_owned == {}
-    # And who came first holds.
+    # And the first claim holds.
     assert await back.find([other_way]) == await back.find([other_way]) == []
     assert await forth.find([ORDERS]) == ["orders"]
 
 
-async def test_a_made_copy_is_led_from_the_first_look_and_only_there() -> None:
+async def test_a_created_copy_is_owned_from_the_first_look_and_only_there() -> None:
     east, west = Cluster("W", "E"), Cluster("E", "W")
     forth = owned_copies(link(), west, east)
     back = owned_copies(link(leads=("orders",)), east, west)
-    await forth.note_made([ORDERS])
+    await forth.note_created([ORDERS])
     assert await forth.find([ORDERS]) == ["orders"]
     other_way = CopyPair("orders", THERE, "orders", HERE)
     assert await back.find([other_way]) == await back.find([other_way]) == []

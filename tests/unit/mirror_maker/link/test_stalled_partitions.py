@@ -1,4 +1,4 @@
-"""Which partitions of a link are said to stand still."""
+"""The stalled partitions of a link."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_the_worst_comes_first_and_the_rest_is_counted() -> None:
     }
 
 
-def test_what_copies_is_held_or_has_only_begun_does_not_stand_still() -> None:
+def test_running_held_and_just_started_partitions_are_not_stalled() -> None:
     states = (FlowState.RUNNING, FlowState.CATCHING_UP, FlowState.HELD, FlowState.STARTING)
     still = find_stalled(flow(n, state) for n, state in enumerate(states))
     assert (still.worst, still.more, still.sentence()) == ((), 0, None)
 
 
-def test_what_waits_to_begin_says_what_for() -> None:
+def test_a_starting_partition_that_waits_says_for_what() -> None:
     still = find_stalled([flow(0, FlowState.STARTING, None, "waits for a.t-0 on the target")])
     assert still.sentence() == "t-0 is STARTING: waits for a.t-0 on the target"

@@ -91,14 +91,14 @@ def test_unknown_values_have_no_sample() -> None:
     assert 'path="passthrough"} 3\n' in text
 
 
-def test_a_map_that_is_not_written_shows() -> None:
+def test_an_unwritten_map_has_a_metric() -> None:
     document = status(flow())
     document["links"][0]["map_unwritten_seconds"] = 31.5
     text = render_metrics(document)
     assert r'heliograph_mirror_map_unwritten_seconds{link="l\"1"} 31.5' in text
 
 
-def test_a_failed_partition_shows() -> None:
+def test_a_failed_partition_has_metrics() -> None:
     gaps = {"out_of_range": 2}
     text = render_metrics(status(flow(state="FAILED", trouble="too_large", gaps_by_reason=gaps)))
     labels = r'link="l\"1",topic="t",partition="0"'
@@ -116,7 +116,7 @@ def test_latency_is_a_histogram_of_a_topics_partitions_together() -> None:
     )
     name = "heliograph_mirror_replication_latency_seconds"
     at = r'link="l\"1",topic="t"'
-    assert f'{name}_bucket{{{at},le="0.001"}} 2\n' in text, "a clock ahead counts as 0"
+    assert f'{name}_bucket{{{at},le="0.001"}} 2\n' in text, "a clock that is ahead counts as 0"
     assert f'{name}_bucket{{{at},le="0.002"}} 2\n' in text
     assert f'{name}_bucket{{{at},le="0.005"}} 17\n' in text
     assert f'{name}_bucket{{{at},le="60"}} 17\n' in text
