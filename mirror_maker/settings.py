@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
@@ -41,20 +42,67 @@ def _check_pattern(pattern: str) -> str:
     return pattern
 
 
+def _start_text(value: object) -> object:
+    """Return a time as text. YAML parses an unquoted time; one without a zone is in UTC."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    return value
+
+
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Positive = Annotated[int, Field(gt=0)]
 # A name becomes part of a topic name, so Kafka's rule for topic names holds for it.
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
 
+REPLICAS_MAX = 100
+"""Largest replication factor that a link may ask for."""
+
 _STRICT = ConfigDict(extra="forbid")
+_DOCUMENTED = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 PROBE_POLICIES = Policies(out_of_range="skip", truncated="skip", recreated="skip", corrupt="skip")
 """What is done about troubles of the probe topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSettings:
-    """One direction of mirroring: everything selected from one source into the target."""
+class LinkTuning:
+    """Settings of how a link copies. The topology file has the same ones under `settings`."""
+
+    __pydantic_config__ = _DOCUMENTED
+
+    start: Annotated[str, BeforeValidator(_start_text), AfterValidator(check_start)] = "earliest"
+    """Where the copy of a new partition starts: earliest, latest, a time such as
+    2026-01-01T00:00:00Z, or mm2 (where MirrorMaker 2 stopped; mm2:TOPIC names its offsets topic).
+    It is decided once per partition."""
+    source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Bytes per second that the link's workers read from the source together; 0 for no limit.
+    `heliograph mirror throttle` changes it while the link runs."""
+    target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Bytes per second that the link's workers write to the target together; 0 for no limit."""
+    replication_factor: Annotated[int, Field(strict=True, ge=-1, le=REPLICAS_MAX)] = -1
+    """Replicas of topics that the link creates on the target; -1 for the target's default."""
+    on_unmapped_target: Literal["fail", "append"] = "fail"
+    """What to do if the target partition holds records that no offset map explains. A copy that
+    shares its name with others always accepts them."""
+    deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
+    """Milliseconds after the deletion of a source topic before its copy is deleted, with
+    `deletions: mirror`."""
+    coalesce_batches: bool = True
+    """Copy a run of tiny batches as one batch; the records stay the same."""
+    trace_batches: bool = False
+    """Create an OpenTelemetry span for each batch. The OTEL_* variables in the worker's environment
+    (such as OTEL_TRACES_EXPORTER) say where the spans go."""
+    source_group: str = ""
+    """A consumer group at the source for which the link commits its positions, so that lag tools
+    see them; empty for none. No consumer may use it."""
+    mm2_topics: Literal["off", "source", "target"] = "off"
+    """Also write MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats), for tools that
+    read them. The value is the side of the offset syncs (`offset-syncs.topic.location`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings(LinkTuning):
+    """One direction of mirroring: the selected topics of one source, copied into the target."""
 
     __pydantic_config__ = _STRICT
 
@@ -65,37 +113,24 @@ class LinkSettings:
     topics: tuple[Pattern, ...] = (".*",)
     """Full-match regular expressions; an empty list selects nothing."""
     topics_exclude: tuple[Pattern, ...] = TOPICS_EXCLUDE_DEFAULT
-    replication_factor: int = -1
-    """Of the topics created on the target; -1 takes the target's default."""
-    coalesce_batches: bool = True
-    """Whether runs of tiny batches are copied as one batch each; the records stay what they are."""
-    on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do where the target partition has records that no map explains. Where the copy
-    shares its name with others (`names`), such records are no surprise."""
-    start: Annotated[str, AfterValidator(check_start)] = "earliest"
-    """Where a partition begins that was never copied (`start_position.py`). Decided once."""
     on: Policies = field(default_factory=Policies)
-    """What to do about each trouble of a partition."""
+    """What to do in each trouble of a partition."""
     names: TopicNames = field(default_factory=TopicNames)
-    """What the copies are called."""
+    """Names of the copies."""
     origin: Literal["any", "local"] = "any"
-    """`local` copies only records that were born in the source cluster: what a mirror wrote there
-    is left out. Needed wherever names do not tell where a copy came from."""
+    """`local` copies only records that were produced in the source cluster, and none that a mirror
+    wrote there. Needed if names do not tell the origin of a copy."""
     filter: RecordFilter = field(default_factory=RecordFilter)
-    """Which records are copied; with it, or with `transform`, every batch is opened."""
+    """Records to copy; with a filter or transforms every batch is opened."""
     transform: Transforms = ()
-    """What is changed in each record, in order."""
+    """Changes to each copied record, in order."""
     groups: tuple[Pattern, ...] = (".*",)
     """Full-match patterns of the consumer groups whose positions are translated."""
     groups_exclude: tuple[Pattern, ...] = GROUPS_EXCLUDE_DEFAULT
     sync_group_offsets: bool = False
     """Whether translated positions are committed for the same groups on the target."""
     rewind_group_offsets: bool = False
-    """Whether a group's position on the target may be moved back after its source."""
-    source_bytes_per_second: Annotated[int, Field(ge=0)] = 0
-    """Rate of reading, of all workers together, until an operator sets another; 0 is no limit."""
-    target_bytes_per_second: Annotated[int, Field(ge=0)] = 0
-    """Rate of writing, likewise."""
+    """Whether a group's position on the target also moves back when its source's does."""
     sync_configs: bool = False
     """Whether configs of copies follow their sources."""
     configs: tuple[Pattern, ...] = (".*",)
@@ -104,23 +139,14 @@ class LinkSettings:
     sync_acls: bool = False
     """Whether ACLs on copies follow those on their sources."""
     leads: tuple[Pattern, ...] = ()
-    """Full-match patterns of topics whose copies follow this link in configs and ACLs though it
-    did not make them (`config_ownership.py`). No opposite link may say the same."""
+    """Full-match patterns of topics whose copies the link owns although it did not create them
+    (`link/config_ownership.py`): they follow it in configs and ACLs. No opposite link may claim the
+    same topics."""
     deletions: Literal["report", "mirror"] = "report"
-    """Whether what is gone at the source is taken away on the target: configs, ACLs, topics."""
-    deletion_grace_ms: Positive = 600_000
-    """How long a topic must have been gone at the source before its copy is deleted."""
-    trace_batches: bool = False
-    """Whether an OpenTelemetry span is made for each batch; see `batch_spans.py`."""
-    source_group: str = ""
-    """A group at the source for which the link's positions are committed, so that ordinary lag
-    tools see them; empty for none. No consumer may use it."""
-    mm2_topics: Literal["off", "source", "target"] = "off"
-    """Whether MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats) are written as well,
-    and on which side its offset syncs lie (`offset-syncs.topic.location`)."""
+    """Whether deletions of configs, ACLs and topics at the source are mirrored to the target."""
     probe: bool = False
-    """Whether the link's probe topic is copied as well, whatever `topics` and `topics_exclude` say;
-    see `formats/probe.py`."""
+    """Whether the link's probe topic is copied too, whatever `topics` and `topics_exclude` say
+    (`formats/probe.py`)."""
 
     @property
     def probe_topic(self) -> str | None:
