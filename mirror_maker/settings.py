@@ -1,4 +1,4 @@
-"""What one mirror worker is told when it starts: a frozen object in a JSON file."""
+"""The settings of one mirror worker: frozen objects in a JSON file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _start_text(value: object) -> object:
 
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Positive = Annotated[int, Field(gt=0)]
-# A name becomes part of a topic name, so Kafka's rule for topic names holds for it.
+# A name becomes part of a topic name, so Kafka's rule for topic names applies.
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._\-]+$", max_length=100)]
 
 REPLICAS_MAX = 100
@@ -61,7 +61,7 @@ _STRICT = ConfigDict(extra="forbid")
 _DOCUMENTED = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 PROBE_POLICIES = Policies(out_of_range="skip", truncated="skip", recreated="skip", corrupt="skip")
-"""What is done about troubles of the probe topic."""
+"""Policies of the probe topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +150,15 @@ class LinkSettings(LinkTuning):
 
     @property
     def probe_topic(self) -> str | None:
-        """The link's own probe topic on the source; None where it is not copied."""
+        """Return the link's own probe topic on the source; None if it is not copied."""
         return probe_topic_name(self.name) if self.probe else None
 
     def for_topic(self, topic: str) -> LinkSettings:
-        """The settings as they hold for one source topic.
+        """Return the settings for one source topic.
 
-        The probe topic belongs to the aggregator. It is copied from its first record on, and whole
-        (`LinkContext.rules_of`), or the probe would report as lost what the link leaves out by its
-        settings. Nobody has to decide about what its source loses: the journal names the gap.
+        The probe topic belongs to the aggregator. It is copied whole and from its first record on;
+        otherwise the probe would report records as lost that the link leaves out. No operator needs
+        to decide about records that its source loses: the journal names the gap.
         """
         if topic != self.probe_topic:
             return self
@@ -171,7 +171,7 @@ class LinkSettings(LinkTuning):
 
     @property
     def terms(self) -> dict[str, str]:
-        """The settings that decide which records are copied, and as what, without those at their
+        """Return the settings that decide which records are copied, without those at their
         defaults.
 
         They must not change while a link copies; see `MapStore`.
@@ -185,7 +185,7 @@ class LinkSettings(LinkTuning):
         return terms
 
     def copy_name(self, topic: str) -> str:
-        """What the copy of a source topic is called on the target."""
+        """Return the name of a source topic's copy on the target."""
         return self.names.target_topic(self.source_alias, topic)
 
     @property
@@ -195,7 +195,7 @@ class LinkSettings(LinkTuning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Every bound of a worker, with its unit."""
+    """Every limit of a worker, with its unit."""
 
     __pydantic_config__ = _STRICT
 
@@ -203,34 +203,34 @@ class Limits:
     fetch_bytes_max: Positive = 32 * 1024 * 1024
     fetch_partition_bytes_max: Positive = 2 * 1024 * 1024
     rules_fetch_bytes_max: Positive = 128 * 1024
-    """Of one answer, where a filter or transforms open every record: what well-compressed megabytes
-    hold would keep the worker from its heartbeats until its lease has run out."""
+    """Bytes of one fetch if a filter or transforms open every record. Larger well-compressed
+    fetches would keep the worker from its heartbeats until its lease expires."""
     fetch_ahead_bytes_min: Positive = 256 * 1024
-    """The next poll leaves before the last answer is taken in where that is so large: it takes a
-    millisecond and more to be taken in, and for less nothing is gained."""
+    """The next poll is sent before the last response is processed, if that response is this large.
+    Processing it takes a millisecond and more; a smaller one is not worth it."""
     partition_pending_bytes_max: Positive = 8 * 1024 * 1024
-    """Fetched and not acknowledged, of one partition; above it, it is not fetched."""
+    """Bytes of one partition that are fetched and not acknowledged; above it, fetching stops."""
     pending_bytes_max: Positive = 256 * 1024 * 1024
     """The same over all partitions of a link."""
     produce_request_bytes_max: Positive = 8 * 1024 * 1024
-    """A request is closed when it has reached this; a single larger batch goes alone."""
+    """A request is closed when it reaches this size; a single larger batch goes alone."""
     produce_requests_in_flight_max: Positive = 5
     """Per target broker."""
     produce_timeout_ms: Positive = 30_000
     map_flush_ms: Positive = 500
     group_sync_ms: Positive = 1_000
-    """Between two looks at the groups of the source."""
+    """Time between two looks at the groups of the source."""
     source_group_ms: Positive = 5_000
-    """Between two commits of a link's positions for its `source_group`."""
+    """Time between two commits of a link's positions for its `source_group`."""
     topic_sync_ms: Positive = 5_000
-    """Between two looks at the configs and ACLs of both sides."""
+    """Time between two looks at the configs and ACLs of both sides."""
     heartbeat_topic_ms: Positive = 1_000
-    """Between two records of MirrorMaker 2's heartbeats topic."""
+    """Time between two records of MirrorMaker 2's heartbeats topic."""
     controls_ms: Positive = 1_000
-    """Between two looks at what operators have told the links."""
+    """Time between two looks at operators' orders."""
     proofs_at_once_max: Positive = 64
-    """Partitions of a link whose positions are proved at the same time: what starts with thousands
-    of them must not bury both clusters in questions."""
+    """Partitions of a link that prove their positions at the same time. A start with thousands of
+    them must not flood both clusters with requests."""
     discovery_ms: Positive = 1_000
     back_off_ms_min: Positive = 100
     back_off_ms_max: Positive = 2_000
@@ -238,16 +238,16 @@ class Limits:
     pause_ms_max: Positive = 60_000
     """Pauses of a partition in trouble under the policy `pause`; they double up to this."""
     audit_cpu_share: Annotated[float, Field(ge=0, le=1)] = 0.03
-    """Of one core, for comparing the targets' logs with what was acknowledged; 0 turns it off."""
+    """Share of one core for the audit of the targets' logs; 0 turns it off."""
     drain_ms_max: Positive = 10_000
     """How long a clean stop waits for batches in flight."""
     epoch_quiet_ms: Positive = 60_000
-    """How long nothing of ours may arrive before the producer epoch is raised, and before copies
-    that a shared target seems to have lost are counted as lost."""
+    """How long no write of ours may arrive before the producer epoch is raised, and before missing
+    copies on a shared target count as lost."""
 
     @property
     def retry_ms_max(self) -> int:
-        """The longest pause before something that was refused is tried again."""
+        """Return the longest pause before a refused request is retried."""
         return max(
             self.back_off_ms_max,
             self.controls_ms,
@@ -262,7 +262,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:
-    """Everything a mirror worker needs to run."""
+    """Everything that a mirror worker needs to run."""
 
     __pydantic_config__ = _STRICT
 
@@ -273,10 +273,11 @@ class MirrorSettings:
     target_security: ClientSecurity = PLAINTEXT
     links: tuple[LinkSettings, ...]
     ready_file: str
-    """JSON {"pid", "state", "http_host", "http_port"}, there once the worker takes part."""
+    """A JSON file {"pid", "state", "http_host", "http_port"}, written when the worker is a member
+    of its group."""
     http_host: str = "127.0.0.1"
     http_port: int = 0
-    """0 picks a free port; the ready file tells which."""
+    """0 selects a free port, which the ready file names."""
     session_timeout_ms: Positive = 10_000
     heartbeat_ms: Positive = 1_000
     limits: Limits = field(default_factory=Limits)
@@ -301,10 +302,10 @@ def load_settings(path: Path) -> MirrorSettings:
 
 
 def parse_settings(text: str | bytes) -> MirrorSettings:
-    """What `dump_settings` wrote. Raises pydantic.ValidationError."""
+    """Parse what `dump_settings` returned. Raises pydantic.ValidationError."""
     return _ADAPTER.validate_json(text)
 
 
 def dump_settings(settings: MirrorSettings) -> bytes:
-    """The JSON that `load_settings` reads."""
+    """Return the JSON that `load_settings` reads."""
     return _ADAPTER.dump_json(settings, indent=2)
