@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 
-class BackOff:
+class Backoff:
     """Pauses that double from `ms_min` up to `ms_max`, each shortened by up to half."""
 
     def __init__(self, ms_min: int, ms_max: int, random: Random) -> None:
@@ -15,11 +15,11 @@ class BackOff:
         self._ms = ms_min
 
     def next_ms(self) -> int:
-        """How long to wait before the next attempt."""
+        """Return the pause before the next attempt."""
         pause = self._ms * self._random.uniform(0.5, 1.0)
         self._ms = min(self._ms_max, self._ms * 2)
         return max(1, round(pause))
 
     def reset(self) -> None:
-        """The attempt succeeded."""
+        """Start over from the shortest pause, after a success."""
         self._ms = self._ms_min

@@ -1,4 +1,4 @@
-"""Doing something again and again beside a link: pauses after success, growing ones after failure.
+"""Work of a link that repeats: a fixed pause after success, a backoff after failure.
 
 A failure is logged when it begins, not at every attempt.
 """
@@ -9,13 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class Rounds:
+class PeriodicTask:
     """One piece of work of a link; `run` until cancelled."""
 
     def __init__(
@@ -26,9 +26,9 @@ class Rounds:
         what_failed: str,
         pause_ms: int,
     ) -> None:
-        """`work` may raise KafkaError; `what_failed` begins the line that says so."""
+        """`work` may raise KafkaError; `what_failed` begins the log line about it."""
         self.failure: str | None = None
-        """Why the last round did not end."""
+        """The error of the last round; None if it succeeded."""
         self._context = context
         self._work = work
         self._what_failed = what_failed
@@ -36,7 +36,7 @@ class Rounds:
 
     async def run(self) -> None:
         context = self._context
-        back_off = BackOff(
+        backoff = Backoff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
         while True:
@@ -44,12 +44,10 @@ class Rounds:
                 await self._work()
             except KafkaError as error:
                 if self.failure is None:
-                    logger.warning(
-                        "link %s: %s: %s", context.settings.name, self._what_failed, error
-                    )
+                    log.warning("link %s: %s: %s", context.settings.name, self._what_failed, error)
                 self.failure = str(error)
-                await context.clock.sleep(back_off.next_ms())
+                await context.clock.sleep(backoff.next_ms())
                 continue
             self.failure = None
-            back_off.reset()
+            backoff.reset()
             await context.clock.sleep(self._pause_ms)

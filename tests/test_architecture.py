@@ -96,6 +96,8 @@ CORES = (
     "aggregator/audit/audit_document.py",
     "aggregator/audit/link_audit.py",
     "aggregator/audit/reconciliation.py",
+    "mirror_maker/metrics/exposition.py",
+    "mirror_maker/metrics/latency.py",
     "aggregator/audit/alignment.py",
     "aggregator/maps/catalog.py",
     "aggregator/audit/fingerprint.py",

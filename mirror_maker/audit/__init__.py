@@ -6,6 +6,6 @@
 
 `flow_receipts` collects receipts as batches are acknowledged, `log_check` compares them with what
 the log holds, `tally` adds up the verdicts, `cpu_budget` says when to go on: pure. `flow_audit` and
-`auditor` read and publish, `audit_topics` and `replaceable_topic` are the two topics. What is
-published is in `formats/receipts.py` and `formats/verdicts.py`.
+`auditor` read and publish; `stores/audit_topics.py` has the two topics. What is published is in
+`formats/receipts.py` and `formats/verdicts.py`.
 """

@@ -26,7 +26,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.audit.cpu_budget import CpuBudget
 from mirror_maker.audit.flow_audit import UNKNOWN_CONFIGS, CopyConfigs, FlowAudit
 from mirror_maker.audit.receipts_reader import ReceiptsReader
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import MapFormatError
@@ -122,7 +122,7 @@ class LinkAuditor:
     async def run(self) -> None:
         """Audit until cancelled; trouble with the target is told and tried again."""
         limits = self._context.limits
-        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
+        back_off = Backoff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
         while True:
             try:
                 has_news = await self.step()

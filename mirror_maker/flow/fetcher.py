@@ -31,7 +31,7 @@ from local_cluster.client.model import (
 )
 from local_cluster.records.header import last_header
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import READ_COMMITTED, LinkContext
 from mirror_maker.copy.replicator import PartitionReplicator
 from mirror_maker.flow.copy_span import Copying
@@ -96,7 +96,7 @@ class Fetcher:
         """Those of the link, of any broker, with bytes that are not acknowledged."""
         self._blocked: dict[TopicPartition, None] = {}
         """This broker's partitions that wait for room."""
-        self._back_off = BackOff(
+        self._back_off = Backoff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext, Rest
 from mirror_maker.copy.replicator import CopyTotals, PartitionReplicator
 from mirror_maker.flow.copy_span import Copying
@@ -80,7 +80,7 @@ class Flow:
         self._is_hidden = False
         """Whether it waits for a topic that the mirror may not see."""
         self._key: FlowKey | None = None
-        self._back_off = BackOff(
+        self._back_off = Backoff(
             context.limits.back_off_ms_min, context.limits.back_off_ms_max, context.random
         )
         self._troubles = Troubles(context, self._name, source, target)

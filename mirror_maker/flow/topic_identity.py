@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
 from mirror_maker.flow.copy_span import Copying
 from mirror_maker.ports import DataSource
@@ -40,7 +40,7 @@ class Confirmer:
 
     async def run(self) -> None:
         limits = self._context.limits
-        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
+        back_off = Backoff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
         while True:
             await self._wake.wait()
             self._wake.clear()

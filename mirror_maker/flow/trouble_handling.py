@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.backoff import BackOff
+from mirror_maker.backoff import Backoff
 from mirror_maker.context import LinkContext
 from mirror_maker.copy.batch_splitting import Cutting
 from mirror_maker.copy.replicator import PartitionReplicator
@@ -48,8 +48,8 @@ class Troubles:
         self._context = context
         self._name = name
         self._target = target
-        self._back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, context.random)
-        self._pauses = BackOff(limits.pause_ms_min, limits.pause_ms_max, context.random)
+        self._back_off = Backoff(limits.back_off_ms_min, limits.back_off_ms_max, context.random)
+        self._pauses = Backoff(limits.pause_ms_min, limits.pause_ms_max, context.random)
         self._told: str | None = None
         """What is in the process log already, until records are copied again."""
         self._retry = asyncio.Event()

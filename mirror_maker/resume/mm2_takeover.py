@@ -12,7 +12,7 @@ from local_cluster.records.batch import Record
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.context import READ_COMMITTED, LinkContext
 from mirror_maker.copy.passthrough import select_batches
-from mirror_maker.formats.connect_offsets import decode_source_position
+from mirror_maker.formats.mm2 import decode_source_position
 from mirror_maker.model import FlowFailedError
 from mirror_maker.ports import LogReader
 from mirror_maker.resume.mm2_overlap import matching_lengths

@@ -12,7 +12,7 @@ Not here: positions in the file (`topology/file/`), rules between several entrie
 from __future__ import annotations
 
 from topology.model.cluster import Broker, BrokerCount, Cluster, PlacedBroker
-from topology.model.link import Link, LinkNames, LinkTroubles, TopicFilter
+from topology.model.link import Link, LinkNames, TopicFilter
 from topology.model.topology import Topology
 from topology.model.zookeeper import ZooKeeperChroot, ZooKeeperProcess
 
@@ -22,7 +22,6 @@ __all__ = [
     "Cluster",
     "Link",
     "LinkNames",
-    "LinkTroubles",
     "PlacedBroker",
     "TopicFilter",
     "Topology",

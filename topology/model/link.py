@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, WithJsonSchema
 
 from mirror_maker.formats.naming import GROUP_MARK, TopicNames
 from mirror_maker.rules.record_rules import RecordFilter, Transforms
-from mirror_maker.rules.start_position import check_start
+from mirror_maker.rules.trouble import Policies
 from mirror_maker.settings import (
     CONFIGS_EXCLUDE_DEFAULT,
     GROUPS_EXCLUDE_DEFAULT,
     TOPICS_EXCLUDE_DEFAULT,
+    LinkTuning,
 )
 from topology.model.scalars import (
-    BROKERS_MAX,
     TOPIC_PATTERN,
     Entry,
     Name,
@@ -26,22 +25,6 @@ from topology.model.scalars import (
     check_pattern,
     mapping_or,
 )
-
-
-def _start_text(value: Any) -> Any:
-    """Return a time as text. YAML parses an unquoted time; one without a zone is in UTC."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    return value
-
-
-def _check_start(value: str) -> str:
-    try:
-        return check_start(value)
-    except ValueError:
-        raise ValueError(
-            "earliest, latest, mm2, mm2:TOPIC or a time such as 2026-01-01T00:00:00Z"
-        ) from None
 
 
 def _check_naming_pattern(value: str) -> str:
@@ -101,38 +84,6 @@ Merge = Annotated[
 ]
 
 
-class LinkTuning(Entry):
-    """Settings of how a link copies."""
-
-    start: Annotated[str, BeforeValidator(_start_text), AfterValidator(_check_start)] = "earliest"
-    """Where the copy of a new partition starts: earliest, latest, a time such as
-    2026-01-01T00:00:00Z, or mm2 (where MirrorMaker 2 stopped; mm2:TOPIC names its offsets
-    topic)."""
-    source_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Bytes per second that the link reads from the source; 0 for no limit. `heliograph mirror
-    throttle` changes it while the link runs."""
-    target_bytes_per_second: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Bytes per second that the link writes to the target; 0 for no limit."""
-    replication_factor: Annotated[int, Field(strict=True, ge=-1, le=BROKERS_MAX)] = -1
-    """Replicas of topics that the link creates on the target; -1 for the target's default."""
-    on_unmapped_target: Literal["fail", "append"] = "fail"
-    """What to do if the target partition holds records that no offset map explains."""
-    deletion_grace_ms: Annotated[int, Field(strict=True, gt=0)] = 600_000
-    """Milliseconds after the deletion of a source topic before its copy is deleted, with
-    `deletions: mirror`."""
-    coalesce_batches: bool = True
-    """Copy a run of tiny batches as one batch; the records stay the same."""
-    trace_batches: bool = False
-    """Create an OpenTelemetry span for each batch. The OTEL_* variables in the worker's environment
-    (such as OTEL_TRACES_EXPORTER) say where the spans go."""
-    source_group: str = ""
-    """A consumer group at the source for which the link commits its positions, so that lag tools
-    see them; empty for none. No consumer may use it."""
-    mm2_topics: Literal["off", "source", "target"] = "off"
-    """Also write MirrorMaker 2's topics (offset syncs, checkpoints, heartbeats), for tools that
-    read them. The value is the side of the offset syncs."""
-
-
 class LinkGroups(Entry):
     """Consumer groups that a link syncs."""
 
@@ -144,40 +95,6 @@ class LinkGroups(Entry):
     """Names or regular expressions of groups, matched in full."""
     exclude: list[TopicPattern] = list(GROUPS_EXCLUDE_DEFAULT)
     """Groups that are excluded; default: MirrorMaker 2's, and the groups of mirrors."""
-
-
-TroublePolicy = Literal["fail", "pause", "skip"]
-TroubleHalt = Literal["fail", "pause"]
-
-
-class LinkTroubles(Entry):
-    """What a partition does in each trouble; the other partitions of the link continue. `fail`
-    waits for an operator. `pause` retries by itself. `skip` continues behind the gap and records it
-    in the link's journal topic."""
-
-    out_of_range: TroublePolicy = "fail"
-    """Retention at the source deleted records before they were copied."""
-    truncated: TroublePolicy = "fail"
-    """The source's log was truncated below the copied offsets."""
-    recreated: TroublePolicy = "fail"
-    """The source topic was deleted and re-created; `skip` continues with the new topic."""
-    corrupt: TroublePolicy = "fail"
-    """A source batch fails its CRC, or has a format that cannot be copied."""
-    too_large: TroublePolicy = "pause"
-    """A single record exceeds the target's limit. Batches above the limit are split."""
-    unsupported_codec: TroublePolicy = "pause"
-    """The target refuses the codec of a batch."""
-    timestamp: TroublePolicy = "pause"
-    """The target refuses the timestamp of a record."""
-    rejected: TroublePolicy = "pause"
-    """The target refuses a record for another reason of its own."""
-    unauthorized: TroubleHalt = "pause"
-    """The mirror may not read the source, or may not write to the target."""
-    foreign: TroublePolicy = "fail"
-    """Another producer wrote into a copy that belongs to the link alone; `skip` leaves the records
-    there and continues."""
-    target: TroubleHalt = "fail"
-    """The target's log contradicts the offset map: records are missing or differ."""
 
 
 class LinkConfigs(Entry):
@@ -224,7 +141,7 @@ class Link(Entry):
     """Changes to each copied record, in order."""
     groups: LinkGroups = LinkGroups()
     """Consumer groups that can fail over along the link."""
-    on: LinkTroubles = LinkTroubles()
+    on: Policies = Policies()
     """What to do in each trouble of a partition: fail, pause or skip."""
     configs: LinkConfigs = LinkConfigs()
     """Config sync."""

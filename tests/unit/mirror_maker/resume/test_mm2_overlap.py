@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from mirror_maker.formats.connect_offsets import SourcePosition, decode_source_position
+from mirror_maker.formats.mm2 import SourcePosition, decode_source_position
 from mirror_maker.resume.mm2_overlap import matching_lengths
 
 
