@@ -12,25 +12,15 @@ import dataclasses
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from local_cluster.controller.decisions import fsm
-from local_cluster.controller.decisions.fsm import (
-    ClearMark,
-    ClusterState,
-    EraseTopic,
-    FinishReassignments,
-    SeenTopic,
-    Step,
-    TopicPartition,
-    WriteState,
-    step,
-)
-from local_cluster.controller.decisions.isr_requests import IsrProposal, decide_isr
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.decisions.isr_changes import decide_isr
 from local_cluster.controller.decisions.reassignments import (
     PlannedReplicas,
     ReassignmentRequest,
-    is_done,
+    is_complete,
     plan_reassignment,
 )
+from local_cluster.controller.model import cluster_image, events
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     UNWRITTEN,
@@ -38,6 +28,16 @@ from local_cluster.controller.model.cluster_image import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model.events import (
+    ClearDeletionMark,
+    CompleteReassignments,
+    PurgeTopic,
+    SeenTopic,
+    Step,
+    WriteState,
+)
+from local_cluster.controller.model.isr_proposals import IsrProposal
 from local_cluster.wire.errors import KafkaError
 from tests.unit.local_cluster.controller.samples import topic_id
 
@@ -77,12 +77,12 @@ class ControllerMachine(RuleBasedStateMachine):
     def register(self, broker: int) -> None:
         self.zxid += 1
         self.live[broker] = self.zxid
-        self.run(fsm.BrokersSeen(self.endpoints()))
+        self.run(events.BrokersSeen(self.endpoints()))
 
     @rule(broker=brokers_of)
     def die(self, broker: int) -> None:
         self.live.pop(broker, None)
-        self.run(fsm.BrokersSeen(self.endpoints()))
+        self.run(events.BrokersSeen(self.endpoints()))
 
     @rule(name=topics_of, replicas=assignments)
     def create(self, name: str, replicas: list[list[int]]) -> None:
@@ -92,7 +92,7 @@ class ControllerMachine(RuleBasedStateMachine):
             topic_id(name), {i: tuple(ids) for i, ids in enumerate(replicas)}, {}
         )
         self.holders[name] = {broker for ids in replicas for broker in ids}
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     @rule(name=topics_of, replicas=st.lists(brokers_of, min_size=1, max_size=3, unique=True))
     def add_partition(self, name: str, replicas: list[int]) -> None:
@@ -101,12 +101,12 @@ class ControllerMachine(RuleBasedStateMachine):
         grown = {**self.seen[name].replicas, len(self.seen[name].replicas): tuple(replicas)}
         self.seen[name] = dataclasses.replace(self.seen[name], replicas=grown)
         self.holders[name] |= set(replicas)
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     @rule(name=topics_of)
     def mark(self, name: str) -> None:
         self.marks.add(name)
-        self.run(fsm.DeletionsMarked(frozenset(self.marks)))
+        self.run(events.DeletionsMarked(frozenset(self.marks)))
 
     @rule(broker=brokers_of)
     def delete_replicas(self, broker: int) -> None:
@@ -116,23 +116,23 @@ class ControllerMachine(RuleBasedStateMachine):
         for name in told:
             self.holders[name].discard(broker)
         ids = frozenset(self.state.deletions[name].topic.topic_id for name in told)
-        self.run(fsm.ReplicasDeleted(broker, ids))
+        self.run(events.ReplicasDeleted(broker, ids))
 
     @rule(broker=brokers_of)
     def leave(self, broker: int) -> None:
-        self.run(fsm.BrokerLeaving(broker))
+        self.run(events.BrokerShuttingDown(broker))
 
     @rule(broker=brokers_of, answers=st.booleans())
     def answer(self, broker: int, answers: bool) -> None:
         """The controller reaches a broker, or finds nobody where it was."""
-        self.run(fsm.BrokerAnswering(broker, self.live.get(broker, -1), answers))
+        self.run(events.BrokerReachable(broker, self.live.get(broker, -1), answers))
 
     @rule(data=st.data(), broker=brokers_of)
     def report(self, data: st.DataObject, broker: int) -> None:
         """A broker says which of the replicas it cannot serve."""
         keys = sorted((n, p) for n, t in self.state.topics.items() for p in t.partitions)
         ill = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
-        self.run(fsm.ReplicasReported(broker, self.live.get(broker, -1), frozenset(ill)))
+        self.run(events.OfflineReplicasReported(broker, self.live.get(broker, -1), frozenset(ill)))
 
     @precondition(lambda self: self.state.topics)
     @rule(data=st.data())
@@ -155,7 +155,7 @@ class ControllerMachine(RuleBasedStateMachine):
             decided = decide_isr(self.state, known, known.leader, proposal)
         except KafkaError:
             return
-        if (name, index) in self.state.outlived:
+        if (name, index) in self.state.restarted_leaders:
             return
         self.run_all([self.write(WriteState(name, decided), proposed=True)])
 
@@ -175,7 +175,7 @@ class ControllerMachine(RuleBasedStateMachine):
         last = set(known.isr) & set(known.replicas) & self.well((name, index))
         assert not last or last & set(plan.replicas), "nobody is left that has everything"
         self.assign(name, {index: plan})
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     def assign(self, name: str, plans: dict[int, PlannedReplicas]) -> None:
         """Write replicas into the topic's znode, as the shell does."""
@@ -208,13 +208,13 @@ class ControllerMachine(RuleBasedStateMachine):
 
     # -- the shell --------------------------------------------------------------------------
 
-    def able(self, key: TopicPartition) -> set[int]:
+    def online_brokers(self, key: TopicPartition) -> set[int]:
         """Live brokers, without those that cannot serve a replica."""
         return {each for each in self.live if key not in self.state.offline.get(each, ())}
 
     def well(self, key: TopicPartition) -> set[int]:
         """Those of them that said so."""
-        return self.able(key) - self.state.unheard
+        return self.online_brokers(key) - self.state.unreported
 
     def endpoints(self) -> dict[int, BrokerEndpoints]:
         return {
@@ -228,7 +228,7 @@ class ControllerMachine(RuleBasedStateMachine):
             partitions = {
                 index: self.written[name, index]._replace(replicas=ids)
                 if (name, index) in self.written
-                else fsm.new_partition(index, ids)
+                else cluster_image.unwritten_partition(index, ids)
                 for index, ids in seen.replicas.items()
             }
             topics[name] = TopicState(name, seen.topic_id, partitions, {})
@@ -237,48 +237,50 @@ class ControllerMachine(RuleBasedStateMachine):
             for name, seen in self.seen.items()
             for index, each in seen.reassigning.items()
         }
-        marks, outlived = frozenset(self.marks), self.outlived()
-        self.run(fsm.Loaded(self.endpoints(), topics, marks, outlived, reassigning=moving))
+        marks, restarted_leaders = frozenset(self.marks), self.restarted_leaders()
+        self.run(
+            events.Loaded(self.endpoints(), topics, marks, restarted_leaders, reassigning=moving)
+        )
 
-    def outlived(self) -> frozenset[TopicPartition]:
+    def restarted_leaders(self) -> frozenset[TopicPartition]:
         return frozenset(
             key
             for key, stored in self.written.items()
             if self.live.get(stored.leader, 0) > self.reigns.get((key, stored.leader_epoch), 0)
         )
 
-    def run(self, event: fsm.Event) -> None:
+    def run(self, event: events.Event) -> None:
         self.run_all([event])
 
-    def run_all(self, events: list[fsm.Event]) -> None:
-        while events:
-            done = step(self.state, events.pop(0))
+    def run_all(self, pending: list[events.Event]) -> None:
+        while pending:
+            done = step(self.state, pending.pop(0))
             self.state = done.state
             self.check_finished(done)
             for effect in done.effects:
                 if isinstance(effect, WriteState):
-                    events.append(self.write(effect))
-                elif isinstance(effect, FinishReassignments):
+                    pending.append(self.write(effect))
+                elif isinstance(effect, CompleteReassignments):
                     plans = {i: PlannedReplicas(r, None) for i, r in effect.replicas.items()}
                     self.assign(effect.topic, plans)
-                    events.append(fsm.TopicsSeen({effect.topic: self.seen[effect.topic]}))
-                elif isinstance(effect, EraseTopic):
+                    pending.append(events.TopicsSeen({effect.topic: self.seen[effect.topic]}))
+                elif isinstance(effect, PurgeTopic):
                     assert not self.holders[effect.name], "a broker still holds a replica"
                     self.erase(effect.name)
-                    events.append(fsm.TopicErased(effect.name))
+                    pending.append(events.TopicPurged(effect.name))
                 else:
-                    assert isinstance(effect, ClearMark)
+                    assert isinstance(effect, ClearDeletionMark)
                     assert effect.name not in self.seen
                     self.marks.discard(effect.name)
 
-    def write(self, effect: WriteState, *, proposed: bool = False) -> fsm.Event:
+    def write(self, effect: WriteState, *, proposed: bool = False) -> events.Event:
         key = (effect.topic, effect.state.partition)
         stored = self.written.get(key)
         version = UNWRITTEN if stored is None else stored.zk_version
         if effect.state.zk_version != version:
             assert stored is not None
             read = stored._replace(replicas=effect.state.replicas)
-            return fsm.StatesRead({key: read})
+            return events.StatesRead({key: read})
         if proposed:
             assert stored is not None
             # The znode does not name the replicas: a move that began since is in memory alone.
@@ -289,7 +291,7 @@ class ControllerMachine(RuleBasedStateMachine):
             self.check_write(key, stored, effect.state)
         now = effect.state._replace(zk_version=version + 1)
         self.written[key] = now
-        return fsm.StatesWritten({key: now})
+        return events.StatesWritten({key: now})
 
     def check_write(
         self, key: TopicPartition, before: PartitionState | None, after: PartitionState
@@ -315,7 +317,7 @@ class ControllerMachine(RuleBasedStateMachine):
             if isinstance(effect, WriteState)
         }
         for effect in done.effects:
-            if isinstance(effect, FinishReassignments):
+            if isinstance(effect, CompleteReassignments):
                 for index, replicas in effect.replicas.items():
                     known = done.state.topics[effect.topic].partitions[index]
                     assert set(replicas) & set(known.isr) & self.well((effect.topic, index))
@@ -354,14 +356,18 @@ class ControllerMachine(RuleBasedStateMachine):
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
-                able = set(known.replicas) & set(in_sync) & self.able((name, known.partition))
+                able = (
+                    set(known.replicas)
+                    & set(in_sync)
+                    & self.online_brokers((name, known.partition))
+                )
                 assert (known.leader != NO_LEADER) == bool(able)
 
     @invariant()
     def moves_end_when_the_added_ones_are_in_sync(self) -> None:
         for (name, index), moving in self.state.reassigning.items():
             known = self.state.topics[name].partitions[index]
-            assert not is_done(known, moving, self.well((name, index)))
+            assert not is_complete(known, moving, self.well((name, index)))
             assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
 
     @invariant()
@@ -369,7 +375,7 @@ class ControllerMachine(RuleBasedStateMachine):
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 moved = set(known.isr) - set(known.replicas)
-                able = self.able((name, known.partition))
+                able = self.online_brokers((name, known.partition))
                 assert not moved or not set(known.isr) & set(known.replicas) & able
 
     @invariant()

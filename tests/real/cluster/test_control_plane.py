@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_json
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.controller.model.topic_requests import TopicSpec
 from local_cluster.wire.api import ApiKey
@@ -33,7 +33,7 @@ class TestTopics:
             assert created.topic is not None
             assert json.loads(outside.get("/brokers/topics/a")[0]) == {
                 "version": 3,
-                "topic_id": znodes.encode_uuid(created.topic.topic_id),
+                "topic_id": znode_json.encode_uuid(created.topic.topic_id),
                 "partitions": {"0": [1], "1": [1]},
                 "adding_replicas": {},
                 "removing_replicas": {},

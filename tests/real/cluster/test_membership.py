@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk.kazoo_coordination import KazooCoordination
 from local_cluster.controller.zk.session_file import SESSION_FILE, SessionFile
-from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.cluster.control_plane_member import Member, end_session, running
 from tests.support.quiet_ports import quiet_port
@@ -50,10 +50,10 @@ async def test_a_broker_whose_client_died_joins_again(
         end(coordination._client.kazoo)
         await eventually(lambda: member.cache.broker_epoch != epoch)
         await eventually(lambda: member.plane.is_controller)
-        owner = outside.get(znodes.broker_id_path(1))[1].ephemeralOwner
+        owner = outside.get(znode_paths.broker_id_path(1))[1].ephemeralOwner
         assert owner == member.session()[0] == coordination.session_id != former[0]
         # Watches are there as well.
-        outside.create(znodes.topic_path("t"), b'{"version":1,"partitions":{"0":[1]}}')
+        outside.create(znode_paths.topic_path("t"), b'{"version":1,"partitions":{"0":[1]}}')
         await eventually(lambda: "t" in member.cache.topics)
 
 
@@ -95,7 +95,7 @@ class TestMembership:
             assert member.cache.broker_epoch == status.czxid
             assert json.loads(outside.get("/controller")[0])["brokerid"] == 1
             assert outside.get("/controller_epoch")[0] == b"1"
-            assert all(outside.exists(path) for path in znodes.PERSISTENT_PATHS)
+            assert all(outside.exists(path) for path in znode_paths.PERSISTENT_PATHS)
             cluster_id = json.loads(outside.get("/cluster/id")[0])
             assert cluster_id == {"version": "1", "id": member.cache.cluster_id}
         assert outside.get_children("/brokers/ids") == []

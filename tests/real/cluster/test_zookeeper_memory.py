@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 STATES_PER_COMMIT = 500
 COMMITS_IN_FLIGHT_MAX = 8
-"""As a controller commits them (controller/state_writer.py)."""
+"""As a controller commits them (controller/active/state_writer.py)."""
 STATE_BYTES = 1_900
 COMMITS = 180
 """The server keeps them all, and each state three times: 550 MB. A controller comes to 350 MB

@@ -298,7 +298,7 @@ class SimBroker(SimProcess):
     async def _stop(self) -> None:
         """In the order of server/broker.py."""
         if len(self.metadata.brokers) > 1:
-            await self.control_plane.hand_over(HAND_OVER_MS_MAX)
+            await self.control_plane.request_controlled_shutdown(HAND_OVER_MS_MAX)
         self._joining.cancel()
         await self.replica_watch.stop()
         await self.log_dir_moves.stop()

@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Sequence
 from random import Random
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import topic_znodes, znode_paths
 from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Create,
@@ -178,10 +178,10 @@ class SimZooKeeper(FakeZooKeeper):
 
     def commit(self, ops: Sequence[ZkOp], session_id: int) -> tuple[int, ...]:
         versions = super().commit(ops, session_id)
-        epoch = self.tree.get(znodes.CONTROLLER_EPOCH)
+        epoch = self.tree.get(znode_paths.CONTROLLER_EPOCH)
         for op in ops:
             if isinstance(op, Create | SetPayload) and op.path.endswith("/state"):
-                state = znodes.decode_state(op.payload)
+                state = topic_znodes.decode_state(op.payload)
                 if epoch is None or str(state.controller_epoch).encode() != epoch.payload:
                     self.unfenced.append(f"{op.path}: {state}")
         return versions

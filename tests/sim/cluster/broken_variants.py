@@ -14,11 +14,11 @@ from unittest import mock
 
 from local_cluster.controller.active import active_controller, isr_writer
 from local_cluster.controller.active.state_writer import StateWriter
-from local_cluster.controller.decisions import elections, isr_requests, reassignments
+from local_cluster.controller.decisions import elections, isr_changes, reassignments
 from local_cluster.controller.decisions.elections import decide_leader
-from local_cluster.controller.member import isr_messages
-from local_cluster.controller.member.isr_messages import response_fields
+from local_cluster.controller.model import isr_proposals
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.controller.model.isr_proposals import response_fields
 from local_cluster.controller.zk.coordination import ANY_VERSION, SetPayload
 from local_cluster.controller.zk.term import Term
 from local_cluster.log.directory.log_directory import LogDirectory
@@ -29,7 +29,7 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
-from tests.sim.cluster.broken_deletions import (
+from tests.sim.cluster.broken_log_starts import (
     delete_what_nobody_asked_for,
     never_tell_followers_what_was_deleted,
     refuse_the_batch_to_begin_within,
@@ -125,10 +125,10 @@ def believe_any_proposal() -> Broken:
 
     stack = ExitStack()
     replaced = {
-        isr_requests.decide_isr: decide,
-        isr_requests.check_proposer: lambda state, broker_id, broker_epoch: None,
+        isr_changes.decide_isr: decide,
+        isr_changes.check_broker_epoch: lambda state, broker_id, broker_epoch: None,
     }
-    for module in (isr_requests, isr_writer, active_controller):
+    for module in (isr_changes, isr_writer, active_controller):
         for name, value in list(vars(module).items()):
             if callable(value) and value in replaced:
                 stack.enter_context(mock.patch.object(module, name, replaced[value]))
@@ -228,7 +228,9 @@ def empty_the_isr() -> Broken:
 
 def finish_a_move_at_once() -> Broken:
     """The replicas that go are deleted before the ones that come have anything."""
-    return mock.patch.object(reassignments, "is_done", lambda partition, reassignment, live: True)
+    return mock.patch.object(
+        reassignments, "is_complete", lambda partition, reassignment, live: True
+    )
 
 
 def never_delete_what_was_moved() -> Broken:
@@ -244,7 +246,7 @@ def never_tell_a_leader_that_it_was_refused() -> Broken:
         assert not raise_for, "a field has no value"
         return response_fields(results)
 
-    return mock.patch.object(isr_messages, "response_fields", fields)
+    return mock.patch.object(isr_proposals, "response_fields", fields)
 
 
 def leave_former_topics_in_the_way() -> Broken:

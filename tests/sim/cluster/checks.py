@@ -36,12 +36,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import topic_znodes, znode_paths
 from local_cluster.controller.model.cluster_image import PartitionState
 from local_cluster.controller.zk.coordination import Znode
 from local_cluster.replication.partition import Partition
-from tests.sim.cluster.committed import CommittedLog
-from tests.sim.cluster.disks import check_disks
+from tests.sim.cluster.committed_log import CommittedLog
+from tests.sim.cluster.disk_checks import check_disks
 from tests.sim.cluster.names import Anomaly, At, Log
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 CUT_REFUSED = "cannot be truncated"
 """How the failure of a log begins that the disk refused in a cut."""
-decode_topic = lru_cache(maxsize=64)(znodes.decode_topic)
+decode_topic = lru_cache(maxsize=64)(topic_znodes.decode_topic)
 
 
 class _Seen(NamedTuple):
@@ -157,14 +157,17 @@ class ClusterChecks:
         if zookeeper.unfenced:
             raise Anomaly(f"deposed controllers wrote {zookeeper.unfenced}")
         for at in self._world.partitions:
-            znode = zookeeper.tree.get(znodes.state_path(at.topic, at.partition))
+            znode = zookeeper.tree.get(znode_paths.state_path(at.topic, at.partition))
             known = self._znodes.get(at)
             if znode is None or znode is known:
                 continue
             self._znodes[at] = znode
             if known is None or known.created_zxid != znode.created_zxid:
                 continue
-            before, state = znodes.decode_state(known.payload), znodes.decode_state(znode.payload)
+            before, state = (
+                topic_znodes.decode_state(known.payload),
+                topic_znodes.decode_state(znode.payload),
+            )
             if state.leader_epoch < before.leader_epoch or (
                 state.leader_epoch == before.leader_epoch and state.leader != before.leader
             ):
@@ -221,7 +224,7 @@ class ClusterChecks:
         for name in self._world.topic_names:
             if self._world.topic_id(name) is None:
                 return f"topic {name} is not there"
-            if znodes.delete_topic_path(name) in self._world.zookeeper.tree:
+            if znode_paths.delete_topic_path(name) in self._world.zookeeper.tree:
                 return f"topic {name} is being deleted"
         for broker in self._world.brokers.values():
             for log in broker.log_directories:
@@ -306,14 +309,14 @@ class ClusterChecks:
 
 def state_of(world: SimWorld, at: At) -> PartitionState | None:
     """As ZooKeeper has it, with the replicas of the topic's znode; None where it has none."""
-    znode = world.zookeeper.tree.get(znodes.state_path(at.topic, at.partition))
-    topic = world.zookeeper.tree.get(znodes.topic_path(at.topic))
+    znode = world.zookeeper.tree.get(znode_paths.state_path(at.topic, at.partition))
+    topic = world.zookeeper.tree.get(znode_paths.topic_path(at.topic))
     if znode is None or topic is None:
         return None
     replicas = decode_topic(topic.payload).replicas.get(at.partition)
     if replicas is None:
         return None
-    state = znodes.decode_state(znode.payload)
+    state = topic_znodes.decode_state(znode.payload)
     return PartitionState(
         at.partition, replicas, state.leader, state.leader_epoch, tuple(state.isr), znode.version
     )

@@ -25,14 +25,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.topic_requests import PartitionsSpec
 from local_cluster.controller.zk.coordination import CoordinationUnavailable
 from local_cluster.wire.errors import KafkaError
 from tests.sim.broker.sim_broker import SimBroker, host_of
 from tests.sim.cluster.client import SimClient
-from tests.sim.cluster.deletions import delete_records
 from tests.sim.cluster.names import At, Log
+from tests.sim.cluster.record_deletions import delete_records
 
 if TYPE_CHECKING:
     from tests.sim.cluster.world import SimWorld
@@ -301,9 +301,9 @@ class Nemesis:
 
     def _depose(self, _: SimBroker) -> bool:
         """What operators do to have another controller elected."""
-        if znodes.CONTROLLER not in self._world.zookeeper.tree:
+        if znode_paths.CONTROLLER not in self._world.zookeeper.tree:
             return False
-        self._world.zookeeper.remove(znodes.CONTROLLER)
+        self._world.zookeeper.remove(znode_paths.CONTROLLER)
         return True
 
     def _orphan(self, _: SimBroker) -> bool:
@@ -461,7 +461,7 @@ class Nemesis:
         """Its znodes are removed by hand, as people did before Kafka could delete topics."""
         if self._world.living_topic_id(self._world.topic) is None:
             return False
-        for path in (znodes.topic_path, znodes.topic_config_path):
+        for path in (znode_paths.topic_path, znode_paths.topic_config_path):
             self._world.zookeeper.remove(path(self._world.topic))
         return True
 

@@ -149,7 +149,7 @@ def cut_and_count() -> contextlib.AbstractContextManager[object]:
 def hear_nobody() -> Iterator[None]:
     """Who is back is the last in sync before it said what it has."""
 
-    def decide(*args: object, unheard: object = (), **options: object) -> object:
+    def decide(*args: object, unreported: object = (), **options: object) -> object:
         return decide_leader(*args, **options)  # type: ignore[arg-type]
 
     with mock.patch.object(elections, "decide_leader", decide):

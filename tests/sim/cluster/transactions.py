@@ -11,7 +11,7 @@ transaction version 1, some version 2 (KIP-890).
     a producer that is gone          its transaction is aborted when its timeout is over
     a read_committed reader          reads what is committed in the end, and nothing else before
 
-The reader, and the judge of all this, stand in committed_reads.py.
+The reader, and the judge of all this, stand in transaction_readers.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.cluster_image import (
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
@@ -28,12 +28,12 @@ from tests.sim.broker.sim_network import SimNetwork
 from tests.sim.broker.sim_process import ProcessLoop
 from tests.sim.broker.sim_zookeeper import SimZooKeeper
 from tests.sim.cluster.checks import ClusterChecks, decode_topic, state_of
-from tests.sim.cluster.committed_reads import SimReader, judge_transactions
 from tests.sim.cluster.group import SimGroup
 from tests.sim.cluster.names import Anomaly, At, Log
 from tests.sim.cluster.nemesis import Nemesis
 from tests.sim.cluster.producer import SimProducer
 from tests.sim.cluster.scenarios import Scenario
+from tests.sim.cluster.transaction_readers import SimReader, judge_transactions
 from tests.sim.cluster.transactions import SimTransactions
 
 TOPIC = "t"
@@ -278,7 +278,7 @@ class SimWorld:
         """By the znodes of the topics."""
         found = []
         for name in self.topic_names:
-            znode = self.zookeeper.tree.get(znodes.topic_path(name))
+            znode = self.zookeeper.tree.get(znode_paths.topic_path(name))
             if znode is not None:
                 found += [At(name, each) for each in decode_topic(znode.payload).replicas]
         return found
@@ -295,12 +295,12 @@ class SimWorld:
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         """By the topic's znode; None where there is none."""
-        znode = self.zookeeper.tree.get(znodes.topic_path(name))
+        znode = self.zookeeper.tree.get(znode_paths.topic_path(name))
         return None if znode is None else decode_topic(znode.payload).topic_id
 
     def living_topic_id(self, name: str) -> uuid.UUID | None:
         """None as well where the topic is marked for deletion."""
-        is_marked = znodes.delete_topic_path(name) in self.zookeeper.tree
+        is_marked = znode_paths.delete_topic_path(name) in self.zookeeper.tree
         return None if is_marked else self.topic_id(name)
 
     def _absent(self) -> str | None:
@@ -315,7 +315,7 @@ class SimWorld:
 
     def is_moving(self, at: At) -> bool:
         """Whether ZooKeeper says that replicas of a partition come or go."""
-        znode = self.zookeeper.tree.get(znodes.topic_path(at.topic))
+        znode = self.zookeeper.tree.get(znode_paths.topic_path(at.topic))
         if znode is None:
             return False
         topic = decode_topic(znode.payload)

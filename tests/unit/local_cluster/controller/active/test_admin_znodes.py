@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local_cluster.controller.decisions.isr_requests import IsrProposal
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import topic_znodes, znode_paths
+from local_cluster.controller.model.isr_proposals import IsrProposal
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     Member,
     dead_broker,
@@ -17,7 +17,7 @@ from tests.unit.local_cluster.controller.member.control_plane_member import (
 )
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
-REASSIGN, ELECT = znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION
+REASSIGN, ELECT = znode_paths.REASSIGN_PARTITIONS, znode_paths.PREFERRED_ELECTION
 MALFORMED = (
     b"",
     b"{",
@@ -45,7 +45,7 @@ async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
     await eventually(lambda: 2 in member.cache.brokers)
     controller = member.plane._member.controller
     assert controller is not None
-    controller.news.replicas_reported(2, member.cache.brokers[2].broker_epoch, frozenset())
+    controller.changes.note_offline_replicas(2, member.cache.brokers[2].broker_epoch, frozenset())
     yield member
     await member.plane.stop()
 
@@ -80,7 +80,7 @@ async def test_replicas_move_and_entries_go_one_by_one(
 
 
 def asked_again(*partitions: tuple[str, int, list[int]]) -> bytes:
-    return znodes.encode_reassignments({(t, p): ids for t, p, ids in partitions})
+    return topic_znodes.encode_reassignments({(t, p): ids for t, p, ids in partitions})
 
 
 async def test_what_cannot_be_moved_is_taken_out(member: Member, server: FakeZooKeeper) -> None:
@@ -113,14 +113,14 @@ async def test_entries_of_a_topic_that_goes_are_taken_out(
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 1, [1, 2]), ("b", 0, [1, 2])))
     await eventually(lambda: len(member.plane.reassignments()) == 3)
     if how == "deleted":
-        server.write(znodes.delete_topic_path("a"))
+        server.write(znode_paths.delete_topic_path("a"))
     else:
-        server.remove(znodes.topic_path("a"))
+        server.remove(znode_paths.topic_path("a"))
     await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("b", 0, [1, 2])))
     if how == "deleted":
-        server.write(znodes.delete_topic_path("b"))
+        server.write(znode_paths.delete_topic_path("b"))
     else:
-        server.remove(znodes.topic_path("b"))
+        server.remove(znode_paths.topic_path("b"))
     await eventually(lambda: REASSIGN not in server.tree)
     assert member.plane.is_controller
     # The next one is heard.

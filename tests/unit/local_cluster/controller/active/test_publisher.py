@@ -73,22 +73,24 @@ class Cluster:
         self.brokers: dict[int, FakeBroker] = {2: FakeBroker(), 3: FakeBroker()}
         self.here: list[ClusterImage] = []
         self.acknowledged: list[tuple[int, int]] = []
-        self.answering: list[tuple[int, bool]] = []
-        self.epochs_wanted: list[int] = []
+        self.reachable: list[tuple[int, bool]] = []
+        self.epochs_required: list[int] = []
         self.reports: dict[int, ReplicaReport] = {}
         """What each broker answered last."""
         self.refuses_here = False
         self.publisher = Publisher(
             broker_id=1,
             listener="PLAINTEXT",
-            apply_here=self.apply_here,
+            apply_locally=self.apply_locally,
             acknowledged=self.note,
-            answering=lambda who, answers: self.answering.append((who.id, answers)),
-            epoch_wanted=self.epochs_wanted.append,
-            open_line=self.open,
+            reachable_changed=lambda who, is_reachable: self.reachable.append(
+                (who.id, is_reachable)
+            ),
+            epoch_required=self.epochs_required.append,
+            open_connection=self.open,
         )
 
-    def apply_here(self, image: ClusterImage) -> ReplicaReport | None:
+    def apply_locally(self, image: ClusterImage) -> ReplicaReport | None:
         self.here.append(image)
         return None if self.refuses_here else ReplicaReport(frozenset({("here", 0)}))
 
@@ -150,7 +152,7 @@ async def test_an_image_that_this_broker_refuses_is_not_acknowledged(cluster: Cl
 async def test_this_broker_is_told_again_until_it_has_taken_over_the_image(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "HERE_AGAIN_MS", 1)
+    monkeypatch.setattr(publisher, "LOCAL_RETRY_MS", 1)
     cluster.refuses_here = True
     cluster.publisher.publish(image(1, A, live=brokers(1)))
     newest = image(2, A, B, live=brokers(1))
@@ -227,7 +229,7 @@ async def test_a_broker_that_refuses_says_of_which_epoch_it_takes_images(
     two.answers = [ErrorCode.stale_controller_epoch]
     cluster.publisher.publish(image(1, A))
     await eventually(lambda: (2, 1) in cluster.acknowledged)
-    assert cluster.epochs_wanted == [4], "once: it took the next one"
+    assert cluster.epochs_required == [4], "once: it took the next one"
 
 
 async def test_a_connection_that_died_between_two_images(cluster: Cluster) -> None:
@@ -257,12 +259,12 @@ async def test_a_broker_whose_process_is_gone_is_noticed_and_again_when_it_is_ba
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
     two.die()
-    await eventually(lambda: cluster.answering == [(2, False)])
+    await eventually(lambda: cluster.reachable == [(2, False)])
     opened = two.opened
     await eventually(lambda: two.opened > opened + 1)
-    assert cluster.answering == [(2, False)], "once"
+    assert cluster.reachable == [(2, False)], "once"
     two.refuses = False
-    await eventually(lambda: cluster.answering == [(2, False), (2, True)])
+    await eventually(lambda: cluster.reachable == [(2, False), (2, True)])
     assert two.got[-1].full
 
 
@@ -277,7 +279,7 @@ async def test_a_line_that_ended_alone_is_opened_again_without_a_word(cluster: C
     two.is_closed = True
     two.on_closed()
     await eventually(lambda: two.opened > 3)
-    assert cluster.answering == [], "out of reach is not gone"
+    assert cluster.reachable == [], "out of reach is not gone"
 
 
 async def test_a_broker_that_is_not_up_yet_is_not_gone(cluster: Cluster) -> None:
@@ -287,7 +289,7 @@ async def test_a_broker_that_is_not_up_yet_is_not_gone(cluster: Cluster) -> None
     await eventually(lambda: two.opened > 2)
     two.refuses = False
     await eventually(lambda: (2, 1) in cluster.acknowledged)
-    assert cluster.answering == []
+    assert cluster.reachable == []
 
 
 async def test_a_slow_broker_is_waited_for_in_vain(cluster: Cluster) -> None:

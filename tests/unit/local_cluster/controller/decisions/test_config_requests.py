@@ -14,7 +14,7 @@ from local_cluster.controller.decisions.config_requests import (
     topic_rules,
 )
 from local_cluster.controller.member.config_writer import write_topic_configs
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import config_znodes, znode_paths
 from local_cluster.controller.zk.coordination import ZkOp
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
@@ -73,9 +73,9 @@ def test_refusals(changes: Sequence[ConfigChange], code: ErrorCode) -> None:
 @pytest.fixture
 def server() -> FakeZooKeeper:
     server = FakeZooKeeper()
-    server.write(znodes.topic_path("t"), b"{}")
+    server.write(znode_paths.topic_path("t"), b"{}")
     server.write("/config/topics")
-    server.write(znodes.CONFIG_CHANGES)
+    server.write(znode_paths.CONFIG_CHANGES)
     server.write("/admin/delete_topics")
     return server
 
@@ -85,22 +85,24 @@ async def test_configs_and_notification_are_one_commit(server: FakeZooKeeper) ->
         FakeCoordination(server), "t", lambda _: {"segment.ms": "9"}, validate_only=False
     )
     assert written == {"segment.ms": "9"}
-    (name,) = server.child_names(znodes.CONFIG_CHANGES)
+    (name,) = server.child_names(znode_paths.CONFIG_CHANGES)
     assert name.removeprefix("config_change_").isdigit()
-    payload = server.tree[f"{znodes.CONFIG_CHANGES}/{name}"].payload
+    payload = server.tree[f"{znode_paths.CONFIG_CHANGES}/{name}"].payload
     assert payload == b'{"version":2,"entity_path":"topics/t"}', "as Kafka writes it"
-    stored = server.tree[znodes.topic_config_path("t")].payload
-    assert znodes.decode_config(stored) == {"segment.ms": "9"}
+    stored = server.tree[znode_paths.topic_config_path("t")].payload
+    assert config_znodes.decode_config(stored) == {"segment.ms": "9"}
 
 
 async def test_a_change_in_between_is_not_lost(server: FakeZooKeeper) -> None:
-    server.write(znodes.topic_config_path("t"), znodes.encode_config({"retention.ms": "1"}))
+    server.write(
+        znode_paths.topic_config_path("t"), config_znodes.encode_config({"retention.ms": "1"})
+    )
     coordination = FakeCoordination(server)
     others = iter([{"retention.ms": "2"}])
 
     def overtake(ops: Sequence[ZkOp]) -> None:
         for configs in others:
-            server.write(znodes.topic_config_path("t"), znodes.encode_config(configs))
+            server.write(znode_paths.topic_config_path("t"), config_znodes.encode_config(configs))
 
     coordination.before_commit = overtake
     written = await write_topic_configs(
@@ -109,13 +111,13 @@ async def test_a_change_in_between_is_not_lost(server: FakeZooKeeper) -> None:
     assert written == {"retention.ms": "2", "segment.ms": "9"}
 
 
-@pytest.mark.parametrize("path", [znodes.topic_path("t"), None])
+@pytest.mark.parametrize("path", [znode_paths.topic_path("t"), None])
 async def test_a_topic_that_goes_gets_no_configs(server: FakeZooKeeper, path: str | None) -> None:
     if path is None:
-        server.write(znodes.delete_topic_path("t"))
+        server.write(znode_paths.delete_topic_path("t"))
     else:
         server.remove(path)
     with pytest.raises(KafkaError) as refused:
         await write_topic_configs(FakeCoordination(server), "t", lambda _: {}, validate_only=False)
     assert refused.value.code == ErrorCode.unknown_topic_or_partition
-    assert znodes.topic_config_path("t") not in server.tree
+    assert znode_paths.topic_config_path("t") not in server.tree

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from local_cluster.controller.decisions import fsm
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
     AlterOperation,
@@ -21,7 +20,7 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
 )
 from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.member.config_writer import write_broker_configs
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import config_znodes, events, znode_paths
 from local_cluster.controller.model.cluster_state import ClusterState
 from local_cluster.log.config.log_config import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -72,25 +71,25 @@ def test_what_is_described() -> None:
 async def test_the_change_and_its_notification_are_one_commit() -> None:
     server = FakeZooKeeper()
     coordination = FakeCoordination(server)
-    for path in znodes.PERSISTENT_PATHS:
+    for path in znode_paths.PERSISTENT_PATHS:
         server.write(path)
 
     def plan(current: Mapping[str, str]) -> dict[str, str]:
         return {**current, LEADER_RATE: "5"}
 
     await write_broker_configs(coordination, "1", plan, validate_only=True)
-    assert server.child_names(znodes.CONFIG_CHANGES) == ()
+    assert server.child_names(znode_paths.CONFIG_CHANGES) == ()
     await write_broker_configs(coordination, "1", plan, validate_only=False)
     stored = await coordination.read("/config/brokers/1")
     assert stored is not None
-    assert znodes.decode_config(stored.payload) == {LEADER_RATE: "5"}
-    (name,) = server.child_names(znodes.CONFIG_CHANGES)
-    notice = await coordination.read(f"{znodes.CONFIG_CHANGES}/{name}")
+    assert config_znodes.decode_config(stored.payload) == {LEADER_RATE: "5"}
+    (name,) = server.child_names(znode_paths.CONFIG_CHANGES)
+    notice = await coordination.read(f"{znode_paths.CONFIG_CHANGES}/{name}")
     assert notice is not None
-    assert znodes.decode_config_change(notice.payload) == ("brokers", "1")
+    assert config_znodes.decode_config_change(notice.payload) == ("brokers", "1")
 
 
 def test_the_controller_forgets_a_broker_without_configs() -> None:
-    seen = step(ClusterState(), fsm.BrokerConfigsSeen("1", {LEADER_RATE: "5"})).state
+    seen = step(ClusterState(), events.BrokerConfigsSeen("1", {LEADER_RATE: "5"})).state
     assert seen.broker_configs == {"1": {LEADER_RATE: "5"}}
-    assert step(seen, fsm.BrokerConfigsSeen("1", {})).state.broker_configs == {}
+    assert step(seen, events.BrokerConfigsSeen("1", {})).state.broker_configs == {}

@@ -7,35 +7,33 @@ from dataclasses import replace
 import pytest
 
 from local_cluster.controller.decisions.elections import decide_leader
-from local_cluster.controller.decisions.fsm import (
-    BrokersSeen,
-    ClearMark,
-    ClusterState,
-    ConfigsSeen,
-    Deletion,
-    DeletionsMarked,
-    ElectionsWanted,
-    EraseTopic,
-    FinishReassignments,
-    Loaded,
-    ReplicasDeleted,
-    ReplicasReported,
-    SeenTopic,
-    StatesRead,
-    StatesWritten,
-    Step,
-    TopicErased,
-    TopicsSeen,
-    WriteState,
-    step,
-)
+from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     BrokerEndpoints,
     PartitionState,
     TopicState,
 )
-from local_cluster.controller.model.cluster_state import Reassignment
+from local_cluster.controller.model.cluster_state import ClusterState, Reassignment, TopicDeletion
+from local_cluster.controller.model.events import (
+    BrokersSeen,
+    ClearDeletionMark,
+    CompleteReassignments,
+    ConfigsSeen,
+    DeletionsMarked,
+    ElectionsRequested,
+    Loaded,
+    OfflineReplicasReported,
+    PurgeTopic,
+    ReplicasDeleted,
+    SeenTopic,
+    StatesRead,
+    StatesWritten,
+    Step,
+    TopicPurged,
+    TopicsSeen,
+    WriteState,
+)
 from tests.unit.local_cluster.controller.samples import (
     broker,
     brokers,
@@ -69,7 +67,7 @@ def seen(name: str, replicas: dict[int, tuple[int, ...]], **configs: str) -> See
 
 
 class TestDecideLeader:
-    """One partition, with live and bounced brokers."""
+    """One partition, with live and restarted brokers."""
 
     @pytest.mark.parametrize(
         ("before", "live", "after"),
@@ -149,7 +147,9 @@ class TestLoaded:
 
     def test_a_leader_that_registered_after_its_election_is_elected_anew(self) -> None:
         topics = {"a": topic("a", partition(0, 1, epoch=2), partition(1, 1, epoch=2))}
-        done = step(ClusterState(), Loaded(brokers(1), topics, outlived=frozenset({("a", 1)})))
+        done = step(
+            ClusterState(), Loaded(brokers(1), topics, restarted_leaders=frozenset({("a", 1)}))
+        )
         (write,) = done.effects
         assert isinstance(write, WriteState)
         assert (write.state.partition, write.state.leader, write.state.leader_epoch) == (1, 1, 3)
@@ -170,7 +170,7 @@ class TestLoaded:
 
     def test_everybody_is_asked_again_after_a_reload(self) -> None:
         state = ClusterState(
-            brokers(1, 2), {}, {"d": Deletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
+            brokers(1, 2), {}, {"d": TopicDeletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
         )
         again = Loaded(brokers(1, 2), {"d": topic("d", partition(0, 1, 2))}, frozenset({"d"}))
         assert step(state, again).state.deletions["d"].waiting == {1, 2}
@@ -204,12 +204,12 @@ class TestBrokers:
 
     def test_a_bounce_is_not_forgotten_when_its_write_is_overtaken(self) -> None:
         state = state_of((1,), topic("a", partition(0, 1)))
-        bounced = step(state, BrokersSeen({1: broker(1, epoch=500)})).state
+        restarted = step(state, BrokersSeen({1: broker(1, epoch=500)})).state
         theirs = partition(0, 1, version=8)
-        (write,) = step(bounced, StatesRead({("a", 0): theirs})).effects
+        (write,) = step(restarted, StatesRead({("a", 0): theirs})).effects
         assert write == WriteState("a", partition(0, 1, epoch=1, version=8))
-        written = step(bounced, StatesWritten({("a", 0): partition(0, 1, epoch=1, version=9)}))
-        assert written.state.outlived == frozenset()
+        written = step(restarted, StatesWritten({("a", 0): partition(0, 1, epoch=1, version=9)}))
+        assert written.state.restarted_leaders == frozenset()
 
     def test_a_moved_listener_elects_nobody(self) -> None:
         state = state_of((1,), topic("a", partition(0, 1)))
@@ -305,9 +305,9 @@ class TestDeletion:
         assert done.effects == ()
         assert done.state.deletions["a"].waiting == {2}
         done = step(done.state, ReplicasDeleted(2, frozenset({topic_id("a")})))
-        assert done.effects == (EraseTopic("a"),)
+        assert done.effects == (PurgeTopic("a"),)
         assert "a" in done.state.deletions, "until the znodes are gone"
-        assert step(done.state, TopicErased("a")).state.deletions == {}
+        assert step(done.state, TopicPurged("a")).state.deletions == {}
 
     def test_a_broker_that_is_away_is_waited_for(self) -> None:
         state = state_of((1,), topic("a", partition(0, 1), partition(1, 2)))
@@ -321,7 +321,7 @@ class TestDeletion:
         ).state
         gone = ReplicasDeleted(1, frozenset({topic_id("a")}))
         first = step(state, gone)
-        assert first.effects == (EraseTopic("a"),)
+        assert first.effects == (PurgeTopic("a"),)
         assert step(first.state, gone).effects == ()
 
     def test_another_topic_id_does_not_count(self) -> None:
@@ -333,11 +333,11 @@ class TestDeletion:
 
     def test_a_mark_without_a_topic_is_cleared(self) -> None:
         done = step(state_of((1,)), DeletionsMarked(frozenset({"nothing"})))
-        assert done.effects == (ClearMark("nothing"),)
+        assert done.effects == (ClearDeletionMark("nothing"),)
 
     def test_a_topic_without_partitions_goes_at_once(self) -> None:
         done = step(state_of((1,), topic("a")), DeletionsMarked(frozenset({"a"})))
-        assert done.effects == (EraseTopic("a"),)
+        assert done.effects == (PurgeTopic("a"),)
 
     def test_marking_twice_waits_once(self) -> None:
         state = state_of((1,), topic("a", partition(0, 1)))
@@ -350,7 +350,7 @@ class TestDeletion:
         ).state
         done = step(state, TopicsSeen({"a": None}))
         assert done.state.deletions == {}
-        assert done.effects == (ClearMark("a"),)
+        assert done.effects == (ClearDeletionMark("a"),)
 
     def test_a_dying_broker_does_not_touch_what_is_being_deleted(self) -> None:
         state = step(
@@ -364,7 +364,7 @@ class TestReplicasReported:
 
     A = partition(0, 1, 2, 3)
     B = partition(1, 1, 2, 3)
-    ILL = ReplicasReported(1, 10, frozenset({("a", 0)}))
+    ILL = OfflineReplicasReported(1, 10, frozenset({("a", 0)}))
 
     def test_it_neither_leads_nor_counts_what_is_offline(self) -> None:
         done = step(state_of((1, 2, 3), topic("a", self.A, self.B)), self.ILL)
@@ -385,26 +385,26 @@ class TestReplicasReported:
         alone = partition(0, 1, leader=NO_LEADER, epoch=4)
         ill = step(state_of((1, 2), topic("a", alone)), self.ILL)
         assert ill.effects == ()
-        (write,) = step(ill.state, ReplicasReported(1, 10, frozenset())).effects
+        (write,) = step(ill.state, OfflineReplicasReported(1, 10, frozenset())).effects
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.leader_epoch) == (1, 5)
 
     def test_a_damaged_replica_that_is_back_first_does_not_become_the_last_in_sync(self) -> None:
         away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
         alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
-        assert alone.unheard == {1}
+        assert alone.unreported == {1}
         assert led(alone) == (1, 5, (1, 2, 3))
         ill = written(step(alone, self.ILL))
-        assert ill.unheard == frozenset()
+        assert ill.unreported == frozenset()
         assert led(ill) == (NO_LEADER, 6, (1, 2, 3))
         back = written(step(ill, BrokersSeen(brokers(1, 2))))
         assert led(back) == (2, 7, (1, 2, 3))
-        assert led(written(step(back, ReplicasReported(2, 20, frozenset())))) == (2, 8, (2,))
+        assert led(written(step(back, OfflineReplicasReported(2, 20, frozenset())))) == (2, 8, (2,))
 
     def test_a_replica_that_is_back_first_and_well_is_in_sync_alone(self) -> None:
         away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
         alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
-        well = ReplicasReported(1, 10, frozenset())
+        well = OfflineReplicasReported(1, 10, frozenset())
         heard = written(step(alone, well))
         assert led(heard) == (1, 6, (1,))
         assert step(heard, well) == Step(heard), "said twice"
@@ -416,24 +416,24 @@ class TestReplicasReported:
         moving = {("a", 0): Reassignment(adding=(1,), removing=(2,))}
         loaded = Loaded(brokers(1), {"a": topic("a", away)}, reassigning=moving)
         begun = written(step(ClusterState(), loaded))
-        assert begun.unheard == {1}
+        assert begun.unreported == {1}
         assert led(begun) == (1, 4 if leader == 1 else 5, (1, 2))
         ill = step(begun, self.ILL)
-        assert not [each for each in ill.effects if isinstance(each, FinishReassignments)]
+        assert not [each for each in ill.effects if isinstance(each, CompleteReassignments)]
         assert led(written(ill))[2] == (1, 2), "the other one may have all of it"
-        assert led(written(step(begun, ReplicasReported(1, 10, frozenset()))))[2] == (1,)
+        assert led(written(step(begun, OfflineReplicasReported(1, 10, frozenset()))))[2] == (1,)
 
     def test_who_said_so_in_this_term_need_not_say_it_again(self) -> None:
         begun = written(step(ClusterState(), Loaded(brokers(1, 2), {"a": topic("a", self.A)})))
-        heard = written(step(begun, ReplicasReported(1, 10, frozenset())))
+        heard = written(step(begun, OfflineReplicasReported(1, 10, frozenset())))
         again = Loaded({**brokers(1), 2: broker(2, epoch=21)}, heard.topics)
-        assert step(heard, again).state.unheard == {2}
+        assert step(heard, again).state.unreported == {2}
 
     def test_a_run_that_is_over_says_nothing(self) -> None:
-        late = ReplicasReported(1, 9, frozenset({("a", 0)}))
+        late = OfflineReplicasReported(1, 9, frozenset({("a", 0)}))
         state = state_of((1, 2, 3), topic("a", self.A))
         assert step(state, late) == Step(state)
-        gone = ReplicasReported(4, 40, frozenset({("a", 0)}))
+        gone = OfflineReplicasReported(4, 40, frozenset({("a", 0)}))
         assert step(state, gone) == Step(state)
 
     @pytest.mark.parametrize("back", [{}, {1: broker(1, epoch=11)}])
@@ -453,7 +453,7 @@ class TestReplicasReported:
             led = replace(
                 state, topics={"a": topic("a", partition(0, 1, 2, leader=2 if not unclean else -1))}
             )
-            wanted = step(led, ElectionsWanted((("a", 0),), unclean))
+            wanted = step(led, ElectionsRequested((("a", 0),), unclean))
             leaders = [w.state.leader for w in wanted.effects if isinstance(w, WriteState)]
             assert leaders == ([2] if unclean else [])
         fresh = replace(state, topics={"a": topic("a", unwritten(0, 1, 2))})

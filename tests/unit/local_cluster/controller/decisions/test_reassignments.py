@@ -7,22 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from local_cluster.controller.decisions import fsm
 from local_cluster.controller.decisions.fsm import step
 from local_cluster.controller.decisions.reassignments import (
     PlannedReplicas,
     ReassignmentRequest,
-    is_done,
+    is_complete,
     plan_reassignment,
 )
+from local_cluster.controller.model import events
 from local_cluster.controller.model.cluster_image import PartitionState
-from local_cluster.controller.model.cluster_state import (
-    ClusterState,
-    FinishReassignments,
-    Reassignment,
-    ReplicasReported,
+from local_cluster.controller.model.cluster_state import ClusterState, Reassignment, TopicPartition
+from local_cluster.controller.model.events import (
+    CompleteReassignments,
+    OfflineReplicasReported,
     SeenTopic,
-    TopicPartition,
     WriteState,
 )
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -72,12 +70,12 @@ class TestPlans:
         gone = tuple(replica for replica in (1, 2, 3) if replica not in target)
         assert planned.replicas == (*target, 4, 5, *gone)
         seen = SeenTopic(topic_id("a"), {0: planned.replicas}, {}, moves(planned))
-        begun = step(state, fsm.TopicsSeen({"a": seen}))
+        begun = step(state, events.TopicsSeen({"a": seen}))
         assert begun.effects == (), "4 leads on, and the move is not done"
         known = begun.state.topics["a"].partitions[0]
         joined = known._replace(isr=(4, 5, *target), zk_version=9)
-        reached = step(begun.state, fsm.StatesWritten({("a", 0): joined}))
-        assert reached.effects == (FinishReassignments("a", {0: target}),)
+        reached = step(begun.state, events.StatesWritten({("a", 0): joined}))
+        assert reached.effects == (CompleteReassignments("a", {0: target}),)
 
     def test_the_factor_of_another_target_is_that_of_the_one_before(self) -> None:
         known = partition(0, 4, 5, 1, leader=4, isr=(4, 5))
@@ -150,20 +148,20 @@ def test_done_when_the_added_ones_live_in_sync_and_enough_stay(
     done: bool,
 ) -> None:
     known = partition(0, 4, 2, 3, 1, isr=isr)
-    assert is_done(known, Reassignment(adding, removing), live) is done
+    assert is_complete(known, Reassignment(adding, removing), live) is done
 
 
 @pytest.mark.parametrize(
     ("event", "live"),
     [
-        (fsm.BrokersSeen(brokers(1, 3)), (1, 2, 3)),
-        (fsm.BrokerLeaving(2), (1, 2, 3)),
-        (fsm.StatesRead({("a", 0): partition(0, 2, 1, leader=2, isr=(1, 2))}), (1, 3)),
+        (events.BrokersSeen(brokers(1, 3)), (1, 2, 3)),
+        (events.BrokerShuttingDown(2), (1, 2, 3)),
+        (events.StatesRead({("a", 0): partition(0, 2, 1, leader=2, isr=(1, 2))}), (1, 3)),
     ],
     ids=["who stays dies", "who stays shuts down", "who stays died before its write was read"],
 )
 def test_a_move_is_not_finished_by_the_event_that_takes_who_stays_out_of_the_isr(
-    event: fsm.Event, live: tuple[int, ...]
+    event: events.Event, live: tuple[int, ...]
 ) -> None:
     """Broker 1 would delete the only replica that is left in sync."""
     moving = {("a", 0): Reassignment((2,), (1,))}
@@ -173,7 +171,7 @@ def test_a_move_is_not_finished_by_the_event_that_takes_who_stays_out_of_the_isr
     (write,) = done.effects
     assert isinstance(write, WriteState)
     assert write.state.isr == (1,)
-    written = step(done.state, fsm.StatesWritten({("a", 0): write.state._replace(zk_version=9)}))
+    written = step(done.state, events.StatesWritten({("a", 0): write.state._replace(zk_version=9)}))
     assert written.effects == (), "broker 1 is the last that has everything"
     assert written.state.reassigning == moving
 
@@ -181,18 +179,18 @@ def test_a_move_is_not_finished_by_the_event_that_takes_who_stays_out_of_the_isr
 def test_a_move_is_not_finished_before_who_stays_said_what_it_can_serve() -> None:
     moving = {("a", 0): Reassignment((2,), (1,))}
     known = topic("a", partition(0, 2, 1, leader=2, isr=(1, 2)))
-    state = ClusterState(brokers(2), {"a": known}, reassigning=moving, unheard=frozenset({2}))
-    assert step(state, fsm.BrokersSeen(brokers(2))).effects == ()
-    ill = step(state, fsm.ReplicasReported(2, 20, frozenset({("a", 0)})))
-    well = step(state, fsm.ReplicasReported(2, 20, frozenset()))
+    state = ClusterState(brokers(2), {"a": known}, reassigning=moving, unreported=frozenset({2}))
+    assert step(state, events.BrokersSeen(brokers(2))).effects == ()
+    ill = step(state, events.OfflineReplicasReported(2, 20, frozenset({("a", 0)})))
+    well = step(state, events.OfflineReplicasReported(2, 20, frozenset()))
     for done, isr, finished in (
         (ill, (1, 2), ()),
-        (well, (2,), (FinishReassignments("a", {0: (2,)}),)),
+        (well, (2,), (CompleteReassignments("a", {0: (2,)}),)),
     ):
         (write,) = done.effects
         assert isinstance(write, WriteState)
         assert write.state.isr == isr
-        written = step(done.state, fsm.StatesWritten({("a", 0): write.state}))
+        written = step(done.state, events.StatesWritten({("a", 0): write.state}))
         assert written.effects == finished
 
 
@@ -201,8 +199,8 @@ def test_a_move_goes_on_when_who_stays_is_back_in_sync() -> None:
     moving = {("a", 0): Reassignment((2,), (1,))}
     state = ClusterState(brokers(1, 2), {"a": topic("a", alone)}, reassigning=moving)
     again = alone._replace(isr=(1, 2), zk_version=4)
-    joined = step(state, fsm.StatesWritten({("a", 0): again}))
-    assert joined.effects == (FinishReassignments("a", {0: (2,)}),)
+    joined = step(state, events.StatesWritten({("a", 0): again}))
+    assert joined.effects == (CompleteReassignments("a", {0: (2,)}),)
 
 
 def test_a_change_of_one_partition_looks_at_no_other_move() -> None:
@@ -216,20 +214,20 @@ def test_a_change_of_one_partition_looks_at_no_other_move() -> None:
 
     joined = partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4), version=3)
     many = replace(MOVING, reassigning=Moves(MOVING.reassigning))
-    done = step(many, fsm.StatesWritten({("a", 0): joined}))
-    assert done.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    done = step(many, events.StatesWritten({("a", 0): joined}))
+    assert done.effects == (CompleteReassignments("a", {0: (4, 2, 3)}),)
     other = topic("b", partition(0, 1))
     elsewhere = replace(many, topics={**many.topics, "b": other})
-    assert step(elsewhere, fsm.StatesRead({("b", 0): other.partitions[0]})).effects == ()
-    assert step(elsewhere, fsm.ConfigsSeen("b", {})).effects == ()
+    assert step(elsewhere, events.StatesRead({("b", 0): other.partitions[0]})).effects == ()
+    assert step(elsewhere, events.ConfigsSeen("b", {})).effects == ()
 
 
 def test_when_it_is_done_the_removed_one_neither_leads_nor_is_in_sync() -> None:
     joined = partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4), version=3)
-    done = step(MOVING, fsm.StatesWritten({("a", 0): joined}))
-    assert done.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    done = step(MOVING, events.StatesWritten({("a", 0): joined}))
+    assert done.effects == (CompleteReassignments("a", {0: (4, 2, 3)}),)
     # The shell wrote the topic's znode.
-    noted = step(done.state, fsm.TopicsSeen({"a": SeenTopic(topic_id("a"), {0: (4, 2, 3)}, {})}))
+    noted = step(done.state, events.TopicsSeen({"a": SeenTopic(topic_id("a"), {0: (4, 2, 3)}, {})}))
     assert not noted.state.reassigning
     (write,) = noted.effects
     assert isinstance(write, WriteState)
@@ -238,12 +236,12 @@ def test_when_it_is_done_the_removed_one_neither_leads_nor_is_in_sync() -> None:
 
 def test_a_next_controller_goes_on_with_it() -> None:
     joined = topic("a", partition(0, 4, 2, 3, 1, leader=1, isr=(1, 2, 3, 4)))
-    loaded = fsm.Loaded(
+    loaded = events.Loaded(
         brokers(1, 2, 3, 4),
         {"a": joined},
         reassigning={("a", 0): Reassignment((4,), (1,))},
     )
     begun = step(ClusterState(), loaded)
     assert begun.effects == (), "nobody has said yet that it has what it counts for"
-    heard = step(begun.state, ReplicasReported(4, 40, frozenset()))
-    assert heard.effects == (FinishReassignments("a", {0: (4, 2, 3)}),)
+    heard = step(begun.state, OfflineReplicasReported(4, 40, frozenset()))
+    assert heard.effects == (CompleteReassignments("a", {0: (4, 2, 3)}),)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller.decisions.fsm import ClusterState, Deletion
 from local_cluster.controller.decisions.topic_planner import TopicPlanner, plan_partitions
 from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.controller.model.cluster_state import ClusterState, TopicDeletion
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import (
@@ -24,7 +24,7 @@ from tests.unit.local_cluster.controller.samples import (
 STATE = ClusterState(
     brokers(1, 2),
     {"old": topic("old", partition(0, 1)), "a.b": topic("a.b", partition(0, 1))},
-    {"going": Deletion(topic("going", partition(0, 1)), frozenset({1}))},
+    {"going": TopicDeletion(topic("going", partition(0, 1)), frozenset({1}))},
 )
 
 

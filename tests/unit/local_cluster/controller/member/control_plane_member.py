@@ -10,7 +10,7 @@ from typing import Any
 
 from local_cluster.clock import SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import broker_znodes, znode_paths
 from local_cluster.controller.model.cluster_image import ALL_WELL
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
@@ -116,12 +116,12 @@ async def eventually(condition: Callable[[], Any]) -> None:
 
 def dead_broker(server: FakeZooKeeper, broker_id: int) -> int:
     """Register a broker of a session of its own, which is returned."""
-    payload = znodes.encode_broker(
+    payload = broker_znodes.encode_broker(
         [("P", "127.0.0.1", 1)], {"P": "PLAINTEXT"}, rack=None, timestamp_ms=0
     )
     server.sessions += 1
     server.commit(
-        [Create(znodes.broker_id_path(broker_id), payload, ephemeral=True)], server.sessions
+        [Create(znode_paths.broker_id_path(broker_id), payload, ephemeral=True)], server.sessions
     )
     return server.sessions
 

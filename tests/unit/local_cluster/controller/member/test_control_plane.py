@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.cluster_image import ClusterImage, ReplicaReport, difference
 from local_cluster.controller.model.delta_json import decode_reply, encode_delta
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
@@ -93,7 +93,7 @@ class TestOthers:
         """A controller that does not know it yet may tell of replicas that moved since."""
         second = Member(server, 2)
         await second.plane.start()
-        server.remove(znodes.CONTROLLER)
+        server.remove(znode_paths.CONTROLLER)
         await eventually(lambda: member.plane.is_controller or second.plane.is_controller)
         third = Member(server, 3)
         await third.plane.start()

@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from local_cluster.controller.decisions.auto_created_topics import auto_topic_spec
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from local_cluster.controller.model.topic_requests import (
-    TopicSpec,
-    auto_topic_spec,
-    repeated,
-    topic_name_problem,
-)
+from local_cluster.controller.model.topic_requests import TopicSpec, repeated, topic_name_problem
 from tests.unit.local_cluster.controller.samples import SETTINGS
 
 
