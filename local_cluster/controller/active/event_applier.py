@@ -78,14 +78,14 @@ class EventApplier:
             decided = fsm.step(self.state, pending.popleft())
             self.state = decided.state
             writes = [effect for effect in decided.effects if isinstance(effect, WriteState)]
-            written, overtaken = await self.write(writes)
+            written, conflicting = await self.write(writes)
             if written:
                 pending.append(events.StatesWritten(written))
-            if overtaken and conflicts < CONFLICTS_MAX:
+            if conflicting and conflicts < CONFLICTS_MAX:
                 conflicts += 1
-                pending.append(await self.read_states(overtaken))
-            elif overtaken:
-                log.error("giving up: other writers keep changing the states of %s", overtaken)
+                pending.append(await self.read_states(conflicting))
+            elif conflicting:
+                log.error("giving up: other writers keep changing the states of %s", conflicting)
             for effect in decided.effects:
                 if isinstance(effect, PurgeTopic) and await self._purger.purge(effect.name):
                     pending.append(events.TopicPurged(effect.name))

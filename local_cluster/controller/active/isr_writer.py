@@ -39,11 +39,11 @@ async def alter_partitions(
             errors[proposal] = error.code
         else:
             writes[proposal] = WriteState(name, decided)
-    written, overtaken = await applier.write(list(writes.values()))
+    written, conflicting = await applier.write(list(writes.values()))
     if written:
         await applier.apply(events.StatesWritten(written))
-    if overtaken:
-        await applier.apply(await applier.read_states(overtaken))
+    if conflicting:
+        await applier.apply(await applier.read_states(conflicting))
     results = []
     for proposal in proposals:
         write = writes.get(proposal)

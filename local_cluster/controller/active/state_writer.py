@@ -46,7 +46,7 @@ class StateWriter:
         Raises Fenced or CoordinationUnavailable.
         """
         written: Written = {}
-        overtaken: list[TopicPartition] = []
+        conflicting: list[TopicPartition] = []
         rooted: set[str] = set()
         parts = [
             writes[start : start + STATES_PER_COMMIT_MAX]
@@ -64,13 +64,13 @@ class StateWriter:
             for part, (_, positions), outcome in zip(together, planned, outcomes, strict=True):
                 if isinstance(outcome, CommitConflict):
                     for write in part:
-                        await self._write_alone(write, written, overtaken)
+                        await self._write_alone(write, written, conflicting)
                 elif isinstance(outcome, BaseException):
                     raise outcome
                 else:
                     for write, position in zip(part, positions, strict=True):
                         _note(write, outcome[position], written)
-        return written, overtaken
+        return written, conflicting
 
     def _ops(
         self, writes: Iterable[WriteState], rooted: set[str], state: ClusterState
@@ -98,14 +98,14 @@ class StateWriter:
         return SetPayload(path, payload, write.state.zk_version)
 
     async def _write_alone(
-        self, write: WriteState, written: Written, overtaken: list[TopicPartition]
+        self, write: WriteState, written: Written, conflicting: list[TopicPartition]
     ) -> None:
         parents = [path async for path in self._missing_parents(write)]
         ops = [*(Create(path) for path in parents), self._op(write)]
         try:
             versions = await self._term.commit(self._coordination, ops)
         except CommitConflict:
-            overtaken.append((write.topic, write.state.partition))
+            conflicting.append((write.topic, write.state.partition))
         else:
             _note(write, versions[-1], written)
 

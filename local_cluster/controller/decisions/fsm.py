@@ -188,7 +188,7 @@ def _load(state: ClusterState, event: Loaded) -> Step:
         state,
         brokers=event.brokers,
         topics=event.topics,
-        # Brokers that confirmed before are asked again: a delete record may repeat.
+        # Brokers that confirmed before confirm again: a delete record may repeat.
         deletions={},
         restarted_leaders=event.restarted_leaders
         | find_led(event.topics, restarted)

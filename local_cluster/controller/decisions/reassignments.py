@@ -52,22 +52,22 @@ def plan_reassignment(
     partition = None if topic is None else topic.partitions.get(request.partition)
     if partition is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
-    under_way = state.reassigning.get(key)
-    added = under_way.adding if under_way is not None else ()
+    in_progress = state.reassigning.get(key)
+    added = in_progress.adding if in_progress is not None else ()
     origin = tuple(replica for replica in partition.replicas if replica not in added)
     target = request.target
     if target is None:
-        if under_way is None:
+        if in_progress is None:
             raise KafkaError(
                 ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
             )
         return _revert(partition, origin, added, _healthy(state, key))
     _check_target(target, state.brokers.keys())
-    asked = partition.replicas if under_way is None else target_of(partition, under_way)
-    if not may_change_factor and len(target) != len(asked):
+    current = partition.replicas if in_progress is None else target_of(partition, in_progress)
+    if not may_change_factor and len(target) != len(current):
         raise KafkaError(
             ErrorCode.invalid_replication_factor,
-            f"The replication factor would change from {len(asked)} to {len(target)}",
+            f"The replication factor would change from {len(current)} to {len(target)}",
         )
     adding = tuple(replica for replica in target if replica not in origin)
     removing = tuple(replica for replica in origin if replica not in target)

@@ -169,8 +169,8 @@ class ClusterMember:
 
     async def _follow(self) -> None:
         while True:
-            # A controller's publisher repeats images that a listener failed over. Only this task
-            # repeats the news of the elected controller.
+            # A controller's publisher repeats an image that a listener failed over. Only this task
+            # repeats a change of the elected controller.
             is_due = self.updates.has_failed_listener and self.role.active is None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LISTENER_RETRY_MS / 1000 if is_due else None):

@@ -1,4 +1,4 @@
-"""Deliberately broken log starts, for broken_variants.py."""
+"""Deliberately broken log start offsets, for broken_variants.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from local_cluster.replication.partition import Partition
 from tests.sim.cluster.broken_transactions import Broken
 
 
-def refuse_the_batch_to_begin_within() -> Broken:
-    """A follower that begins within a batch does not take that batch."""
+def refuse_the_batch_to_start_within() -> Broken:
+    """A follower that starts over within a batch does not take that batch."""
     return mock.patch.object(PartitionLog, "begin_with", lambda self, first, now_ms: None)
 
 
-def delete_what_nobody_asked_for() -> Broken:
+def delete_one_record_too_many() -> Broken:
     """DeleteRecords takes the next record as well."""
     advance = PartitionLog.advance_log_start
 
@@ -24,8 +24,8 @@ def delete_what_nobody_asked_for() -> Broken:
     return mock.patch.object(PartitionLog, "advance_log_start", advance_too_far)
 
 
-def never_tell_followers_what_was_deleted() -> Broken:
-    """Followers keep what the leader deleted."""
+def never_send_the_log_start_to_followers() -> Broken:
+    """Followers keep records that the leader deleted."""
     follow = Partition.follow_offsets
     return mock.patch.object(
         Partition, "follow_offsets", lambda self, high_watermark, _: follow(self, high_watermark, 0)

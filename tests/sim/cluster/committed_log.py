@@ -1,4 +1,4 @@
-"""What was committed of one log of a simulated cluster, and what somebody asked to delete of it."""
+"""The committed records of one log of a simulated cluster, and the requested deletions."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class CommittedLog:
     def __init__(self) -> None:
         self.content = bytearray()
         self.end_offset = 0
-        self.asked: list[int] = []
-        """Before which offsets records were asked to be deleted, but for what was refused."""
+        self.requested: list[int] = []
+        """Offsets before which deletion was requested and not refused."""
         self._bases: list[int] = []
         self._positions: list[int] = []
         self._indexed_bytes = 0
 
     @property
-    def may_begin(self) -> int:
-        """No replica may have lost anything from here on."""
-        return max(self.asked, default=0)
+    def start_offset_max(self) -> int:
+        """The highest log start offset that a replica may have."""
+        return max(self.requested, default=0)
 
     def extend(self, batches: bytes, end_offset: int) -> None:
-        """More is committed: whole batches."""
+        """Append whole batches that were committed."""
         self.content += batches
         self.end_offset = end_offset
 
     def position_of(self, offset: int) -> int:
-        """Where the batch begins that contains an offset; the end for what is not there yet."""
+        """Return the position of the batch with an offset; the end for a later offset."""
         if offset <= 0:
             return 0
         if offset >= self.end_offset:
             return len(self.content)
         if self._indexed_bytes < len(self.content):
-            # A copy, as an array that is viewed cannot grow.
+            # A copy, because an array with a view cannot grow.
             fresh = memoryview(bytes(self.content[self._indexed_bytes :]))
             for start, header in iter_headers(fresh):
                 self._bases.append(header.base_offset)
@@ -47,7 +47,7 @@ class CommittedLog:
         return self._positions[bisect_right(self._bases, offset) - 1]
 
     def records(self) -> list[tuple[int, bytes | None]]:
-        """Offsets and values, without what was repeated after it was deleted."""
+        """Return offsets and values, without repetitions of deleted records."""
         view = memoryview(bytes(self.content))
         return self.without_forgotten(
             (record.offset, record.value)
@@ -58,15 +58,16 @@ class CommittedLog:
     def without_forgotten(
         self, records: Iterable[tuple[int, bytes | None]]
     ) -> list[tuple[int, bytes | None]]:
-        """Leave out what may have been deleted and was written once more.
+        """Leave out records that may have been deleted and were written once more.
 
-        A replica that began anew knows nothing of who wrote before (as in Kafka): a producer that
-        repeats what was not answered is not recognised. Nothing from `may_begin` on is let pass.
+        A replica that started over has no producer state of deleted records (as in Kafka), so it
+        does not recognise the retry of an unanswered request. No record from `start_offset_max` on
+        is left out.
         """
         found = list(records)
         last = {value: offset for offset, value in found}
         return [
             (offset, value)
             for offset, value in found
-            if offset >= self.may_begin or last[value] == offset
+            if offset >= self.start_offset_max or last[value] == offset
         ]

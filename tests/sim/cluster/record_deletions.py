@@ -1,8 +1,8 @@
-"""An operator of a simulated cluster who deletes records, once; nobody asks again."""
+"""DeleteRecords by an operator of a simulated cluster, without a retry."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
@@ -11,21 +11,16 @@ from tests.sim.cluster.client import SimClient
 from tests.sim.cluster.committed_log import CommittedLog
 from tests.sim.cluster.names import Anomaly, Log
 
-if TYPE_CHECKING:
-    from tests.sim.cluster.world import SimWorld
-
 VERSION: Final = 2
 TIMEOUT_MS: Final = 3_000
 
 
-async def delete_records(
-    world: SimWorld, client: SimClient, log: Log, committed: CommittedLog, offset: int
-) -> None:
-    """Ask the leader of a partition. Whatever comes of it: it may be refused, or not be heard of.
+async def delete_records(client: SimClient, log: Log, committed: CommittedLog, offset: int) -> None:
+    """Delete the records before an offset. It may be refused, or the response may be lost.
 
-    `offset` is not beyond what is committed. Raises Anomaly for an answer that cannot be.
+    `offset` is not beyond the committed end. Raises Anomaly for an impossible response.
     """
-    committed.asked.append(offset)
+    committed.requested.append(offset)
     partition = {"partition_index": log.at.partition, "offset": offset}
     fields = {
         "topics": [{"name": log.at.topic, "partitions": [partition]}],
@@ -41,12 +36,12 @@ async def delete_records(
     answer = messages.decode_response(ApiKey.DELETE_RECORDS, VERSION, frame, position)
     (found,) = answer.topics[0].partitions
     if found.error_code == ErrorCode.offset_out_of_range:
-        # The only refusal after which nothing was deleted for sure.
-        committed.asked.remove(offset)
+        # The only refusal after which surely nothing was deleted.
+        committed.requested.remove(offset)
     elif found.error_code == ErrorCode.none and not (
-        offset <= found.low_watermark <= committed.may_begin
+        offset <= found.low_watermark <= committed.start_offset_max
     ):
         raise Anomaly(
-            f"{log}: records before {offset} are said to be deleted, those before "
-            f"{found.low_watermark} are, and {committed.may_begin} was asked for"
+            f"{log}: the response to a deletion before {offset} has low watermark "
+            f"{found.low_watermark}; deletion was requested up to {committed.start_offset_max}"
         )
