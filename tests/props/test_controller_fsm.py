@@ -1,8 +1,8 @@
-"""The controller's FSM against a model of ZooKeeper, under any order of events and failures.
+"""The controller's state machine against a model of ZooKeeper, under any order of events.
 
-The model keeps what is written. Every invariant is checked after every event: a leader is alive
+The model keeps the written states. Every invariant is checked after every event: a leader is alive
 when elected and in the ISR it was elected from, leader epochs only grow, no two leaders share an
-epoch, an ISR is never empty, nothing is erased while a broker still holds a replica.
+epoch, an ISR is never empty, no topic is purged while a broker still holds a replica.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ assignments = st.lists(
 
 
 class ControllerMachine(RuleBasedStateMachine):
-    """Drives the FSM as the shell does, with a dictionary for ZooKeeper."""
+    """Drives the state machine as the controller does, with a dictionary for ZooKeeper."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,11 +67,11 @@ class ControllerMachine(RuleBasedStateMachine):
         self.epochs: dict[TopicPartition, int] = {}
         """Highest leader epoch so far."""
         self.reigns: dict[tuple[TopicPartition, int], int] = {}
-        """Broker epoch of whoever led under a leader epoch."""
+        """Broker epoch of the leader of each leader epoch."""
         self.marks: set[str] = set()
         self.holders: dict[str, set[int]] = {}
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     @rule(broker=brokers_of)
     def register(self, broker: int) -> None:
@@ -112,10 +112,10 @@ class ControllerMachine(RuleBasedStateMachine):
     def delete_replicas(self, broker: int) -> None:
         if broker not in self.live:
             return
-        told = list(self.state.deletions)
-        for name in told:
+        confirmed = list(self.state.deletions)
+        for name in confirmed:
             self.holders[name].discard(broker)
-        ids = frozenset(self.state.deletions[name].topic.topic_id for name in told)
+        ids = frozenset(self.state.deletions[name].topic.topic_id for name in confirmed)
         self.run(events.ReplicasDeleted(broker, ids))
 
     @rule(broker=brokers_of)
@@ -124,20 +124,22 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @rule(broker=brokers_of, answers=st.booleans())
     def answer(self, broker: int, answers: bool) -> None:
-        """The controller reaches a broker, or finds nobody where it was."""
+        """The controller reaches a broker, or its port refuses connections."""
         self.run(events.BrokerReachable(broker, self.live.get(broker, -1), answers))
 
     @rule(data=st.data(), broker=brokers_of)
     def report(self, data: st.DataObject, broker: int) -> None:
-        """A broker says which of the replicas it cannot serve."""
+        """A broker reports its offline replicas."""
         keys = sorted((n, p) for n, t in self.state.topics.items() for p in t.partitions)
-        ill = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
-        self.run(events.OfflineReplicasReported(broker, self.live.get(broker, -1), frozenset(ill)))
+        offline = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
+        self.run(
+            events.OfflineReplicasReported(broker, self.live.get(broker, -1), frozenset(offline))
+        )
 
     @precondition(lambda self: self.state.topics)
     @rule(data=st.data())
     def propose_isr(self, data: st.DataObject) -> None:
-        """What a leader asks for; its followers may have caught up or fallen behind."""
+        """A leader proposes an ISR; its followers may have caught up or fallen behind."""
         keys = [(n, p) for n, t in self.state.topics.items() for p in t.partitions]
         if not keys:
             return
@@ -173,18 +175,18 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         known = self.state.topics[name].partitions[index]
         last = set(known.isr) & set(known.replicas) & self.well((name, index))
-        assert not last or last & set(plan.replicas), "nobody is left that has everything"
+        assert not last or last & set(plan.replicas), "no complete replica is left"
         self.assign(name, {index: plan})
         self.run(events.TopicsSeen({name: self.seen[name]}))
 
     def assign(self, name: str, plans: dict[int, PlannedReplicas]) -> None:
-        """Write replicas into the topic's znode, as the shell does."""
+        """Write replicas into the topic's znode, as the controller does."""
         seen = self.seen[name]
         replicas = {**seen.replicas, **{i: plan.replicas for i, plan in plans.items()}}
         moving = {i: each for i, each in seen.reassigning.items() if i not in plans}
         moving |= {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
         self.seen[name] = SeenTopic(seen.topic_id, replicas, seen.configs, moving)
-        # Whoever a finished move leaves out deletes its replica by itself, and is not waited for.
+        # A broker that a completed reassignment removes deletes its replica by itself.
         self.holders[name] = {r for ids in replicas.values() for r in ids}
 
     @precondition(lambda self: self.written)
@@ -195,7 +197,7 @@ class ControllerMachine(RuleBasedStateMachine):
         if stored.leader == NO_LEADER:
             return
         shrunk = stored._replace(isr=(stored.leader,), zk_version=stored.zk_version + 1)
-        self.written[key] = shrunk  # the controller does not know yet: its next write conflicts
+        self.written[key] = shrunk  # the controller has not noticed: its next write conflicts
 
     @rule()
     def controller_fails_over(self) -> None:
@@ -206,14 +208,14 @@ class ControllerMachine(RuleBasedStateMachine):
     def connection_comes_back(self) -> None:
         self.load()
 
-    # -- the shell --------------------------------------------------------------------------
+    # -- the model --------------------------------------------------------------------------
 
     def online_brokers(self, key: TopicPartition) -> set[int]:
-        """Live brokers, without those that cannot serve a replica."""
+        """Return the live brokers, without those whose replica is offline."""
         return {each for each in self.live if key not in self.state.offline.get(each, ())}
 
     def well(self, key: TopicPartition) -> set[int]:
-        """Those of them that said so."""
+        """Return those of them that have reported."""
         return self.online_brokers(key) - self.state.unreported
 
     def endpoints(self) -> dict[int, BrokerEndpoints]:
@@ -283,7 +285,7 @@ class ControllerMachine(RuleBasedStateMachine):
             return events.StatesRead({key: read})
         if proposed:
             assert stored is not None
-            # The znode does not name the replicas: a move that began since is in memory alone.
+            # The znode does not name the replicas: a later reassignment is only in memory.
             unchanged = stored._replace(replicas=effect.state.replicas)
             assert effect.state._replace(isr=stored.isr) == unchanged, "only the ISR changes"
             assert effect.state.leader in effect.state.isr
@@ -300,9 +302,9 @@ class ControllerMachine(RuleBasedStateMachine):
         assert after.leader_epoch > self.epochs.get(key, -1), "leader epochs only grow"
         self.epochs[key] = after.leader_epoch
         if before is not None:
-            assert set(after.isr) <= set(before.isr), "the controller admits nobody to the ISR"
+            assert set(after.isr) <= set(before.isr), "the controller adds no broker to the ISR"
             if not set(after.isr) >= set(before.isr) & set(after.replicas):
-                assert set(after.isr) & self.well(key), "whoever counts no more is not the last"
+                assert set(after.isr) & self.well(key), "a removed member is not the last one"
         if after.leader != NO_LEADER:
             assert after.leader in self.live
             assert after.leader in after.isr
@@ -310,7 +312,7 @@ class ControllerMachine(RuleBasedStateMachine):
             self.reigns[key, after.leader_epoch] = self.live[after.leader]
 
     def check_finished(self, done: Step) -> None:
-        """Whoever is moved away deletes its replica: another one must have everything, and live."""
+        """A removed broker deletes its replica: another complete replica must be alive."""
         changing = {
             (effect.topic, effect.state.partition)
             for effect in done.effects
@@ -330,7 +332,7 @@ class ControllerMachine(RuleBasedStateMachine):
             del self.written[key]
             del self.epochs[key]
 
-    # -- what must hold ---------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------
 
     @invariant()
     def knows_what_is_written(self) -> None:
@@ -352,7 +354,7 @@ class ControllerMachine(RuleBasedStateMachine):
                 assert self.live[known.leader] == reign
 
     @invariant()
-    def whoever_can_lead_does(self) -> None:
+    def a_partition_with_a_live_isr_member_has_a_leader(self) -> None:
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
@@ -364,14 +366,14 @@ class ControllerMachine(RuleBasedStateMachine):
                 assert (known.leader != NO_LEADER) == bool(able)
 
     @invariant()
-    def moves_end_when_the_added_ones_are_in_sync(self) -> None:
+    def reassignments_complete_when_added_replicas_are_in_sync(self) -> None:
         for (name, index), moving in self.state.reassigning.items():
             known = self.state.topics[name].partitions[index]
             assert not is_complete(known, moving, self.well((name, index)))
             assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
 
     @invariant()
-    def who_was_moved_away_is_not_in_sync(self) -> None:
+    def removed_replicas_are_not_in_sync(self) -> None:
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 moved = set(known.isr) - set(known.replicas)

@@ -1,4 +1,4 @@
-"""Topics that the controller makes and deletes: in Kafka's znodes, and known to real brokers."""
+"""Topics that the controller creates and deletes: in Kafka's znodes, and on real brokers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TestTopics:
 
 
 class TestClusters:
-    """Real broker processes: what the controller decides reaches everybody."""
+    """Real broker processes: the decisions of the controller reach all of them."""
 
     async def test_topics_are_known_everywhere_when_created(
         self, chroot: str, tmp_path: Path
@@ -148,7 +148,7 @@ class TestClusters:
             away = partitions[1].leader_epoch
             await two.start()
             await two.kill()
-            await two.start()  # its former session has not timed out
+            await two.start()  # its former session has not expired
             async with asyncio.timeout(EVENTUALLY_SECONDS):
                 while partitions[1].leader != 2 or partitions[1].leader_epoch < away + 2:
                     partitions = (await client.metadata(["a"])).topics["a"].partitions

@@ -1,4 +1,4 @@
-"""What the control plane asks of ZooKeeper through kazoo: reads, commits, conflicts, watches."""
+"""The port to ZooKeeper on kazoo: reads, commits, conflicts, watches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.replicas import eventually
 pytestmark = pytest.mark.real
 
 
-class TestZooKeeperShell:
+class TestKazooCoordination:
     @pytest.fixture
     async def coordination(self, chroot: str) -> AsyncIterator[KazooCoordination]:
         coordination = KazooCoordination(chroot, session_timeout_ms=SESSION_TIMEOUT_MS)
@@ -58,11 +58,11 @@ class TestZooKeeperShell:
     async def test_a_server_without_multi_read_is_read_one_by_one(
         self, coordination: KazooCoordination, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # How any server answers a request that it does not know.
+        # Any server answers an unknown request type in the same way.
         monkeypatch.setattr(MultiRead, "type", 999)
         await coordination.commit([Create("/a", b"1")])
         node = await coordination.read("/a")
-        # It also closes the connection with its answer, and what is asked meanwhile is asked again.
+        # It also closes the connection with its response, so concurrent requests are retried.
         async with asyncio.timeout(30):
             while True:
                 try:
@@ -96,14 +96,14 @@ class TestZooKeeperShell:
     async def test_watches_tell_of_creation_change_and_children(
         self, coordination: KazooCoordination, outside: KazooClient
     ) -> None:
-        told: list[str | None] = []
-        coordination.subscribe(told.append, lambda state: None)
+        fired: list[str | None] = []
+        coordination.subscribe(fired.append, lambda state: None)
         assert await coordination.read("/w", watch=True) is None
         outside.create("/w", b"1")
-        await eventually(lambda: told == ["/w"])
+        await eventually(lambda: fired == ["/w"])
         await coordination.read("/w", watch=True)
         outside.set("/w", b"2")
-        await eventually(lambda: told == ["/w", "/w"])
+        await eventually(lambda: fired == ["/w", "/w"])
         await coordination.children("/w", watch=True)
         outside.create("/w/child")
-        await eventually(lambda: told == ["/w", "/w", "/w"])
+        await eventually(lambda: fired == ["/w", "/w", "/w"])

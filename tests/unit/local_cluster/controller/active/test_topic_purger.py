@@ -1,4 +1,4 @@
-"""Topics go: asked for, marked by an outside tool, or vanished."""
+"""Topics that are deleted by request, marked by an outside tool, or vanish."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestDeletion:
         assert Changes(removed=("a",)) in member.changes
         assert not any(changes.deleted for changes in member.changes)
 
-    async def test_znodes_that_vanish_before_they_were_seen_are_missed(
+    async def test_znodes_that_vanish_before_they_were_read_are_noticed(
         self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         late: list[str] = []
@@ -70,7 +70,7 @@ class TestDeletion:
         await eventually(lambda: "a" not in member.cache.topics)
         await member.create("a")
 
-    async def test_a_topic_that_vanished_is_doubted_for_the_rest_of_the_term(
+    async def test_a_vanished_topic_leaves_the_image_incomplete_for_the_term(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         await member.create("a")
@@ -83,7 +83,7 @@ class TestDeletion:
         await member.create("c")
         assert [*told, member.cache.is_whole] == [True, False, False], "b was deleted, a vanished"
 
-    async def test_a_topic_whose_own_watch_comes_before_that_of_the_list_vanished_all_the_same(
+    async def test_a_topic_whose_watch_fires_before_that_of_the_list_counts_as_lost(
         self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await member.create("a")
@@ -94,14 +94,12 @@ class TestDeletion:
             server.remove(znode_paths.topic_path("a"))
         server.fire([znode_paths.topic_path("a")])
         await eventually(lambda: "a" not in member.cache.topics)
-        assert not member.cache.is_whole, "nobody deleted it"
+        assert not member.cache.is_whole, "it was not deleted"
         server.fire(late)
         await member.create("c")
         assert not member.cache.is_whole
 
-    async def test_a_topic_that_cannot_be_read_is_not_taken_for_one_that_is_gone(
-        self, server: FakeZooKeeper
-    ) -> None:
+    async def test_an_unreadable_topic_is_not_a_deleted_one(self, server: FakeZooKeeper) -> None:
         server.write(znode_paths.topic_path("torn"), b"{")
         member = Member(server)
         await member.plane.start()
@@ -110,7 +108,7 @@ class TestDeletion:
         assert not member.cache.is_whole
         await member.plane.stop()
 
-    async def test_a_broker_that_is_away_holds_the_deletion(
+    async def test_a_broker_that_is_away_delays_the_deletion(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         server.write("/brokers/topics/a", b'{"version":1,"partitions":{"0":[1],"1":[7]}}')
@@ -118,7 +116,7 @@ class TestDeletion:
         results = await member.plane.delete_topics(["a"], timeout_ms=500)
         assert results["a"] is not None
         assert results["a"].code is ErrorCode.request_timed_out
-        assert "a" not in member.cache.topics, "nobody uses it any more"
+        assert "a" not in member.cache.topics, "it is hidden"
         commits, changes = len(server.commits), len(member.changes)
         await asyncio.sleep(0.02)
         assert (len(server.commits), len(member.changes)) == (commits, changes), "it only waits"
@@ -127,7 +125,7 @@ class TestDeletion:
         assert again.error is not None
         assert again.error.code is ErrorCode.topic_already_exists
 
-    async def test_the_next_controller_goes_on_with_it(self, server: FakeZooKeeper) -> None:
+    async def test_the_next_controller_continues_the_deletion(self, server: FakeZooKeeper) -> None:
         first = Member(server)
         await first.plane.start()
         await first.create("a")
@@ -139,7 +137,7 @@ class TestDeletion:
         assert "a" not in again.cache.topics
         await again.plane.stop()
 
-    async def test_an_erasure_whose_answer_was_lost_ends_well(
+    async def test_a_purge_whose_response_was_lost_completes(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         await member.create("a")

@@ -1,4 +1,4 @@
-"""Who leads: brokers that leave, that forget, preferred and unclean elections."""
+"""Elections: brokers that shut down or restart; preferred and unclean elections."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TestDecisions:
             (unwritten(0, 1, 2), LIVE, {1}, (2, (1, 2))),
         ],
     )
-    def test_brokers_that_leave(
+    def test_brokers_that_shut_down(
         self,
         before: PartitionState,
         live: set[int],
@@ -61,7 +61,7 @@ class TestDecisions:
             (partition(0, 1, 2), {1, 2}, None),
         ],
     )
-    def test_brokers_that_may_have_lost_their_tail(
+    def test_restarted_replicas(
         self,
         before: PartitionState,
         restarted_replicas: set[int],
@@ -81,17 +81,17 @@ class TestDecisions:
             (LIVE, {1, 2, 3}, (1, (1, 2, 3))),
         ],
     )
-    def test_brokers_that_have_not_said_what_they_cannot_serve(
+    def test_unreported_brokers(
         self, live: set[int], unreported: set[int], after: tuple[int, tuple[int, ...]]
     ) -> None:
         nobody_leads = partition(0, 1, 2, 3, leader=NO_LEADER)
         assert told(decide_leader(nobody_leads, live, unreported=unreported)) == after
 
-    def test_an_isr_of_unheard_brokers_keeps_nobody_who_was_moved_away(self) -> None:
+    def test_an_isr_of_unreported_brokers_drops_reassigned_replicas(self) -> None:
         moved = PartitionState(0, (1, 2), NO_LEADER, 0, (1, 2, 3), 0)
         assert told(decide_leader(moved, {1}, unreported={1})) == (1, (1, 2))
 
-    def test_a_leader_that_was_started_again_is_followed_by_another(self) -> None:
+    def test_a_restarted_leader_is_replaced(self) -> None:
         decided = decide_leader(partition(0, 1, 2, 3, epoch=4), LIVE, {1})
         assert decided is not None
         assert (decided.leader, decided.leader_epoch, decided.isr) == (2, 5, (1, 2, 3))
@@ -118,7 +118,7 @@ class TestEvents:
     def state(self, *topics: TopicState, fsync: bool = True) -> ClusterState:
         return ClusterState(brokers(1, 2, 3), {each.name: each for each in topics}, fsync=fsync)
 
-    def test_a_broker_that_leaves_is_relieved_until_it_is_back(self) -> None:
+    def test_a_broker_that_shuts_down_leads_nothing_until_it_is_back(self) -> None:
         state = self.state(topic("a", partition(0, 1, 2), partition(1, 2, 3)))
         done = step(state, events.BrokerShuttingDown(1))
         (write,) = done.effects
@@ -128,7 +128,7 @@ class TestEvents:
         assert step(done.state, events.BrokersSeen(back)).state.shutting_down == frozenset()
         assert step(state, events.BrokerShuttingDown(9)).state == state
 
-    def test_a_broker_whose_process_is_gone_is_relieved_until_it_answers(self) -> None:
+    def test_an_unreachable_broker_leads_nothing_until_it_is_reachable(self) -> None:
         state = self.state(topic("a", partition(0, 1, 2), partition(1, 1)))
         done = step(
             state, events.BrokerReachable(1, state.brokers[1].broker_epoch, is_reachable=False)
@@ -136,7 +136,7 @@ class TestEvents:
         (write,) = done.effects
         assert isinstance(write, WriteState)
         assert (write.state.partition, write.state.leader, write.state.isr) == (0, 2, (2,))
-        assert done.state.brokers == state.brokers, "its session may live on"
+        assert done.state.brokers == state.brokers, "its session may survive"
         again = events.BrokerReachable(1, state.brokers[1].broker_epoch, is_reachable=True)
         assert step(done.state, again).state.shutting_down == frozenset()
         for late in (
@@ -145,7 +145,7 @@ class TestEvents:
         ):
             assert step(state, late) == events.Step(state)
 
-    def test_with_page_cache_who_was_started_again_leaves_the_isr(self) -> None:
+    def test_with_page_cache_a_restarted_broker_leaves_the_isr(self) -> None:
         again = {**brokers(1, 2, 3), 2: broker(2, epoch=999)}
         everywhere = topic("a", partition(0, 1, 2, 3), partition(1, 2))
         assert step(self.state(everywhere), events.BrokersSeen(again)).effects == (
@@ -168,7 +168,7 @@ class TestEvents:
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.isr) == (2, (2,))
 
-    def test_elections_that_are_asked_for(self) -> None:
+    def test_requested_elections(self) -> None:
         state = self.state(topic("a", partition(0, 1, 2, leader=2), partition(1, 1, 2)))
         wanted = events.ElectionsRequested((("a", 0), ("a", 1), ("a", 7), ("none", 0)))
         (write,) = step(state, wanted).effects
@@ -203,7 +203,7 @@ class TestEvents:
         error = election_problem(state, key, unclean)
         assert (None if error is None else error.code) == code
 
-    def test_leaders_go_back_where_a_broker_leads_far_too_little(self) -> None:
+    def test_preferred_leaders_return_to_an_imbalanced_broker(self) -> None:
         away = [partition(index, 1, 2, leader=2) for index in range(3)]
         here = [partition(index, 1, 2) for index in range(3, 10)]
         unable = partition(10, 3, 2, leader=2, isr=(2,))

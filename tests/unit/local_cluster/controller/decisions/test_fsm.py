@@ -1,4 +1,4 @@
-"""What the controller decides, event by event."""
+"""The decisions of the controller, event by event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def state_of(live: tuple[int, ...], *topics: TopicState) -> ClusterState:
 
 
 def written(done: Step) -> ClusterState:
-    """The state when what was decided is in ZooKeeper."""
+    """Return the state after the decided writes."""
     writes = [effect for effect in done.effects if isinstance(effect, WriteState)]
     return step(
         done.state, StatesWritten({(w.topic, w.state.partition): w.state for w in writes})
@@ -57,7 +57,7 @@ def written(done: Step) -> ClusterState:
 
 
 def led(state: ClusterState) -> tuple[int, int, tuple[int, ...]]:
-    """Leader, epoch and ISR of partition 0 of topic a."""
+    """Return leader, epoch and ISR of partition 0 of topic a."""
     known = state.topics["a"].partitions[0]
     return known.leader, known.leader_epoch, known.isr
 
@@ -111,12 +111,12 @@ class TestDecideLeader:
             assert (decided.leader, decided.leader_epoch, decided.isr) == after
             assert decided.zk_version == before.zk_version, "the write is conditional on it"
 
-    def test_a_bounced_leader_leads_under_a_new_epoch(self) -> None:
+    def test_a_restarted_leader_leads_under_a_new_epoch(self) -> None:
         decided = decide_leader(partition(0, 1, epoch=7), {1}, {1})
         assert decided is not None
         assert (decided.leader, decided.leader_epoch) == (1, 8)
 
-    def test_a_bounced_follower_changes_nothing(self) -> None:
+    def test_a_restarted_follower_changes_nothing(self) -> None:
         assert decide_leader(partition(0, 1, 2), {1, 2}, {2}) is None
 
     def test_a_lost_state_znode_does_not_take_the_epoch_back(self) -> None:
@@ -127,14 +127,14 @@ class TestDecideLeader:
 
 
 class TestLoaded:
-    """The begin of a term."""
+    """A term begins."""
 
-    def test_what_is_well_is_left_alone(self) -> None:
+    def test_a_healthy_partition_is_not_written(self) -> None:
         done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", partition(0, 1))}))
         assert done.effects == ()
         assert done.state.topics["a"].partitions[0].leader == 1
 
-    def test_missing_states_and_dead_leaders_are_put_right(self) -> None:
+    def test_missing_states_and_dead_leaders_are_repaired(self) -> None:
         loaded = Loaded(brokers(1), {"a": topic("a", unwritten(0, 1), partition(1, 2, epoch=3))})
         done = step(ClusterState(), loaded)
         writes = {w.state.partition: w.state for w in done.effects if isinstance(w, WriteState)}
@@ -145,7 +145,7 @@ class TestLoaded:
         done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", unwritten(0, 1))}))
         assert done.state.topics["a"].partitions[0].leader == NO_LEADER
 
-    def test_a_leader_that_registered_after_its_election_is_elected_anew(self) -> None:
+    def test_a_leader_that_registered_after_its_election_is_elected_again(self) -> None:
         topics = {"a": topic("a", partition(0, 1, epoch=2), partition(1, 1, epoch=2))}
         done = step(
             ClusterState(), Loaded(brokers(1), topics, restarted_leaders=frozenset({("a", 1)}))
@@ -154,7 +154,7 @@ class TestLoaded:
         assert isinstance(write, WriteState)
         assert (write.state.partition, write.state.leader, write.state.leader_epoch) == (1, 1, 3)
 
-    def test_a_broker_that_bounced_while_the_connection_was_away(self) -> None:
+    def test_a_broker_that_restarted_while_the_connection_was_lost(self) -> None:
         before = state_of((1,), topic("a", partition(0, 1)))
         again = Loaded({1: broker(1, epoch=999)}, before.topics)
         (write,) = step(before, again).effects
@@ -168,7 +168,7 @@ class TestLoaded:
         assert done.state.deletions["gone"].waiting == {1}
         assert "gone" not in done.state.topics
 
-    def test_everybody_is_asked_again_after_a_reload(self) -> None:
+    def test_every_broker_confirms_again_after_a_reload(self) -> None:
         state = ClusterState(
             brokers(1, 2), {}, {"d": TopicDeletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
         )
@@ -177,7 +177,7 @@ class TestLoaded:
 
 
 class TestBrokers:
-    """Brokers come, go and come back."""
+    """Brokers register, go and come back."""
 
     def test_a_death_touches_only_its_partitions(self) -> None:
         state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
@@ -190,7 +190,7 @@ class TestBrokers:
         (write,) = step(state, BrokersSeen(brokers(1, 2))).effects
         assert write == WriteState("a", partition(0, 2, epoch=2))
 
-    def test_a_first_broker_takes_what_waits(self) -> None:
+    def test_the_first_broker_leads_waiting_partitions(self) -> None:
         state = state_of((), topic("a", unwritten(0, 5)))
         (write,) = step(state, BrokersSeen(brokers(5))).effects
         assert isinstance(write, WriteState)
@@ -202,7 +202,7 @@ class TestBrokers:
         (write,) = done.effects
         assert write == WriteState("a", partition(0, 1, epoch=1))
 
-    def test_a_bounce_is_not_forgotten_when_its_write_is_overtaken(self) -> None:
+    def test_a_restart_is_remembered_when_its_write_conflicts(self) -> None:
         state = state_of((1,), topic("a", partition(0, 1)))
         restarted = step(state, BrokersSeen({1: broker(1, epoch=500)})).state
         theirs = partition(0, 1, version=8)
@@ -270,7 +270,7 @@ class TestTopics:
 
 
 class TestStates:
-    """Writes come back."""
+    """State writes are confirmed, or another writer was faster."""
 
     def test_written_states_are_adopted(self) -> None:
         state = state_of((1,), topic("a", unwritten(0, 1)))
@@ -283,7 +283,7 @@ class TestStates:
         done = step(state, StatesWritten({("a", 0): partition(0, 1)}))
         assert done.state == state
 
-    def test_what_others_wrote_is_adopted_and_judged(self) -> None:
+    def test_states_of_other_writers_are_adopted_and_checked(self) -> None:
         state = state_of((1, 2), topic("a", partition(0, 1, 2)))
         theirs = partition(0, 1, 2, epoch=1, isr=(1,), version=5)
         assert step(state, StatesRead({("a", 0): theirs})).effects == ()
@@ -294,13 +294,13 @@ class TestStates:
 
 
 class TestDeletion:
-    """Marked, told, counted down, erased."""
+    """A topic is marked, confirmed by its brokers, purged."""
 
     def test_the_whole_way(self) -> None:
         state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
         done = step(state, DeletionsMarked(frozenset({"a"})))
-        assert "a" not in done.state.topics, "nobody is told of it any more"
-        assert done.effects == (), "nothing is erased before the replicas are gone"
+        assert "a" not in done.state.topics, "it is hidden"
+        assert done.effects == (), "no purge before the replicas are deleted"
         done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
         assert done.effects == ()
         assert done.state.deletions["a"].waiting == {2}
@@ -315,7 +315,7 @@ class TestDeletion:
         done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
         assert done.effects == ()
 
-    def test_an_answer_said_twice_erases_once(self) -> None:
+    def test_a_repeated_confirmation_purges_once(self) -> None:
         state = step(
             state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
         ).state
@@ -360,28 +360,28 @@ class TestDeletion:
 
 
 class TestReplicasReported:
-    """A live broker whose disk is ill: it counts as away, for what lies there."""
+    """A live broker with a failed disk: its replicas there are offline."""
 
     A = partition(0, 1, 2, 3)
     B = partition(1, 1, 2, 3)
     ILL = OfflineReplicasReported(1, 10, frozenset({("a", 0)}))
 
-    def test_it_neither_leads_nor_counts_what_is_offline(self) -> None:
+    def test_an_offline_replica_neither_leads_nor_is_in_sync(self) -> None:
         done = step(state_of((1, 2, 3), topic("a", self.A, self.B)), self.ILL)
         (write,) = done.effects
         assert isinstance(write, WriteState)
         decided = write.state
         assert (decided.partition, decided.leader, decided.isr) == (0, 2, (2, 3))
         assert decided.leader_epoch == self.A.leader_epoch + 1
-        assert step(done.state, self.ILL).effects == (), "said twice"
+        assert step(done.state, self.ILL).effects == (), "a repeated report"
 
-    def test_the_last_one_in_sync_stays_so(self) -> None:
+    def test_the_last_isr_member_stays(self) -> None:
         alone = partition(0, 1, 2, 3, isr=(1,))
         (write,) = step(state_of((1, 2, 3), topic("a", alone)), self.ILL).effects
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.isr) == (NO_LEADER, (1,))
 
-    def test_what_is_well_again_leads_again(self) -> None:
+    def test_a_replica_that_is_back_leads_again(self) -> None:
         alone = partition(0, 1, leader=NO_LEADER, epoch=4)
         ill = step(state_of((1, 2), topic("a", alone)), self.ILL)
         assert ill.effects == ()
@@ -389,7 +389,7 @@ class TestReplicasReported:
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.leader_epoch) == (1, 5)
 
-    def test_a_damaged_replica_that_is_back_first_does_not_become_the_last_in_sync(self) -> None:
+    def test_a_damaged_replica_that_is_back_first_is_not_alone_in_the_isr(self) -> None:
         away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
         alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
         assert alone.unreported == {1}
@@ -401,17 +401,17 @@ class TestReplicasReported:
         assert led(back) == (2, 7, (1, 2, 3))
         assert led(written(step(back, OfflineReplicasReported(2, 20, frozenset())))) == (2, 8, (2,))
 
-    def test_a_replica_that_is_back_first_and_well_is_in_sync_alone(self) -> None:
+    def test_a_healthy_replica_that_is_back_first_is_alone_in_the_isr(self) -> None:
         away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
         alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
         well = OfflineReplicasReported(1, 10, frozenset())
         heard = written(step(alone, well))
         assert led(heard) == (1, 6, (1,))
-        assert step(heard, well) == Step(heard), "said twice"
+        assert step(heard, well) == Step(heard), "a repeated report"
 
     @pytest.mark.parametrize("leader", [NO_LEADER, 1])
-    def test_a_new_controller_has_heard_nobody(self, leader: int) -> None:
-        """What the last one was told of a damaged replica ended with its term."""
+    def test_no_broker_has_reported_to_a_new_controller(self, leader: int) -> None:
+        """Reports to the last controller ended with its term."""
         away = partition(0, 1, 2, leader=leader, epoch=4)
         moving = {("a", 0): Reassignment(adding=(1,), removing=(2,))}
         loaded = Loaded(brokers(1), {"a": topic("a", away)}, reassigning=moving)
@@ -420,16 +420,16 @@ class TestReplicasReported:
         assert led(begun) == (1, 4 if leader == 1 else 5, (1, 2))
         ill = step(begun, self.ILL)
         assert not [each for each in ill.effects if isinstance(each, CompleteReassignments)]
-        assert led(written(ill))[2] == (1, 2), "the other one may have all of it"
+        assert led(written(ill))[2] == (1, 2), "the other replica may be complete"
         assert led(written(step(begun, OfflineReplicasReported(1, 10, frozenset()))))[2] == (1,)
 
-    def test_who_said_so_in_this_term_need_not_say_it_again(self) -> None:
+    def test_a_report_holds_for_the_term(self) -> None:
         begun = written(step(ClusterState(), Loaded(brokers(1, 2), {"a": topic("a", self.A)})))
         heard = written(step(begun, OfflineReplicasReported(1, 10, frozenset())))
         again = Loaded({**brokers(1), 2: broker(2, epoch=21)}, heard.topics)
         assert step(heard, again).state.unreported == {2}
 
-    def test_a_run_that_is_over_says_nothing(self) -> None:
+    def test_a_report_of_an_old_broker_epoch_is_ignored(self) -> None:
         late = OfflineReplicasReported(1, 9, frozenset({("a", 0)}))
         state = state_of((1, 2, 3), topic("a", self.A))
         assert step(state, late) == Step(state)
@@ -437,7 +437,7 @@ class TestReplicasReported:
         assert step(state, gone) == Step(state)
 
     @pytest.mark.parametrize("back", [{}, {1: broker(1, epoch=11)}])
-    def test_a_broker_that_goes_or_comes_anew_is_asked_anew(
+    def test_a_broker_that_goes_or_restarts_reports_again(
         self, back: dict[int, BrokerEndpoints]
     ) -> None:
         ill = step(state_of((1, 2, 3), topic("a", self.A)), self.ILL).state
@@ -447,7 +447,7 @@ class TestReplicasReported:
         assert step(ill, Loaded({**brokers(2, 3), **back}, topics)).state.offline == {}
         assert step(ill, Loaded(brokers(1, 2, 3), topics)).state.offline == {1: {("a", 0)}}
 
-    def test_new_partitions_and_asked_elections_pass_it_by(self) -> None:
+    def test_new_partitions_and_requested_elections_skip_offline_replicas(self) -> None:
         state = step(state_of((1, 2), topic("a", self.A)), self.ILL).state
         for unclean in (False, True):
             led = replace(
@@ -458,7 +458,7 @@ class TestReplicasReported:
             assert leaders == ([2] if unclean else [])
         fresh = replace(state, topics={"a": topic("a", unwritten(0, 1, 2))})
         (write,) = step(fresh, BrokersSeen(brokers(1, 2, 3))).effects or (None,)
-        assert write is None, "nothing touched it"
+        assert write is None, "no event touched it"
         (write,) = step(fresh, StatesRead({("a", 0): unwritten(0, 1, 2)})).effects
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.isr) == (2, (2,))

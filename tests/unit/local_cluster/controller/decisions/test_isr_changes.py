@@ -1,4 +1,4 @@
-"""What a leader may change about its in-sync replicas, and the refusals."""
+"""ISR changes that a leader proposes, accepted or refused."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def decide(leader: int = 1, state: ClusterState = STATE, **fields: Any) -> tuple
     return decide_isr(state, KNOWN, leader, IsrProposal(**{**GOOD, **fields})).isr
 
 
-def test_it_is_written_on_the_version_and_in_the_epoch() -> None:
+def test_an_accepted_proposal_keeps_version_and_epoch() -> None:
     decided = decide_isr(STATE, KNOWN, 1, IsrProposal(**GOOD))
     assert decided == KNOWN._replace(isr=(1, 2, 3))
     assert decide(isr=((1, 10),)) == (1,)
 
 
-def test_an_epoch_that_the_leader_does_not_know_is_not_checked() -> None:
+def test_an_unknown_broker_epoch_is_not_checked() -> None:
     assert decide(isr=((1, -1), (3, -1))) == (1, 3)
 
 
@@ -57,7 +57,7 @@ def test_refusals(fields: dict[str, Any], code: ErrorCode) -> None:
     assert refused.value.code is code
 
 
-def test_who_is_dead_or_leaves_does_not_join_but_may_stay() -> None:
+def test_a_dead_or_shutting_down_broker_does_not_join_but_may_stay() -> None:
     for state in (
         ClusterState(brokers(1, 2), STATE.topics),
         ClusterState(brokers(1, 2, 3), STATE.topics, shutting_down=frozenset({3})),
@@ -69,7 +69,7 @@ def test_who_is_dead_or_leaves_does_not_join_but_may_stay() -> None:
     assert decide(state=dead, isr=((1, 10), (2, 20))) == (1, 2)
 
 
-def test_a_former_run_of_a_broker_proposes_nothing() -> None:
+def test_an_old_broker_epoch_proposes_nothing() -> None:
     check_broker_epoch(STATE, 1, 10)
     for broker_id, epoch in ((1, 9), (1, 11), (9, 90)):
         with pytest.raises(KafkaError) as refused:

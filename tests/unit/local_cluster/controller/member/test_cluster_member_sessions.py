@@ -1,4 +1,4 @@
-"""What a session that is suspended, lost or new means to a controller and to replicas."""
+"""The effect of a suspended, lost or new session on a controller and on ISR proposals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
 class TestSuspended:
-    """The connection is away, the session may live on."""
+    """The connection is lost; the session may survive."""
 
     async def test_a_controller_stays_and_sees_what_it_missed(self) -> None:
         server = FakeZooKeeper()
@@ -29,11 +29,11 @@ class TestSuspended:
         await member.create("a")
         member.coordination.cut_off = True
         member.coordination.on_session(SessionState.SUSPENDED)
-        assert member.plane.is_controller, "nobody else can be before the session is over"
+        assert member.plane.is_controller, "no other broker can be before the session ends"
         with pytest.raises(KafkaError) as refused:
             await member.create("b")
         assert refused.value.code is ErrorCode.request_timed_out
-        # Its watches are gone with the connection: nothing tells it of this.
+        # Its watches are gone with the connection: none reports this.
         server.watches.clear()
         server.write("/brokers/topics/c", b'{"version":1,"partitions":{"0":[1]}}')
         await asyncio.sleep(0)
@@ -42,11 +42,11 @@ class TestSuspended:
         member.coordination.on_session(SessionState.CONNECTED)
         await eventually(lambda: "c" in member.cache.topics and member.leader("c") == (1, 0))
         assert member.leader("a") == (1, 0)
-        assert server.tree[znode_paths.CONTROLLER_EPOCH].payload == b"1", "the same term goes on"
+        assert server.tree[znode_paths.CONTROLLER_EPOCH].payload == b"1", "the same term continues"
         await member.create("d")
         await member.plane.stop()
 
-    async def test_a_member_hears_of_the_controller_that_was_elected_meanwhile(self) -> None:
+    async def test_a_member_learns_of_a_controller_elected_meanwhile(self) -> None:
         server = FakeZooKeeper()
         first, second = Member(server, 1), Member(server, 2)
         await first.plane.start()
@@ -68,9 +68,9 @@ class TestSuspended:
 
 
 class TestLost:
-    """The session is over, and with it registration and election."""
+    """The session is over, and with it the registration and the term."""
 
-    async def test_it_controls_nothing_from_that_moment_on(self) -> None:
+    async def test_the_term_ends_at_once(self) -> None:
         server = FakeZooKeeper()
         member = Member(server)
         await member.plane.start()
@@ -89,7 +89,7 @@ class TestLost:
         assert member.cache.broker_epoch > epoch
         await member.plane.stop()
 
-    async def test_a_write_that_was_under_way_is_not_done_for_the_next_term(self) -> None:
+    async def test_a_write_in_flight_is_not_repeated_in_the_next_term(self) -> None:
         server = FakeZooKeeper()
         member = Member(server)
         await member.plane.start()
@@ -108,7 +108,7 @@ class TestLost:
 
 
 class TestLateProposals:
-    """AlterPartition v3 names the run of each replica's broker that fetched (KIP-903)."""
+    """AlterPartition v3 names the broker epoch of each replica (KIP-903)."""
 
     async def test_a_replica_whose_broker_registered_since_does_not_join(self) -> None:
         server = FakeZooKeeper()
@@ -143,7 +143,7 @@ class TestLateProposals:
         assert member.cache.topics["a"].partitions[0].isr == (1, 2)
         await member.plane.stop()
 
-    async def test_a_leader_of_a_former_run_changes_nothing(self) -> None:
+    async def test_a_leader_with_an_old_broker_epoch_changes_nothing(self) -> None:
         server = FakeZooKeeper()
         member = Member(server)
         await member.plane.start()

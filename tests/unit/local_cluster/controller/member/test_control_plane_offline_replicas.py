@@ -1,4 +1,4 @@
-"""What a broker announces of its replicas when a log directory fails."""
+"""A failed log directory: its offline replicas are reported, and come back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestOfflineReplicas:
         await eventually(lambda: member.leader("a", 1) == (1, 2))
         assert member.cache.offline == {}
 
-    async def test_the_announcement_is_kafkas(self, member: Member, server: FakeZooKeeper) -> None:
+    async def test_the_notification_is_kafkas(self, member: Member, server: FakeZooKeeper) -> None:
         await member.plane.announce_replicas()
         (create,) = [
             op
@@ -39,7 +39,7 @@ class TestOfflineReplicas:
         assert create.payload == b'{"version":1,"broker":1,"event":1}'
         assert create.sequential
 
-    async def test_what_a_failed_directory_may_hold_is_not_erased(
+    async def test_a_topic_that_a_failed_directory_may_hold_is_not_purged(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         await member.create("a")

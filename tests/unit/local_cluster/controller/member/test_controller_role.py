@@ -1,4 +1,4 @@
-"""Who controls, and under which epoch, when a controller goes or loses its session."""
+"""The controller and its epoch when a controller stops or loses its session."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from local_cluster.controller.zk.coordination import CheckVersion, SetPayload, Z
 from local_cluster.controller.zk.term import Term
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.member.control_plane_member import (
-    Lines,
     Member,
+    MemberNetwork,
     dead_broker,
     eventually,
     fail_at_states,
@@ -25,7 +25,7 @@ from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordinati
 
 
 async def raise_epoch_to(epoch: int, member: Member, server: FakeZooKeeper) -> None:
-    """Have the only member elected again until the controller epoch is that."""
+    """Have the only member elected again until the controller epoch is `epoch`."""
     while member.cache.controller_epoch < epoch:
         following = member.cache.controller_epoch + 1
         server.remove(znode_paths.CONTROLLER)
@@ -35,7 +35,7 @@ async def raise_epoch_to(epoch: int, member: Member, server: FakeZooKeeper) -> N
 
 
 def epochs_written(server: FakeZooKeeper) -> list[int]:
-    """The controller epochs in the order they were written."""
+    """Return the controller epochs in the order of their writes."""
     return [
         int(op.payload)
         for ops in server.commits
@@ -59,7 +59,7 @@ class TestFailover:
         await eventually(lambda: second.leader("a") == (-1, 1))
         await second.plane.stop()
 
-    async def test_a_lost_session_resigns_and_registers_anew(
+    async def test_a_lost_session_resigns_and_registers_again(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         await member.create("a")
@@ -90,7 +90,7 @@ class TestFailover:
         assert len(server.commits) >= 5
         assert all(ops[0] == fence for ops in server.commits)
 
-    async def test_who_is_deposed_while_it_looks_gets_no_fence_of_the_next_term(
+    async def test_a_broker_deposed_during_the_election_gets_no_fence_of_the_next_term(
         self, server: FakeZooKeeper
     ) -> None:
         first, second = FakeCoordination(server), FakeCoordination(server)
@@ -113,7 +113,7 @@ class TestFailover:
         assert terms == [Term(2, 2)]
 
     @pytest.mark.parametrize("epoch", [b"1", None], ids=["lowered", "deleted"])
-    async def test_an_epoch_that_was_put_back_by_hand_is_raised_again(
+    async def test_an_epoch_lowered_by_hand_is_raised_again(
         self, member: Member, server: FakeZooKeeper, epoch: bytes | None
     ) -> None:
         await raise_epoch_to(4, member, server)
@@ -129,7 +129,7 @@ class TestFailover:
         assert member.leader("a") == (1, 0)
         assert server.tree[znode_paths.CONTROLLER_EPOCH].payload == b"5"
 
-    async def test_the_next_broker_controls_though_the_epoch_was_deleted(
+    async def test_the_next_election_works_without_an_epoch_znode(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         second = Member(server, 2)
@@ -142,12 +142,12 @@ class TestFailover:
         await second.plane.stop()
 
     @pytest.mark.parametrize(("epoch", "raised"), [(1, 5), (3, 6)], ids=["lower", "same"])
-    async def test_who_was_elected_by_an_old_epoch_hears_of_the_newer_ones_and_exceeds_them(
+    async def test_a_controller_elected_with_an_old_epoch_exceeds_the_newer_ones(
         self, server: FakeZooKeeper, epoch: int, raised: int
     ) -> None:
-        lines = Lines()
-        former, fresh = Member(server, 1, lines.open), Member(server, 2, lines.open)
-        lines.members = {1: former, 2: fresh}
+        network = MemberNetwork()
+        former, fresh = Member(server, 1, network.open), Member(server, 2, network.open)
+        network.members = {1: former, 2: fresh}
         await former.plane.start()
         await raise_epoch_to(4, former, server)
         for name in "abcdefgh":
@@ -170,12 +170,12 @@ class TestFailover:
         await former.plane.stop()
         await fresh.plane.stop()
 
-    async def test_who_was_deposed_and_hears_of_it_by_a_refusal_leaves_the_other_alone(
+    async def test_a_deposed_controller_that_is_refused_raises_no_epoch(
         self, server: FakeZooKeeper
     ) -> None:
-        lines = Lines()
-        deposed, second = Member(server, 1, lines.open), Member(server, 2, lines.open)
-        lines.members = {2: second}
+        network = MemberNetwork()
+        deposed, second = Member(server, 1, network.open), Member(server, 2, network.open)
+        network.members = {2: second}
         await deposed.plane.start()
         await second.plane.start()
         await deposed.create("a")
@@ -187,14 +187,14 @@ class TestFailover:
         assert publisher is not None
         publisher.publish(ClusterImage(1, 1, 99, dict(deposed.cache.brokers), {}, {}))
         await eventually(lambda: deposed.cache.controller_epoch == 2)
-        assert deposed.plane.is_controller, "as far as it can know"
+        assert deposed.plane.is_controller, "it cannot know better"
         deposed.coordination.cut_off = False
         await eventually(lambda: not deposed.plane.is_controller)
-        lines.members[1] = deposed
+        network.members[1] = deposed
         await second.create("b")
         await eventually(lambda: "b" in deposed.cache.topics)
         assert second.plane.is_controller
-        assert epochs_written(server) == [1, 2], "nobody was elected anew"
+        assert epochs_written(server) == [1, 2], "there was no other election"
         await deposed.plane.stop()
         await second.plane.stop()
 
@@ -211,7 +211,7 @@ class TestFailover:
         await member.create("a")
         await member.plane.stop()
 
-    async def test_a_term_that_failed_to_begin_is_begun_again(self, server: FakeZooKeeper) -> None:
+    async def test_a_term_that_fails_to_load_is_retried(self, server: FakeZooKeeper) -> None:
         first, second = Member(server, 1), Member(server, 2)
         await first.plane.start()
         await first.create("a")
@@ -224,7 +224,7 @@ class TestFailover:
         assert second.leader("b") == (2, 0)
         await second.plane.stop()
 
-    async def test_an_error_that_nobody_foresaw_does_not_end_the_term(
+    async def test_an_unexpected_error_does_not_end_the_term(
         self, member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(active_controller, "DEFECT_DELAY_MS", 1)
@@ -232,9 +232,9 @@ class TestFailover:
         server.write("/brokers/topics/a", b'{"version":1,"partitions":{"0":[1]}}')
         await eventually(lambda: "a" in member.cache.topics and member.leader("a") == (1, 0))
         assert failures
-        assert server.tree[znode_paths.CONTROLLER_EPOCH].payload == b"1", "the same term goes on"
+        assert server.tree[znode_paths.CONTROLLER_EPOCH].payload == b"1", "the same term continues"
 
-    async def test_what_a_request_left_half_done_is_done_after_all(
+    async def test_a_half_done_request_is_completed(
         self, member: Member, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         failures = fail_at_states(member)
@@ -243,7 +243,7 @@ class TestFailover:
         assert failures
         await eventually(lambda: "a" in member.cache.topics and member.leader("a") == (1, 0))
 
-    async def test_brokers_that_answer_again_are_not_forgotten_with_zookeeper_away(
+    async def test_reachability_changes_survive_a_zookeeper_outage(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         for broker_id in (2, 3):

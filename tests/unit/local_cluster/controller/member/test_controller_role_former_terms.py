@@ -1,4 +1,4 @@
-"""A term that is over harms none that follows it, in whatever epoch that one is."""
+"""A term that is over does not disturb a later one, also not in the same controller epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def controller_of(member: Member) -> ActiveController:
     return controller
 
 
-async def test_a_request_of_a_former_term_leaves_the_next_one_alone(
+async def test_a_request_of_a_former_term_does_not_end_the_next_one(
     member: Member, server: FakeZooKeeper
 ) -> None:
     await member.create("a")
@@ -45,7 +45,7 @@ async def test_a_request_of_a_former_term_leaves_the_next_one_alone(
     assert member.leader("b") == (1, 0)
 
 
-async def test_a_term_that_begins_anew_in_its_epoch_goes_on_counting(
+async def test_a_restarted_term_continues_its_image_sequence(
     member: Member, server: FakeZooKeeper
 ) -> None:
     for name in "abcde":
@@ -61,7 +61,7 @@ async def test_a_term_that_begins_anew_in_its_epoch_goes_on_counting(
     await eventually(lambda: 2 in member.cache.brokers)
 
 
-async def test_a_term_that_failed_late_in_its_begin_goes_on_counting(
+async def test_a_term_that_fails_late_in_loading_continues_its_image_sequence(
     server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = Member(server, 1), Member(server, 2)

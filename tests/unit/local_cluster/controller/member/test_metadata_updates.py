@@ -1,4 +1,4 @@
-"""A broker of which a part fails over what changed: it is not taken for one that took it up."""
+"""A listener that fails over a change: the change is not acknowledged, and is repeated."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from tests.unit.local_cluster.controller.samples import partition, topic
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
 
-def fail_over(member: Member, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Changes]:
-    """A part of it fails over the first change of a topic; what it was told from then on."""
+def fail_once(member: Member, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Changes]:
+    """Make a listener fail once, over a topic; return the changes that it gets from then on."""
     seen: list[Changes] = []
 
     def refuse(changes: Changes) -> None:
         if seen or name in changes.topics:
             seen.append(changes)
             if len(seen) == 1:
-                raise KafkaError(ErrorCode.unknown_server_error, "not taken up")
+                raise KafkaError(ErrorCode.unknown_server_error, "the listener failed")
 
     monkeypatch.setattr(member.plane._member.updates, "_on_change", refuse)
     return seen
 
 
-async def test_the_controller_hears_of_it_and_may_say_all_of_it_again(
+async def test_a_delta_over_which_a_listener_fails_is_refused_and_repeated(
     member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = Member(server, 2)
     await second.plane.start()
-    seen = fail_over(second, "a", monkeypatch)
+    seen = fail_once(second, "a", monkeypatch)
     waiting = asyncio.create_task(
         second.plane.wait_until(lambda: "a" in second.cache.topics, 10_000)
     )
@@ -47,57 +47,60 @@ async def test_the_controller_hears_of_it_and_may_say_all_of_it_again(
     )
     delta = encode_delta(difference(None, image, second.cache.broker_epoch))
     reply = decode_reply(second.plane.take_delta(delta))
-    assert (reply.error_code, reply.message) == (ErrorCode.unknown_server_error, "not taken up")
+    assert (reply.error_code, reply.message) == (
+        ErrorCode.unknown_server_error,
+        "the listener failed",
+    )
     assert len(seen) == 1
-    assert await waiting, "who waits for the cache has what is in it"
+    assert await waiting, "waiters go by the cache"
     for _ in range(2):
         assert decode_reply(second.plane.take_delta(delta)).error_code is ErrorCode.none
-        assert len(seen) == 2, "once more, though nothing differs from what the cache has"
+        assert len(seen) == 2, "informed once more, though the cache did not change"
     await second.plane.stop()
 
 
-class Ailing:
-    """A part of a broker that fails over everything while it is ill."""
+class FailingListener:
+    """A listener that fails over every change while `is_failing`."""
 
     def __init__(self, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_ill = True
-        self.told = 0
-        monkeypatch.setattr(member.plane._member.updates, "_on_change", self.take_up)
+        self.is_failing = True
+        self.calls = 0
+        monkeypatch.setattr(member.plane._member.updates, "_on_change", self.on_change)
 
-    def take_up(self, changes: Changes) -> None:
-        self.told += 1
-        if self.is_ill:
-            raise KafkaError(ErrorCode.unknown_server_error, "not taken up")
+    def on_change(self, changes: Changes) -> None:
+        self.calls += 1
+        if self.is_failing:
+            raise KafkaError(ErrorCode.unknown_server_error, "the listener failed")
 
 
-async def test_where_it_is_the_controller_it_goes_on_and_is_told_again(
+async def test_a_failing_listener_of_the_controller_is_informed_again(
     member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "LOCAL_RETRY_MS", 1)
     controller = member.plane._member.controller
     assert controller is not None
-    part = Ailing(member, monkeypatch)
+    listener = FailingListener(member, monkeypatch)
     await member.create("a")
-    assert member.leader("a") == (1, 0), "made, and no error of whoever asked"
-    await eventually(lambda: part.told > 3)
+    assert member.leader("a") == (1, 0), "created, without an error for the client"
+    await eventually(lambda: listener.calls > 3)
     server.write(znode_paths.delete_topic_path("a"))
     await eventually(lambda: "a" in controller.state.deletions)
-    told = part.told
-    await eventually(lambda: part.told > told + 3)
-    assert znode_paths.topic_path("a") in server.tree, "nobody said that the replica is gone"
-    part.is_ill = False
+    calls = listener.calls
+    await eventually(lambda: listener.calls > calls + 3)
+    assert znode_paths.topic_path("a") in server.tree, "no broker confirmed the deletion"
+    listener.is_failing = False
     await eventually(lambda: znode_paths.topic_path("a") not in server.tree)
     assert member.plane._member.controller is controller
 
 
-async def test_with_a_part_that_fails_over_everything_it_is_elected_and_controls(
+async def test_a_broker_with_a_failing_listener_is_elected(
     member: Member, server: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster_member, "LISTENER_RETRY_MS", 1)
     second = Member(server, 2)
-    part = Ailing(second, monkeypatch)
+    listener = FailingListener(second, monkeypatch)
     await second.plane.start()
-    await eventually(lambda: part.told > 3)
+    await eventually(lambda: listener.calls > 3)
     await member.plane.stop()
     await eventually(lambda: second.plane.is_controller)
     await second.create("a")

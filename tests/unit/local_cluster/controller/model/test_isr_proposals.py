@@ -1,4 +1,4 @@
-"""AlterPartition between a leader and the controller: what was written, and refusals, arrive."""
+"""AlterPartition between a leader and the controller: written states and refusals arrive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITTEN = IsrProposal(topic_id("a"), 0, 5, ((1, 10), (2, 20)), 7)
 REFUSED = IsrProposal(topic_id("a"), 1, 5, ((1, 10), (4, 40)), 7)
 
 
-def test_what_was_written_and_what_was_refused_comes_back() -> None:
+def test_written_and_refused_proposals_round_trip() -> None:
     state = partition(0, 1, 2, 3, epoch=5, isr=(1, 2), version=8)
     results = [IsrResult(WRITTEN, state), IsrResult(REFUSED, None, ErrorCode.invalid_request)]
     version = isr_proposals.VERSION

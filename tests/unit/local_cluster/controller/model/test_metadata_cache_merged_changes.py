@@ -1,4 +1,4 @@
-"""What was not taken up is told again with what changed since: nothing is missed by that."""
+"""A listener that failed gets the missed changes merged with the next ones."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ NAMES = ("a", "b", "c")
 ME = 55
 
 STATES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2), max_size=3)
-"""Leader epoch by topic. A topic that goes is deleted by a record, or only missing."""
+"""Leader epoch by topic. A topic that goes is deleted by a record, or is only missing."""
 
 
-class Follower:
-    """Has of each topic what it was told last, and fails when it is to."""
+class Listener:
+    """A listener that keeps the last state of each topic."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicState] = {}
         self.deleted: set[str] = set()
         self.brokers = 0
 
-    def take_up(self, changes: Changes, cache: MetadataCache) -> None:
+    def on_change(self, changes: Changes, cache: MetadataCache) -> None:
         for name in (*changes.removed, *changes.deleted):
             self.topics.pop(name, None)
         self.deleted |= changes.deleted.keys()
@@ -45,26 +45,26 @@ def image(sequence: int, epochs: dict[str, int], deleted: set[str], live: int) -
         st.tuples(STATES, st.booleans(), st.integers(1, 3), st.booleans()), min_size=1, max_size=8
     )
 )
-def test_who_fails_at_times_ends_with_what_the_others_have(
+def test_a_listener_that_fails_at_times_misses_nothing(
     steps: list[tuple[dict[str, int], bool, int, bool]],
 ) -> None:
     cache = MetadataCache()
     cache.broker_epoch = ME
-    steady, failing = Follower(), Follower()
-    untaken = Changes()
+    steady, failing = Listener(), Listener()
+    missed = Changes()
     before: ClusterImage | None = None
     for sequence, (epochs, by_record, live, fails) in enumerate((*steps, ({}, True, 1, False))):
         gone = before.topics.keys() - epochs.keys() if before is not None and by_record else set()
         current = image(sequence, epochs, set(gone), live)
         changes = cache.apply(difference(before, current, ME))
         before = current
-        steady.take_up(changes, cache)
-        told = changes.after(untaken)
+        steady.on_change(changes, cache)
+        merged = changes.after(missed)
         if fails:
-            untaken = told
+            missed = merged
             continue
-        failing.take_up(told, cache)
-        untaken = Changes()
+        failing.on_change(merged, cache)
+        missed = Changes()
         assert failing.topics == steady.topics == cache.topics
         assert failing.deleted == steady.deleted
         assert failing.brokers == steady.brokers
