@@ -359,7 +359,7 @@ class TestDeletion:
         assert step(state, BrokersSeen(brokers(2))).effects == ()
 
 
-class TestReplicasReported:
+class TestOfflineReplicasReported:
     """A live broker with a failed disk: its replicas there are offline."""
 
     A = partition(0, 1, 2, 3)
