@@ -187,6 +187,9 @@ class SimBroker(SimProcess):
             flusher_of=lambda _: self.flusher,
             checkpoint=self._housekeeping.checkpoint_directory,
         )
+        self._build_services()
+
+    def _build_services(self) -> None:
         self.coordination = SimCoordination(self._zookeeper, self._random)
         self.control_plane = ControlPlane(
             self.settings,

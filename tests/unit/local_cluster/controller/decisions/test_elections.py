@@ -27,6 +27,66 @@ def told(decided: PartitionState | None) -> tuple[int, tuple[int, ...]] | None:
     return None if decided is None else (decided.leader, decided.isr)
 
 
+class TestDecideLeader:
+    """One partition, with live and restarted brokers."""
+
+    @pytest.mark.parametrize(
+        ("before", "live", "after"),
+        [
+            # new: the first live replica, everybody alive in sync
+            (unwritten(0, 1, 2), {1, 2}, (1, 0, (1, 2))),
+            (unwritten(0, 1, 2), {2}, (2, 0, (2,))),
+            (unwritten(0, 1), {2}, None),
+            # well
+            (partition(0, 1), {1, 2}, None),
+            # the only replica went: nobody leads, the ISR is kept
+            (partition(0, 1, epoch=4), {2}, (NO_LEADER, 5, (1,))),
+            # still away
+            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {2}, None),
+            # came back
+            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {1, 2}, (1, 6, (1,))),
+            # a follower in sync takes over, in the order of the replicas
+            (partition(0, 1, 2, 3, epoch=1), {2, 3}, (2, 2, (2, 3))),
+            (partition(0, 3, 2, 1, epoch=1, isr=(3, 1)), {1, 2}, (1, 2, (1,))),
+            # a live replica that is not in sync does not lead
+            (partition(0, 1, 2, isr=(1,)), {2}, (NO_LEADER, 1, (1,))),
+            # a dead follower leaves the ISR
+            (partition(0, 1, 2), {1}, (1, 1, (1,))),
+            # the whole ISR is away: it stays, so that its members alone may lead
+            (partition(0, 1, 2, 3, isr=(1, 2)), {3}, (NO_LEADER, 1, (1, 2))),
+            # reassigned away from its leader
+            (PartitionState(0, (2,), 1, 3, (1, 2), 0), {1, 2}, (2, 4, (2,))),
+        ],
+    )
+    def test_decision(
+        self,
+        before: PartitionState,
+        live: set[int],
+        after: tuple[int, int, tuple[int, ...]] | None,
+    ) -> None:
+        decided = decide_leader(before, live)
+        if after is None:
+            assert decided is None
+        else:
+            assert decided is not None
+            assert (decided.leader, decided.leader_epoch, decided.isr) == after
+            assert decided.zk_version == before.zk_version, "the write is conditional on it"
+
+    def test_a_restarted_leader_leads_under_a_new_epoch(self) -> None:
+        decided = decide_leader(partition(0, 1, epoch=7), {1}, {1})
+        assert decided is not None
+        assert (decided.leader, decided.leader_epoch) == (1, 8)
+
+    def test_a_restarted_follower_changes_nothing(self) -> None:
+        assert decide_leader(partition(0, 1, 2), {1, 2}, {2}) is None
+
+    def test_a_lost_state_znode_does_not_take_the_epoch_back(self) -> None:
+        lost = partition(0, 1, epoch=9)._replace(leader=NO_LEADER, zk_version=-1)
+        decided = decide_leader(lost, {1})
+        assert decided is not None
+        assert decided.leader_epoch == 10
+
+
 class TestDecisions:
     @pytest.mark.parametrize(
         ("before", "live", "leaving", "after"),
