@@ -33,7 +33,7 @@ UNCLEAN_CONFIG = "unclean.leader.election.enable"
 def decide_leader(
     state: PartitionState,
     live: Collection[int],
-    restarted: Collection[int] = (),
+    restarted_leaders: Collection[int] = (),
     *,
     shutting_down: Collection[int] = (),
     restarted_replicas: Collection[int] = (),
@@ -42,7 +42,8 @@ def decide_leader(
 ) -> PartitionState | None:
     """Return the state to write, None if no change is needed.
 
-    `restarted` are live brokers that registered again: their leadership is over.
+    `restarted_leaders` are live brokers that registered again: their leadership is over.
+    `restarted_replicas` may have lost unflushed records.
     """
     alive = tuple(replica for replica in state.replicas if replica in live)
     if state.zk_version == UNWRITTEN:
@@ -62,10 +63,14 @@ def decide_leader(
     if in_sync and all(replica in unreported for replica in in_sync):
         # No live member has confirmed yet that its replica works.
         isr = tuple(replica for replica in state.isr if replica in state.replicas)
-    keeps = state.leader in alive and state.leader in in_sync and state.leader not in restarted
+    keeps = (
+        state.leader in alive and state.leader in in_sync and state.leader not in restarted_leaders
+    )
     # A restarted broker leads again only if no other can: a crash may have damaged its replica.
     candidates = [r for r in alive if r in in_sync]
-    best = min(candidates, key=lambda r: (r in restarted, r in unreported), default=NO_LEADER)
+    best = min(
+        candidates, key=lambda r: (r in restarted_leaders, r in unreported), default=NO_LEADER
+    )
     leader = state.leader if keeps else best
     if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
         return None
