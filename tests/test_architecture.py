@@ -13,6 +13,10 @@ PACKAGES = ("local_cluster", "mirror_maker", "aggregator", "spark_global", "topo
 PURE = ("local_cluster.wire", "local_cluster.records")
 CLIENT = "local_cluster.client"
 FORMATS = "mirror_maker.formats"
+SETTINGS = "local_cluster.settings"
+LOG_CONFIG = "local_cluster.log.config"
+CONTROLLER = "local_cluster.controller"
+CONTROLLER_CORE = tuple(f"{CONTROLLER}.{room}" for room in ("model", "zk", "decisions"))
 
 # Longest prefix wins. What a module may import of ours, as prefixes; its own part is implied.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -20,6 +24,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "local_cluster.records": (),
     "local_cluster.client": PURE,
     "local_cluster": ("local_cluster",),
+    f"{CONTROLLER}.model": PURE,
+    f"{CONTROLLER}.zk": (f"{CONTROLLER}.model", *PURE),
+    f"{CONTROLLER}.decisions": (f"{CONTROLLER}.model", LOG_CONFIG, SETTINGS, *PURE),
+    f"{CONTROLLER}.active": (*CONTROLLER_CORE, SETTINGS, CLIENT, *PURE),
     "mirror_maker.formats": PURE,
     "mirror_maker": (*PURE, CLIENT),
     "aggregator": (*PURE, CLIENT, FORMATS),
@@ -49,22 +57,8 @@ CORES = (
     "local_cluster/groups/commit_rules.py",
     "local_cluster/groups/former_topics.py",
     "local_cluster/groups/records.py",
-    "local_cluster/controller/decisions/fsm.py",
-    "local_cluster/controller/decisions/placement.py",
-    "local_cluster/controller/model/znodes.py",
-    "local_cluster/controller/model/metadata_cache.py",
-    "local_cluster/controller/model/cluster_image.py",
-    "local_cluster/controller/model/cluster_state.py",
-    "local_cluster/controller/model/delta_json.py",
-    "local_cluster/controller/decisions/topic_planner.py",
-    "local_cluster/controller/model/topic_requests.py",
-    "local_cluster/controller/decisions/elections.py",
-    "local_cluster/controller/decisions/broker_runs.py",
-    "local_cluster/controller/decisions/topic_deletions.py",
-    "local_cluster/controller/decisions/isr_requests.py",
-    "local_cluster/controller/decisions/reassignments.py",
-    "local_cluster/controller/decisions/placement.py",
-    "local_cluster/controller/decisions/dynamic_broker_configs.py",
+    "local_cluster/controller/model/*.py",
+    "local_cluster/controller/decisions/*.py",
     "local_cluster/replication/rate_quota.py",
     "local_cluster/replication/in_sync.py",
     "local_cluster/replication/replica_selector.py",

@@ -245,7 +245,7 @@ class Broker:
         is_wanted = self.settings.config_bool("controlled.shutdown.enable", True)
         if not is_wanted or not self._servers or len(self.metadata.brokers) < 2:
             return
-        if not await self.control_plane.hand_over(HAND_OVER_WAIT_MS_MAX):
+        if not await self.control_plane.request_controlled_shutdown(HAND_OVER_WAIT_MS_MAX):
             _log.warning("not everything was handed over within %d ms", HAND_OVER_WAIT_MS_MAX)
 
     async def _checkpoint(self, directory: LogDirectory) -> None:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
+from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError

@@ -1,8 +1,8 @@
-"""The controller's FSM against a model of ZooKeeper, under any order of events and failures.
+"""The controller's state machine against a model of ZooKeeper, under any order of events.
 
-The model keeps what is written. Every invariant is checked after every event: a leader is alive
+The model keeps the written states. Every invariant is checked after every event: a leader is alive
 when elected and in the ISR it was elected from, leader epochs only grow, no two leaders share an
-epoch, an ISR is never empty, nothing is erased while a broker still holds a replica.
+epoch, an ISR is never empty, no topic is purged while a broker still holds a replica.
 """
 
 from __future__ import annotations
@@ -12,25 +12,15 @@ import dataclasses
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from local_cluster.controller.decisions import fsm
-from local_cluster.controller.decisions.fsm import (
-    ClearMark,
-    ClusterState,
-    EraseTopic,
-    FinishReassignments,
-    SeenTopic,
-    Step,
-    TopicPartition,
-    WriteState,
-    step,
-)
-from local_cluster.controller.decisions.isr_requests import IsrProposal, decide_isr
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.decisions.isr_changes import decide_isr
 from local_cluster.controller.decisions.reassignments import (
     PlannedReplicas,
     ReassignmentRequest,
-    is_done,
+    is_complete,
     plan_reassignment,
 )
+from local_cluster.controller.model import cluster_image, events
 from local_cluster.controller.model.cluster_image import (
     NO_LEADER,
     UNWRITTEN,
@@ -38,6 +28,16 @@ from local_cluster.controller.model.cluster_image import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model.events import (
+    ClearDeletionMark,
+    CompleteReassignments,
+    PurgeTopic,
+    SeenTopic,
+    Step,
+    WriteState,
+)
+from local_cluster.controller.model.isr_proposals import IsrProposal
 from local_cluster.wire.errors import KafkaError
 from tests.unit.local_cluster.controller.samples import topic_id
 
@@ -52,7 +52,7 @@ assignments = st.lists(
 
 
 class ControllerMachine(RuleBasedStateMachine):
-    """Drives the FSM as the shell does, with a dictionary for ZooKeeper."""
+    """Drives the state machine as the controller does, with a dictionary for ZooKeeper."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,22 +67,22 @@ class ControllerMachine(RuleBasedStateMachine):
         self.epochs: dict[TopicPartition, int] = {}
         """Highest leader epoch so far."""
         self.reigns: dict[tuple[TopicPartition, int], int] = {}
-        """Broker epoch of whoever led under a leader epoch."""
+        """Broker epoch of the leader of each leader epoch."""
         self.marks: set[str] = set()
         self.holders: dict[str, set[int]] = {}
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     @rule(broker=brokers_of)
     def register(self, broker: int) -> None:
         self.zxid += 1
         self.live[broker] = self.zxid
-        self.run(fsm.BrokersSeen(self.endpoints()))
+        self.run(events.BrokersSeen(self.endpoints()))
 
     @rule(broker=brokers_of)
     def die(self, broker: int) -> None:
         self.live.pop(broker, None)
-        self.run(fsm.BrokersSeen(self.endpoints()))
+        self.run(events.BrokersSeen(self.endpoints()))
 
     @rule(name=topics_of, replicas=assignments)
     def create(self, name: str, replicas: list[list[int]]) -> None:
@@ -92,7 +92,7 @@ class ControllerMachine(RuleBasedStateMachine):
             topic_id(name), {i: tuple(ids) for i, ids in enumerate(replicas)}, {}
         )
         self.holders[name] = {broker for ids in replicas for broker in ids}
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     @rule(name=topics_of, replicas=st.lists(brokers_of, min_size=1, max_size=3, unique=True))
     def add_partition(self, name: str, replicas: list[int]) -> None:
@@ -101,43 +101,45 @@ class ControllerMachine(RuleBasedStateMachine):
         grown = {**self.seen[name].replicas, len(self.seen[name].replicas): tuple(replicas)}
         self.seen[name] = dataclasses.replace(self.seen[name], replicas=grown)
         self.holders[name] |= set(replicas)
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     @rule(name=topics_of)
     def mark(self, name: str) -> None:
         self.marks.add(name)
-        self.run(fsm.DeletionsMarked(frozenset(self.marks)))
+        self.run(events.DeletionsMarked(frozenset(self.marks)))
 
     @rule(broker=brokers_of)
     def delete_replicas(self, broker: int) -> None:
         if broker not in self.live:
             return
-        told = list(self.state.deletions)
-        for name in told:
+        confirmed = list(self.state.deletions)
+        for name in confirmed:
             self.holders[name].discard(broker)
-        ids = frozenset(self.state.deletions[name].topic.topic_id for name in told)
-        self.run(fsm.ReplicasDeleted(broker, ids))
+        ids = frozenset(self.state.deletions[name].topic.topic_id for name in confirmed)
+        self.run(events.ReplicasDeleted(broker, ids))
 
     @rule(broker=brokers_of)
     def leave(self, broker: int) -> None:
-        self.run(fsm.BrokerLeaving(broker))
+        self.run(events.BrokerShuttingDown(broker))
 
     @rule(broker=brokers_of, answers=st.booleans())
     def answer(self, broker: int, answers: bool) -> None:
-        """The controller reaches a broker, or finds nobody where it was."""
-        self.run(fsm.BrokerAnswering(broker, self.live.get(broker, -1), answers))
+        """The controller reaches a broker, or its port refuses connections."""
+        self.run(events.BrokerReachable(broker, self.live.get(broker, -1), answers))
 
     @rule(data=st.data(), broker=brokers_of)
     def report(self, data: st.DataObject, broker: int) -> None:
-        """A broker says which of the replicas it cannot serve."""
+        """A broker reports its offline replicas."""
         keys = sorted((n, p) for n, t in self.state.topics.items() for p in t.partitions)
-        ill = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
-        self.run(fsm.ReplicasReported(broker, self.live.get(broker, -1), frozenset(ill)))
+        offline = data.draw(st.sets(st.sampled_from(keys), max_size=3)) if keys else set()
+        self.run(
+            events.OfflineReplicasReported(broker, self.live.get(broker, -1), frozenset(offline))
+        )
 
     @precondition(lambda self: self.state.topics)
     @rule(data=st.data())
     def propose_isr(self, data: st.DataObject) -> None:
-        """What a leader asks for; its followers may have caught up or fallen behind."""
+        """A leader proposes an ISR; its followers may have caught up or fallen behind."""
         keys = [(n, p) for n, t in self.state.topics.items() for p in t.partitions]
         if not keys:
             return
@@ -155,7 +157,7 @@ class ControllerMachine(RuleBasedStateMachine):
             decided = decide_isr(self.state, known, known.leader, proposal)
         except KafkaError:
             return
-        if (name, index) in self.state.outlived:
+        if (name, index) in self.state.restarted_leaders:
             return
         self.run_all([self.write(WriteState(name, decided), proposed=True)])
 
@@ -173,18 +175,18 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         known = self.state.topics[name].partitions[index]
         last = set(known.isr) & set(known.replicas) & self.well((name, index))
-        assert not last or last & set(plan.replicas), "nobody is left that has everything"
+        assert not last or last & set(plan.replicas), "no complete replica is left"
         self.assign(name, {index: plan})
-        self.run(fsm.TopicsSeen({name: self.seen[name]}))
+        self.run(events.TopicsSeen({name: self.seen[name]}))
 
     def assign(self, name: str, plans: dict[int, PlannedReplicas]) -> None:
-        """Write replicas into the topic's znode, as the shell does."""
+        """Write replicas into the topic's znode, as the controller does."""
         seen = self.seen[name]
         replicas = {**seen.replicas, **{i: plan.replicas for i, plan in plans.items()}}
         moving = {i: each for i, each in seen.reassigning.items() if i not in plans}
         moving |= {i: p.reassignment for i, p in plans.items() if p.reassignment is not None}
         self.seen[name] = SeenTopic(seen.topic_id, replicas, seen.configs, moving)
-        # Whoever a finished move leaves out deletes its replica by itself, and is not waited for.
+        # A broker that a completed reassignment removes deletes its replica by itself.
         self.holders[name] = {r for ids in replicas.values() for r in ids}
 
     @precondition(lambda self: self.written)
@@ -195,7 +197,7 @@ class ControllerMachine(RuleBasedStateMachine):
         if stored.leader == NO_LEADER:
             return
         shrunk = stored._replace(isr=(stored.leader,), zk_version=stored.zk_version + 1)
-        self.written[key] = shrunk  # the controller does not know yet: its next write conflicts
+        self.written[key] = shrunk  # the controller has not noticed: its next write conflicts
 
     @rule()
     def controller_fails_over(self) -> None:
@@ -206,15 +208,15 @@ class ControllerMachine(RuleBasedStateMachine):
     def connection_comes_back(self) -> None:
         self.load()
 
-    # -- the shell --------------------------------------------------------------------------
+    # -- the model --------------------------------------------------------------------------
 
-    def able(self, key: TopicPartition) -> set[int]:
-        """Live brokers, without those that cannot serve a replica."""
+    def online_brokers(self, key: TopicPartition) -> set[int]:
+        """Return the live brokers, without those whose replica is offline."""
         return {each for each in self.live if key not in self.state.offline.get(each, ())}
 
     def well(self, key: TopicPartition) -> set[int]:
-        """Those of them that said so."""
-        return self.able(key) - self.state.unheard
+        """Return those of them that have reported."""
+        return self.online_brokers(key) - self.state.unreported
 
     def endpoints(self) -> dict[int, BrokerEndpoints]:
         return {
@@ -228,7 +230,7 @@ class ControllerMachine(RuleBasedStateMachine):
             partitions = {
                 index: self.written[name, index]._replace(replicas=ids)
                 if (name, index) in self.written
-                else fsm.new_partition(index, ids)
+                else cluster_image.unwritten_partition(index, ids)
                 for index, ids in seen.replicas.items()
             }
             topics[name] = TopicState(name, seen.topic_id, partitions, {})
@@ -237,51 +239,53 @@ class ControllerMachine(RuleBasedStateMachine):
             for name, seen in self.seen.items()
             for index, each in seen.reassigning.items()
         }
-        marks, outlived = frozenset(self.marks), self.outlived()
-        self.run(fsm.Loaded(self.endpoints(), topics, marks, outlived, reassigning=moving))
+        marks, restarted_leaders = frozenset(self.marks), self.restarted_leaders()
+        self.run(
+            events.Loaded(self.endpoints(), topics, marks, restarted_leaders, reassigning=moving)
+        )
 
-    def outlived(self) -> frozenset[TopicPartition]:
+    def restarted_leaders(self) -> frozenset[TopicPartition]:
         return frozenset(
             key
             for key, stored in self.written.items()
             if self.live.get(stored.leader, 0) > self.reigns.get((key, stored.leader_epoch), 0)
         )
 
-    def run(self, event: fsm.Event) -> None:
+    def run(self, event: events.Event) -> None:
         self.run_all([event])
 
-    def run_all(self, events: list[fsm.Event]) -> None:
-        while events:
-            done = step(self.state, events.pop(0))
+    def run_all(self, pending: list[events.Event]) -> None:
+        while pending:
+            done = step(self.state, pending.pop(0))
             self.state = done.state
             self.check_finished(done)
             for effect in done.effects:
                 if isinstance(effect, WriteState):
-                    events.append(self.write(effect))
-                elif isinstance(effect, FinishReassignments):
+                    pending.append(self.write(effect))
+                elif isinstance(effect, CompleteReassignments):
                     plans = {i: PlannedReplicas(r, None) for i, r in effect.replicas.items()}
                     self.assign(effect.topic, plans)
-                    events.append(fsm.TopicsSeen({effect.topic: self.seen[effect.topic]}))
-                elif isinstance(effect, EraseTopic):
+                    pending.append(events.TopicsSeen({effect.topic: self.seen[effect.topic]}))
+                elif isinstance(effect, PurgeTopic):
                     assert not self.holders[effect.name], "a broker still holds a replica"
                     self.erase(effect.name)
-                    events.append(fsm.TopicErased(effect.name))
+                    pending.append(events.TopicPurged(effect.name))
                 else:
-                    assert isinstance(effect, ClearMark)
+                    assert isinstance(effect, ClearDeletionMark)
                     assert effect.name not in self.seen
                     self.marks.discard(effect.name)
 
-    def write(self, effect: WriteState, *, proposed: bool = False) -> fsm.Event:
+    def write(self, effect: WriteState, *, proposed: bool = False) -> events.Event:
         key = (effect.topic, effect.state.partition)
         stored = self.written.get(key)
         version = UNWRITTEN if stored is None else stored.zk_version
         if effect.state.zk_version != version:
             assert stored is not None
             read = stored._replace(replicas=effect.state.replicas)
-            return fsm.StatesRead({key: read})
+            return events.StatesRead({key: read})
         if proposed:
             assert stored is not None
-            # The znode does not name the replicas: a move that began since is in memory alone.
+            # The znode does not name the replicas: a later reassignment is only in memory.
             unchanged = stored._replace(replicas=effect.state.replicas)
             assert effect.state._replace(isr=stored.isr) == unchanged, "only the ISR changes"
             assert effect.state.leader in effect.state.isr
@@ -289,7 +293,7 @@ class ControllerMachine(RuleBasedStateMachine):
             self.check_write(key, stored, effect.state)
         now = effect.state._replace(zk_version=version + 1)
         self.written[key] = now
-        return fsm.StatesWritten({key: now})
+        return events.StatesWritten({key: now})
 
     def check_write(
         self, key: TopicPartition, before: PartitionState | None, after: PartitionState
@@ -298,9 +302,9 @@ class ControllerMachine(RuleBasedStateMachine):
         assert after.leader_epoch > self.epochs.get(key, -1), "leader epochs only grow"
         self.epochs[key] = after.leader_epoch
         if before is not None:
-            assert set(after.isr) <= set(before.isr), "the controller admits nobody to the ISR"
+            assert set(after.isr) <= set(before.isr), "the controller adds no broker to the ISR"
             if not set(after.isr) >= set(before.isr) & set(after.replicas):
-                assert set(after.isr) & self.well(key), "whoever counts no more is not the last"
+                assert set(after.isr) & self.well(key), "a removed member is not the last one"
         if after.leader != NO_LEADER:
             assert after.leader in self.live
             assert after.leader in after.isr
@@ -308,14 +312,14 @@ class ControllerMachine(RuleBasedStateMachine):
             self.reigns[key, after.leader_epoch] = self.live[after.leader]
 
     def check_finished(self, done: Step) -> None:
-        """Whoever is moved away deletes its replica: another one must have everything, and live."""
+        """A removed broker deletes its replica: another complete replica must be alive."""
         changing = {
             (effect.topic, effect.state.partition)
             for effect in done.effects
             if isinstance(effect, WriteState)
         }
         for effect in done.effects:
-            if isinstance(effect, FinishReassignments):
+            if isinstance(effect, CompleteReassignments):
                 for index, replicas in effect.replicas.items():
                     known = done.state.topics[effect.topic].partitions[index]
                     assert set(replicas) & set(known.isr) & self.well((effect.topic, index))
@@ -328,7 +332,7 @@ class ControllerMachine(RuleBasedStateMachine):
             del self.written[key]
             del self.epochs[key]
 
-    # -- what must hold ---------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------
 
     @invariant()
     def knows_what_is_written(self) -> None:
@@ -350,26 +354,30 @@ class ControllerMachine(RuleBasedStateMachine):
                 assert self.live[known.leader] == reign
 
     @invariant()
-    def whoever_can_lead_does(self) -> None:
+    def a_partition_with_a_live_isr_member_has_a_leader(self) -> None:
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 in_sync = known.isr if known.zk_version != UNWRITTEN else known.replicas
-                able = set(known.replicas) & set(in_sync) & self.able((name, known.partition))
+                able = (
+                    set(known.replicas)
+                    & set(in_sync)
+                    & self.online_brokers((name, known.partition))
+                )
                 assert (known.leader != NO_LEADER) == bool(able)
 
     @invariant()
-    def moves_end_when_the_added_ones_are_in_sync(self) -> None:
+    def reassignments_complete_when_added_replicas_are_in_sync(self) -> None:
         for (name, index), moving in self.state.reassigning.items():
             known = self.state.topics[name].partitions[index]
-            assert not is_done(known, moving, self.well((name, index)))
+            assert not is_complete(known, moving, self.well((name, index)))
             assert set(moving.adding) | set(moving.removing) <= set(known.replicas)
 
     @invariant()
-    def who_was_moved_away_is_not_in_sync(self) -> None:
+    def removed_replicas_are_not_in_sync(self) -> None:
         for name, topic in self.state.topics.items():
             for known in topic.partitions.values():
                 moved = set(known.isr) - set(known.replicas)
-                able = self.able((name, known.partition))
+                able = self.online_brokers((name, known.partition))
                 assert not moved or not set(known.isr) & set(known.replicas) & able
 
     @invariant()

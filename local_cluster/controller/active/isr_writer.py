@@ -1,30 +1,26 @@
-"""Writes the in-sync replicas that leaders propose, as far as they are right (isr_requests.py)."""
+"""SHELL: writes the ISRs that leaders propose, if decisions/isr_changes.py accepts them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from local_cluster.controller.active.state_keeper import StateKeeper
-from local_cluster.controller.decisions import fsm
-from local_cluster.controller.decisions.isr_requests import (
-    IsrProposal,
-    IsrResult,
-    check_proposer,
-    decide_isr,
-)
-from local_cluster.controller.model.cluster_state import WriteState
+from local_cluster.controller.active.event_applier import EventApplier
+from local_cluster.controller.decisions.isr_changes import check_broker_epoch, decide_isr
+from local_cluster.controller.model import events
+from local_cluster.controller.model.events import WriteState
+from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 async def alter_partitions(
-    keeper: StateKeeper, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    applier: EventApplier, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
 ) -> list[IsrResult]:
-    """One result per proposal, in order.
+    """Write the accepted proposals; return one result per proposal, in order.
 
     Raises KafkaError(stale_broker_epoch) for all of them, Fenced or CoordinationUnavailable.
     """
-    state = keeper.state
-    check_proposer(state, broker_id, broker_epoch)
+    state = applier.state
+    check_broker_epoch(state, broker_id, broker_epoch)
     names = {topic.topic_id: name for name, topic in state.topics.items()}
     errors: dict[IsrProposal, ErrorCode] = {}
     writes: dict[IsrProposal, WriteState] = {}
@@ -34,7 +30,7 @@ async def alter_partitions(
         if name is None or known is None:
             errors[proposal] = ErrorCode.unknown_topic_id
             continue
-        if (name, proposal.partition) in state.outlived:
+        if (name, proposal.partition) in state.restarted_leaders:
             errors[proposal] = ErrorCode.fenced_leader_epoch
             continue
         try:
@@ -43,11 +39,11 @@ async def alter_partitions(
             errors[proposal] = error.code
         else:
             writes[proposal] = WriteState(name, decided)
-    written, overtaken = await keeper.write(list(writes.values()))
+    written, conflicting = await applier.write(list(writes.values()))
     if written:
-        await keeper.apply(fsm.StatesWritten(written))
-    if overtaken:
-        await keeper.apply(await keeper.read_states(overtaken))
+        await applier.apply(events.StatesWritten(written))
+    if conflicting:
+        await applier.apply(await applier.read_states(conflicting))
     results = []
     for proposal in proposals:
         write = writes.get(proposal)

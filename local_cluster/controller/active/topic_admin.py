@@ -1,7 +1,7 @@
-"""Creates and deletes topics and adds partitions for one term, under the controller's lock.
+"""SHELL: creates and deletes topics, adds partitions, starts and cancels reassignments.
 
-A topic's configs and its assignment are one fenced commit; its leaders follow by the FSM, the same
-way as for a topic that an outside tool wrote.
+Runs under the controller's lock. A topic's configs and assignment are one fenced commit. The state
+machine then elects its leaders, as for a topic that an outside tool wrote.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import dataclasses
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from local_cluster.controller.active.cluster_reader import gather_bounded, seen_topic
-from local_cluster.controller.active.replica_writer import ReplicaWriter
-from local_cluster.controller.active.state_keeper import StateKeeper
+from local_cluster.controller.active.assignment_writer import AssignmentWriter
+from local_cluster.controller.active.cluster_reader import seen_topic
+from local_cluster.controller.active.event_applier import EventApplier
 from local_cluster.controller.decisions import fsm
 from local_cluster.controller.decisions.reassignments import (
     PlannedReplicas,
@@ -24,9 +24,11 @@ from local_cluster.controller.decisions.topic_planner import (
     TopicPlanner,
     plan_partitions,
 )
-from local_cluster.controller.model import znodes
-from local_cluster.controller.model.cluster_state import SeenTopic, TopicPartition
+from local_cluster.controller.model import config_znodes, events, topic_znodes, znode_paths
+from local_cluster.controller.model.cluster_state import TopicPartition
+from local_cluster.controller.model.events import SeenTopic
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicCreation, TopicSpec
+from local_cluster.controller.zk.bulk_reads import gather_bounded
 from local_cluster.controller.zk.coordination import (
     CommitConflict,
     Conflict,
@@ -42,44 +44,46 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 class TopicAdmin:
-    """All methods raise Fenced or CoordinationUnavailable where nothing is known for sure."""
+    """The topic requests of one term. A method raises Fenced, or CoordinationUnavailable if the
+    outcome is unknown."""
 
     def __init__(
         self,
         coordination: Coordination,
         settings: BrokerSettings,
         term: Term,
-        keeper: StateKeeper,
-        replicas: ReplicaWriter,
+        applier: EventApplier,
+        assignments: AssignmentWriter,
         new_uuid: Callable[[], uuid.UUID],
     ) -> None:
         self._coordination = coordination
         self._settings = settings
         self._term = term
-        self._keeper = keeper
-        self._replicas = replicas
+        self._applier = applier
+        self._assignments = assignments
         self._new_uuid = new_uuid
 
     async def create_topics(
         self, specs: Sequence[TopicSpec], validate_only: bool
     ) -> list[TopicCreation]:
+        """Create the valid topics; return one result per spec, in order."""
         results: list[TopicCreation | TopicPlan] = []
-        planner = TopicPlanner(self._keeper.state, self._settings)
+        planner = TopicPlanner(self._applier.state, self._settings)
         for spec in specs:
             try:
                 results.append(planner.plan(spec, self._new_uuid()))
             except KafkaError as error:
                 results.append(TopicCreation(spec.name, error))
         plans = [result for result in results if isinstance(result, TopicPlan)]
-        would_be = fsm.TopicsSeen({plan.name: _seen(plan) for plan in plans})
-        planned = fsm.step(self._keeper.state, would_be).state
+        would_be = events.TopicsSeen({plan.name: _seen(plan) for plan in plans})
+        planned = fsm.step(self._applier.state, would_be).state
         errors: dict[str, KafkaError | None] = {}
         if not validate_only:
             made = await gather_bounded(plans, self._create_topic)
             errors = {plan.name: error for plan, error in made}
             created = {plan.name: _seen(plan) for plan in plans if errors[plan.name] is None}
-            await self._keeper.apply(fsm.TopicsSeen(created))
-        topics = {**planned.topics, **self._keeper.state.topics}
+            await self._applier.apply(events.TopicsSeen(created))
+        topics = {**planned.topics, **self._applier.state.topics}
         return [
             result
             if isinstance(result, TopicCreation)
@@ -88,14 +92,16 @@ class TopicAdmin:
         ]
 
     async def _create_topic(self, plan: TopicPlan) -> KafkaError | None:
-        config_path = znodes.topic_config_path(plan.name)
-        config = znodes.encode_config(plan.configs)
+        config_path = znode_paths.topic_config_path(plan.name)
+        config = config_znodes.encode_config(plan.configs)
         topic = Create(
-            znodes.topic_path(plan.name),
-            znodes.encode_topic(znodes.TopicAssignment(plan.topic_id, plan.replicas, {}, {})),
+            znode_paths.topic_path(plan.name),
+            topic_znodes.encode_topic(
+                topic_znodes.TopicAssignment(plan.topic_id, plan.replicas, {}, {})
+            ),
         )
         for _ in range(CONFLICTS_MAX):
-            # Configs may outlive a topic that a tool removed; they are replaced, as Kafka does.
+            # A tool may have removed a topic and left its configs: replace them, as Kafka does.
             left = await self._coordination.read(config_path)
             first: ZkOp = (
                 Create(config_path, config)
@@ -111,10 +117,11 @@ class TopicAdmin:
                     ErrorCode.topic_already_exists, f"Topic '{plan.name}' already exists."
                 )
             return None
-        return KafkaError(ErrorCode.request_timed_out, f"{config_path} changes too fast")
+        return KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {config_path}")
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
-        state = self._keeper.state
+        """Mark the known topics for deletion; return one result per name."""
+        state = self._applier.state
         errors: dict[str, KafkaError | None] = {}
         marked = []
         for name in names:
@@ -125,49 +132,49 @@ class TopicAdmin:
         for name in marked:
             try:
                 await self._term.commit(
-                    self._coordination, (Create(znodes.delete_topic_path(name)),)
+                    self._coordination, (Create(znode_paths.delete_topic_path(name)),)
                 )
             except CommitConflict as conflict:
                 if conflict.conflict is not Conflict.NODE_EXISTS:
                     raise CoordinationUnavailable(str(conflict)) from conflict
-        await self._keeper.apply(fsm.DeletionsMarked(frozenset(marked)))
+        await self._applier.apply(events.DeletionsMarked(frozenset(marked)))
         return errors
 
     async def _add_partitions(
         self, name: str, added: Mapping[int, tuple[int, ...]]
     ) -> KafkaError | None:
-        path = znodes.topic_path(name)
+        path = znode_paths.topic_path(name)
         for _ in range(CONFLICTS_MAX):
             znode = await self._coordination.read(path)
             if znode is None:
                 return KafkaError(ErrorCode.unknown_topic_or_partition)
-            stored = znodes.decode_topic(znode.payload)
+            stored = topic_znodes.decode_topic(znode.payload)
             if stored.replicas.keys() & added.keys():
                 return KafkaError(ErrorCode.invalid_partitions, "partitions were just added")
             grown = dataclasses.replace(stored, replicas={**stored.replicas, **added})
             try:
                 await self._term.commit(
                     self._coordination,
-                    (SetPayload(path, znodes.encode_topic(grown), znode.version),),
+                    (SetPayload(path, topic_znodes.encode_topic(grown), znode.version),),
                 )
             except CommitConflict:
                 continue
-            topic = self._keeper.state.topics[name]
-            await self._keeper.apply(fsm.TopicsSeen({name: seen_topic(grown, topic.configs)}))
+            topic = self._applier.state.topics[name]
+            await self._applier.apply(events.TopicsSeen({name: seen_topic(grown, topic.configs)}))
             return None
-        return KafkaError(ErrorCode.request_timed_out, f"{path} changes too fast")
+        return KafkaError(ErrorCode.request_timed_out, f"other writers keep changing {path}")
 
     async def alter_reassignments(
         self, requests: Sequence[ReassignmentRequest], *, may_change_factor: bool
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin or cancel moves of replicas; one result per request."""
+        """Start or cancel reassignments; return one result per request."""
         results: dict[TopicPartition, KafkaError | None] = {}
         planned: dict[str, dict[int, PlannedReplicas]] = {}
         for request in requests:
             key = (request.topic, request.partition)
             try:
                 plan = plan_reassignment(
-                    self._keeper.state, request, may_change_factor=may_change_factor
+                    self._applier.state, request, may_change_factor=may_change_factor
                 )
             except KafkaError as error:
                 results[key] = error
@@ -175,20 +182,21 @@ class TopicAdmin:
                 results[key] = None
                 planned.setdefault(request.topic, {})[request.partition] = plan
         for name, plans in planned.items():
-            seen = await self._replicas.write(name, plans, self._keeper.state)
+            seen = await self._assignments.write(name, plans, self._applier.state)
             if isinstance(seen, KafkaError):
                 results |= dict.fromkeys(((name, index) for index in plans), seen)
             else:
-                await self._keeper.apply(fsm.TopicsSeen({name: seen}))
+                await self._applier.apply(events.TopicsSeen({name: seen}))
         return results
 
     async def create_partitions(
         self, specs: Sequence[PartitionsSpec], validate_only: bool
     ) -> dict[str, KafkaError | None]:
+        """Add partitions; return one result per topic."""
         errors: dict[str, KafkaError | None] = {}
         for spec in specs:
             try:
-                added = plan_partitions(spec, self._keeper.state)
+                added = plan_partitions(spec, self._applier.state)
             except KafkaError as error:
                 errors[spec.topic] = error
                 continue

@@ -1,4 +1,4 @@
-"""What may be changed about the configs of a topic or a broker: pure, as Kafka 4.3 does it."""
+"""Changes of topic and broker configs, checked and applied as Kafka 4.3 does. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
 class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a config, by its number on the wire."""
+    """The operations of IncrementalAlterConfigs, by their number on the wire."""
 
     SET = 0
     DELETE = 1
@@ -25,7 +25,7 @@ class AlterOperation(IntEnum):
 
 
 class ConfigChange(NamedTuple):
-    """One config to change; the operation may be a number that nobody knows."""
+    """One config to change; the operation may be an unknown number."""
 
     name: str
     operation: int
@@ -33,24 +33,24 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigRules(NamedTuple):
-    """Which configs something has, and what values they may have."""
+    """The configs of a kind of resource, and the check of their values."""
 
     known: Mapping[str, TopicConfig]
     check: Callable[[Mapping[str, str]], object]
-    """Raises KafkaError for overrides that cannot be."""
+    """Raises KafkaError for invalid overrides."""
 
 
 def topic_rules(broker_config: Mapping[str, str]) -> ConfigRules:
-    """Of topics, where the broker's own configs give the defaults."""
+    """Return the rules for topics; the broker's own configs give the defaults."""
     return ConfigRules(TOPIC_CONFIGS, lambda overrides: LogConfig.of(overrides, broker_config))
 
 
 BROKER_RULES: Final = ConfigRules(DYNAMIC_BROKER_CONFIGS, check_broker_configs)
-"""Of running brokers."""
+"""The rules for running brokers."""
 
 
 def check_changes(changes: Sequence[ConfigChange]) -> None:
-    """Raises KafkaError(invalid_request) for repeated names, missing values, unknown operations."""
+    """Raise KafkaError(invalid_request) for repeated names, missing values, unknown operations."""
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.invalid_request, "Error due to duplicate config keys")
@@ -71,7 +71,7 @@ def check_changes(changes: Sequence[ConfigChange]) -> None:
 
 
 def replaced_configs(changes: Sequence[ConfigChange], rules: ConfigRules) -> dict[str, str]:
-    """AlterConfigs: what is set is what is left. Raises KafkaError."""
+    """Return the overrides after AlterConfigs: only the named configs stay. Raises KafkaError."""
     check_changes(changes)
     configs = {c.name: c.value for c in changes if c.value is not None}
     rules.check(configs)
@@ -81,9 +81,9 @@ def replaced_configs(changes: Sequence[ConfigChange], rules: ConfigRules) -> dic
 def changed_configs(
     current: Mapping[str, str], changes: Sequence[ConfigChange], rules: ConfigRules
 ) -> dict[str, str]:
-    """IncrementalAlterConfigs: the overrides after the changes. Raises KafkaError.
+    """Return the overrides after IncrementalAlterConfigs. Raises KafkaError.
 
-    Lists start from the override or else from the table's default, as in Kafka.
+    A list starts from its override, or else from the default of the config table, as in Kafka.
     """
     check_changes(changes)
     configs = dict(current)
@@ -95,7 +95,7 @@ def changed_configs(
         else:
             known = rules.known.get(name)
             configs[name] = _changed_list(configs, known, name, operation, value or "")
-    # What a tool of another version set before is not this request's to be refused for.
+    # An unknown config that a tool of another version set before does not fail this request.
     kept = {n for n, v in current.items() if n not in rules.known and configs.get(n) == v}
     rules.check({name: value for name, value in configs.items() if name not in kept})
     return configs

@@ -1,8 +1,8 @@
-"""Broker configs that change while brokers run: which there are, and what one broker goes by. Pure.
+"""Broker configs that change without a restart, and the values that one broker uses. Pure.
 
 ZooKeeper holds them under /config/brokers/<id>, and for all brokers under
-/config/brokers/<default>; a broker's own win. They are Kafka's throttles of replication (KIP-73,
-KIP-113): the others that Kafka can change take a restart here.
+/config/brokers/<default>; the broker's own value wins. They are Kafka's replication throttles
+(KIP-73, KIP-113). The other dynamic configs of Kafka need a restart here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from local_cluster.log.config.log_config import ConfigEntry, ConfigSource, Confi
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 DEFAULT_ENTITY: Final = "<default>"
-"""The znode of what holds for all brokers."""
+"""Name of the znode with the defaults of all brokers."""
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
@@ -36,7 +36,7 @@ def _rate(name: str, doc: str) -> TopicConfig:
 DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
     config.name: config
     for config in (
-        _rate(LEADER_RATE, "Bytes per second that go to throttled replicas that are not in sync."),
+        _rate(LEADER_RATE, "Bytes per second sent to throttled replicas that are not in sync."),
         _rate(FOLLOWER_RATE, "Bytes per second fetched for throttled replicas not in sync."),
         _rate(LOG_DIRS_RATE, "Bytes per second copied between log directories."),
     )
@@ -44,7 +44,8 @@ DYNAMIC_BROKER_CONFIGS: Final[Mapping[str, TopicConfig]] = {
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> None:
-    """Raises KafkaError: invalid_request for what is not dynamic, invalid_config for a value."""
+    """Raise KafkaError: invalid_request for a config that is not dynamic, invalid_config for a
+    wrong value."""
     fixed = sorted(configs.keys() - DYNAMIC_BROKER_CONFIGS.keys())
     if fixed:
         raise KafkaError(
@@ -61,7 +62,7 @@ def check_broker_configs(configs: Mapping[str, str]) -> None:
 
 
 def broker_overrides(entities: Mapping[str, Mapping[str, str]], broker_id: int) -> dict[str, str]:
-    """What a broker goes by. What a tool wrote that is not known, or out of bounds, is left out."""
+    """Return the values that a broker uses, without unknown configs and values out of bounds."""
     return {
         name: value
         for entity in (DEFAULT_ENTITY, str(broker_id))
@@ -73,7 +74,7 @@ def broker_overrides(entities: Mapping[str, Mapping[str, str]], broker_id: int) 
 def describe_dynamic(
     entities: Mapping[str, Mapping[str, str]], broker_id: int | None
 ) -> list[ConfigEntry]:
-    """What is set for a broker, or (None) for all of them, by name, as DescribeConfigs shows it."""
+    """Return the set configs of a broker, or (None) of all brokers, as DescribeConfigs entries."""
     sources = [(DEFAULT_ENTITY, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
     if broker_id is not None:
         sources.insert(0, (str(broker_id), ConfigSource.DYNAMIC_BROKER))

@@ -1,15 +1,15 @@
-"""Who leads a partition and who is in sync, as the controller decides it. Pure.
+"""Elections: the leader and the ISR of a partition. Pure.
 
-clean       the leader stays if it is alive, in sync and still the run that was elected; else the
-            first live in-sync replica in the order of the assignment
-leaving     a broker that shuts down leads nothing, and is in sync nowhere, where another is
-forgetful   a broker that was started again and may have lost its tail (`flush: page_cache`)
-            leaves the ISR where another of it lives (KIP-966); the last one stays
-preferred   the first replica of the assignment, if it is alive, in sync and stays
-unheard     a broker that has not told this controller yet, in this run, what its disks do not
-            let it serve: where only such are left of an ISR they may lead, and the ISR stays as it
-            was until they said so, for one of the others may be the last that has all of it
-unclean     only where the topic allows it, and nobody of the ISR lives: any live replica
+clean          the leader stays if it is alive, in sync and has not restarted since its
+               election; else the first live in-sync replica in the order of the assignment
+shutting down  such a broker leads nothing and is in no ISR, where there is another replica
+restarted      with `flush: page_cache` a restarted broker may have lost unflushed records. It
+               leaves the ISR if another member lives (KIP-966); the last one stays.
+preferred      the first replica of the assignment, if alive, in sync and not shutting down
+unreported     a broker that has not reported its offline replicas to this controller since it
+               registered. If only such brokers are left of an ISR, one may lead, but the ISR
+               stays until they report: an absent member may be the last complete replica.
+unclean        any live replica; only if the topic allows it and no ISR member lives
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from local_cluster.controller.model.cluster_image import (
     PartitionState,
     TopicState,
 )
-from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition, WriteState
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model.events import WriteState
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 UNCLEAN_CONFIG = "unclean.leader.election.enable"
@@ -32,39 +33,44 @@ UNCLEAN_CONFIG = "unclean.leader.election.enable"
 def decide_leader(
     state: PartitionState,
     live: Collection[int],
-    bounced: Collection[int] = (),
+    restarted_leaders: Collection[int] = (),
     *,
-    leaving: Collection[int] = (),
-    forgetful: Collection[int] = (),
-    unheard: Collection[int] = (),
+    shutting_down: Collection[int] = (),
+    restarted_replicas: Collection[int] = (),
+    unreported: Collection[int] = (),
     unclean: bool = False,
 ) -> PartitionState | None:
-    """The state to write, None where the present one is well.
+    """Return the state to write, None if no change is needed.
 
-    `bounced` are live brokers that registered anew: what they led, they lead no longer.
+    `restarted_leaders` are live brokers that registered again: their leadership is over.
+    `restarted_replicas` may have lost unflushed records.
     """
     alive = tuple(replica for replica in state.replicas if replica in live)
     if state.zk_version == UNWRITTEN:
         if not alive:
             return None
-        first = next((replica for replica in alive if replica not in leaving), alive[0])
+        first = next((replica for replica in alive if replica not in shutting_down), alive[0])
         return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=alive)
-    # A replica that was reassigned away is in sync no more, where another is.
+    # A replica that was reassigned away leaves the ISR if another member lives.
     in_sync = tuple(replica for replica in state.isr if replica in alive)
-    for unwanted in (forgetful, leaving):
+    for unwanted in (restarted_replicas, shutting_down):
         in_sync = tuple(replica for replica in in_sync if replica not in unwanted) or in_sync
     if not in_sync and unclean and alive:
-        first = next((r for r in alive if r not in leaving), alive[0])
+        first = next((r for r in alive if r not in shutting_down), alive[0])
         return state._replace(leader=first, leader_epoch=state.leader_epoch + 1, isr=(first,))
-    # With nobody of the ISR alive it stays as it was: its members alone may lead later.
+    # Without a live member the ISR stays: only its members may lead later.
     isr = in_sync or state.isr
-    if in_sync and all(replica in unheard for replica in in_sync):
-        # Nobody of the living is known yet to have what it counts for.
+    if in_sync and all(replica in unreported for replica in in_sync):
+        # No live member has confirmed yet that its replica works.
         isr = tuple(replica for replica in state.isr if replica in state.replicas)
-    keeps = state.leader in alive and state.leader in in_sync and state.leader not in bounced
-    # A run that ended leads again only where nobody else can: what ended it may have done damage.
-    able = [r for r in alive if r in in_sync]
-    best = min(able, key=lambda r: (r in bounced, r in unheard), default=NO_LEADER)
+    keeps = (
+        state.leader in alive and state.leader in in_sync and state.leader not in restarted_leaders
+    )
+    # A restarted broker leads again only if no other can: a crash may have damaged its replica.
+    candidates = [r for r in alive if r in in_sync]
+    best = min(
+        candidates, key=lambda r: (r in restarted_leaders, r in unreported), default=NO_LEADER
+    )
     leader = state.leader if keeps else best
     if isr == state.isr and leader == state.leader and (keeps or leader == NO_LEADER):
         return None
@@ -72,18 +78,18 @@ def decide_leader(
 
 
 def decide_preferred(
-    state: PartitionState, live: Collection[int], leaving: Collection[int] = ()
+    state: PartitionState, live: Collection[int], shutting_down: Collection[int] = ()
 ) -> PartitionState | None:
-    """The state in which the preferred replica leads; None where it does, or cannot."""
+    """Return the state in which the preferred replica leads; None if it does, or cannot."""
     preferred = state.replicas[0] if state.replicas else NO_LEADER
-    able = preferred in live and preferred in state.isr and preferred not in leaving
-    if state.zk_version == UNWRITTEN or state.leader == preferred or not able:
+    can_lead = preferred in live and preferred in state.isr and preferred not in shutting_down
+    if state.zk_version == UNWRITTEN or state.leader == preferred or not can_lead:
         return None
     return state._replace(leader=preferred, leader_epoch=state.leader_epoch + 1)
 
 
 def elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[WriteState, ...]:
-    """Writes for those of the partitions that need a new leader or ISR."""
+    """Return the writes for the partitions that need a new leader or ISR."""
     writes = []
     for name, index in partitions:
         topic = state.topics.get(name)
@@ -92,11 +98,13 @@ def elect(state: ClusterState, partitions: Iterable[TopicPartition]) -> tuple[Wr
             continue
         decided = decide_leader(
             partition,
-            state.able((name, index)),
-            (partition.leader,) if (name, index) in state.outlived else (),
-            leaving=state.leaving,
-            forgetful=[r for r in partition.isr if ((name, index), r) in state.forgetful],
-            unheard=state.unheard,
+            state.online_brokers((name, index)),
+            (partition.leader,) if (name, index) in state.restarted_leaders else (),
+            shutting_down=state.shutting_down,
+            restarted_replicas=[
+                r for r in partition.isr if ((name, index), r) in state.restarted_replicas
+            ],
+            unreported=state.unreported,
             unclean=_allows_unclean(state, topic),
         )
         if decided is not None:
@@ -109,33 +117,35 @@ def _allows_unclean(state: ClusterState, topic: TopicState) -> bool:
     return state.unclean_default if value is None else value.lower() == "true"
 
 
-def elect_wanted(
+def elect_requested(
     state: ClusterState, partitions: Iterable[TopicPartition], unclean: bool
 ) -> tuple[WriteState, ...]:
-    """Writes for partitions that somebody asked an election for."""
+    """Return the writes for requested elections."""
     writes = []
     for name, index in partitions:
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
             continue
-        live = state.able((name, index))
+        live = state.online_brokers((name, index))
         if unclean:
-            decided = decide_leader(partition, live, leaving=state.leaving, unclean=True)
+            decided = decide_leader(
+                partition, live, shutting_down=state.shutting_down, unclean=True
+            )
         else:
-            decided = decide_preferred(partition, live, state.leaving)
+            decided = decide_preferred(partition, live, state.shutting_down)
         if decided is not None:
             writes.append(WriteState(name, decided))
     return tuple(writes)
 
 
 def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) -> KafkaError | None:
-    """Why an election that somebody asks for is not held, as Kafka's controller says it."""
+    """Return why a requested election is not held, with Kafka's code and text; None if it is."""
     topic = state.topics.get(key[0])
     partition = None if topic is None else topic.partitions.get(key[1])
     if partition is None:
         return KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
-    live = state.able(key)
+    live = state.online_brokers(key)
     if unclean:
         if partition.leader in live:
             return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
@@ -144,7 +154,7 @@ def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) ->
         return None
     if partition.leader == partition.replicas[0]:
         return KafkaError(ErrorCode.election_not_needed, "Leader election not needed.")
-    if decide_preferred(partition, live, state.leaving) is None:
+    if decide_preferred(partition, live, state.shutting_down) is None:
         return KafkaError(
             ErrorCode.preferred_leader_not_available, "The preferred leader was not available."
         )
@@ -152,10 +162,11 @@ def election_problem(state: ClusterState, key: TopicPartition, unclean: bool) ->
 
 
 def find_imbalanced(state: ClusterState, percentage_max: int) -> list[TopicPartition]:
-    """Partitions to give back to their preferred leader (auto.leader.rebalance.enable).
+    """Return partitions to give back to their preferred leader (auto.leader.rebalance.enable).
 
-    All that a broker should lead and does not, where that is more than `percentage_max` of what it
-    should lead; those that are being moved are left alone.
+    Take the partitions that prefer a broker and are led by another one. If they are more than
+    `percentage_max` of those that prefer it, it gets all of them back. Partitions under
+    reassignment are left alone.
     """
     preferred: Counter[int] = Counter()
     away: dict[int, list[TopicPartition]] = {}
@@ -166,7 +177,7 @@ def find_imbalanced(state: ClusterState, percentage_max: int) -> list[TopicParti
             first = partition.replicas[0]
             preferred[first] += 1
             if partition.leader != first and decide_preferred(
-                partition, state.able((name, index)), state.leaving
+                partition, state.online_brokers((name, index)), state.shutting_down
             ):
                 away.setdefault(first, []).append((name, index))
     return [

@@ -1,132 +1,101 @@
-"""What the controller decides: (ClusterState, Event) -> Step, without I/O.
+"""The controller's state machine: (ClusterState, Event) -> Step, without I/O.
 
-    event             decision
-    Loaded            adopt what ZooKeeper holds; begin marked deletions; elect where needed
-    BrokersSeen       elect for every partition that a broker's coming or going touches
-    TopicsSeen        adopt new topics and partitions and elect; forget what is no longer there
-    ConfigsSeen       replace a topic's configs; elect where they now allow an unclean leader
-    BrokerConfigsSeen replace the dynamic configs of a broker
-    StatesWritten     adopt leaders that are now in ZooKeeper
-    StatesRead        adopt what somebody else wrote, and elect again where that is not well
-    BrokerLeaving     hand over what the broker leads, take it out of every ISR that has others
-    BrokerAnswering   the same for one whose process is gone; one that is back may lead again
-    ReplicasReported  elect for every partition whose replica on a broker fell ill or is well
-                      again; for all of them where that is the first word of its run
-    ElectionsWanted   give partitions to their preferred replica, or (unclean) to any live one
-    DeletionsMarked   hide the topic, ask every replica's broker to delete; clear idle marks
-    ReplicasDeleted   count down; erase the topic from ZooKeeper when nobody is waited for
-    TopicErased       forget the deletion
-    any               finish the reassignments that it touches whose added replicas are in sync, and
-                      stay so
+    event                    decision
+    Loaded                   adopt what ZooKeeper holds; resume deletions; elect where needed
+    BrokersSeen              elect for every partition with a replica on a broker that came or went
+    TopicsSeen               adopt new topics and partitions and elect; forget vanished topics
+    ConfigsSeen              replace a topic's configs; elect if they allow an unclean leader
+    BrokerConfigsSeen        replace the dynamic configs of a broker
+    StatesWritten            adopt the leaders that are in ZooKeeper
+    StatesRead               adopt another writer's states; elect again where needed
+    BrokerShuttingDown       move leadership off the broker; take it out of each ISR with others
+    BrokerReachable          the same if the process is gone; if it is back, it may lead again
+    OfflineReplicasReported  elect for every replica that went offline or came back; for all
+                             replicas of the broker if it is its first report
+    ElectionsRequested       elect preferred leaders, or (unclean) any live replica
+    DeletionsMarked          hide the topic; wait for its brokers; clear marks of unknown topics
+    ReplicasDeleted          purge the topic from ZooKeeper once every broker has confirmed
+    TopicPurged              forget the deletion
+    any                      complete the touched reassignments whose added replicas are in sync,
+                             and stay so
 
-Guarantees: a leader changes only through a `WriteState` that names the znode version it was
-decided on, and is adopted only by `StatesWritten`; every change of leader or ISR raises the leader
-epoch by one; the last in-sync replica is never removed from the ISR; a leader is always alive and
-in the ISR it was elected from, unless the topic allows an unclean election; a broker that
-registered anew leads only under a new epoch; a topic is erased only after every broker that held a
-replica said so.
+Guarantees:
 
-Not here: who is elected (elections.py), what brokers that come and go change (broker_runs.py), how
-a topic goes (topic_deletions.py), ISR changes that leaders ask for (isr_requests.py), ZooKeeper
-(state_keeper.py), telling the brokers (publisher.py), placement.
+- A leader changes only through a `WriteState` that names the znode version it was decided on. It
+  is adopted only by `StatesWritten`.
+- Every change of leader or ISR raises the leader epoch by one.
+- The last in-sync replica is never removed from the ISR.
+- A leader is always alive and in the ISR it was elected from, unless the topic allows an unclean
+  election.
+- A broker that registered again leads only under a new leader epoch.
+- A topic is purged only after every broker that held a replica confirmed the deletion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from local_cluster.controller.decisions.broker_runs import (
-    bounced_of,
-    forgetful_of,
-    led_by,
-    relieve,
-    see_brokers,
-    still_offline,
-    take_report,
+from local_cluster.controller.decisions.broker_changes import (
+    find_in_sync,
+    find_led,
+    find_restarted,
+    keep_offline,
+    update_availability,
+    update_brokers,
+    update_offline_replicas,
 )
-from local_cluster.controller.decisions.elections import elect, elect_wanted
-from local_cluster.controller.decisions.reassignments import find_done
-from local_cluster.controller.decisions.topic_deletions import count_down, mark_deleted, of_topics
+from local_cluster.controller.decisions.elections import elect, elect_requested
+from local_cluster.controller.decisions.reassignments import find_completed
+from local_cluster.controller.decisions.topic_deletions import (
+    confirm_deleted,
+    keep_topics,
+    start_deletions,
+)
 from local_cluster.controller.model.cluster_image import (
-    NO_EPOCH,
-    NO_LEADER,
-    UNWRITTEN,
     PartitionState,
     TopicState,
+    unwritten_partition,
 )
-from local_cluster.controller.model.cluster_state import (
-    BrokerAnswering,
+from local_cluster.controller.model.cluster_state import ClusterState, TopicPartition
+from local_cluster.controller.model.events import (
     BrokerConfigsSeen,
-    BrokerLeaving,
+    BrokerReachable,
+    BrokerShuttingDown,
     BrokersSeen,
-    ClearMark,
-    ClusterState,
+    ClearDeletionMark,
+    CompleteReassignments,
     ConfigsSeen,
-    Deletion,
     DeletionsMarked,
     Effect,
-    ElectionsWanted,
-    EraseTopic,
+    ElectionsRequested,
     Event,
-    FinishReassignments,
     Loaded,
+    OfflineReplicasReported,
     ReplicasDeleted,
-    ReplicasReported,
     SeenTopic,
     StatesRead,
     StatesWritten,
     Step,
-    TopicErased,
-    TopicPartition,
+    TopicPurged,
     TopicsSeen,
     WriteState,
 )
 
-__all__ = [
-    "BrokerAnswering",
-    "BrokerConfigsSeen",
-    "BrokerLeaving",
-    "BrokersSeen",
-    "ClearMark",
-    "ClusterState",
-    "ConfigsSeen",
-    "Deletion",
-    "DeletionsMarked",
-    "Effect",
-    "ElectionsWanted",
-    "EraseTopic",
-    "Event",
-    "FinishReassignments",
-    "Loaded",
-    "ReplicasDeleted",
-    "ReplicasReported",
-    "SeenTopic",
-    "StatesRead",
-    "StatesWritten",
-    "Step",
-    "TopicErased",
-    "TopicPartition",
-    "TopicsSeen",
-    "WriteState",
-    "new_partition",
-    "step",
-]
-
 
 def step(state: ClusterState, event: Event) -> Step:
-    """Decide what follows from one event."""
+    """Decide the next state and the writes that follow from one event."""
     done = _decide(state, event)
     if not done.state.reassigning:
         return done
-    # Whose ISR or leader is about to be written is judged when that is done.
+    # A partition whose ISR or leader is about to be written is checked after that write.
     changing = {
         (effect.topic, effect.state.partition)
         for effect in done.effects
         if isinstance(effect, WriteState)
     }
-    touched = [key for key in _moves_touched(done.state, event) if key not in changing]
-    return Step(done.state, (*done.effects, *_finish_reassignments(done.state, touched)))
+    touched = [key for key in _touched_reassignments(done.state, event) if key not in changing]
+    return Step(done.state, (*done.effects, *_complete_reassignments(done.state, touched)))
 
 
 def _decide(state: ClusterState, event: Event) -> Step:
@@ -134,7 +103,7 @@ def _decide(state: ClusterState, event: Event) -> Step:
         case Loaded():
             return _load(state, event)
         case BrokersSeen(brokers):
-            return see_brokers(state, brokers)
+            return update_brokers(state, brokers)
         case TopicsSeen(topics):
             return _see_topics(state, topics)
         case ConfigsSeen(name, configs):
@@ -143,28 +112,30 @@ def _decide(state: ClusterState, event: Event) -> Step:
             return _see_broker_configs(state, entity, configs)
         case StatesWritten(states):
             adopted = _adopt(state, states)
-            forgetful = {each for each in adopted.forgetful if each[0] not in states}
+            restarted_replicas = {
+                each for each in adopted.restarted_replicas if each[0] not in states
+            }
             return Step(
                 replace(
                     adopted,
-                    outlived=adopted.outlived - states.keys(),
-                    forgetful=frozenset(forgetful),
+                    restarted_leaders=adopted.restarted_leaders - states.keys(),
+                    restarted_replicas=frozenset(restarted_replicas),
                 )
             )
         case StatesRead(states):
             adopted = _adopt(state, states)
             return Step(adopted, elect(adopted, states))
-        case BrokerLeaving() | BrokerAnswering():
-            return relieve(state, event)
-        case ReplicasReported():
-            return take_report(state, event)
-        case ElectionsWanted(partitions, unclean):
-            return Step(state, elect_wanted(state, partitions, unclean))
+        case BrokerShuttingDown() | BrokerReachable():
+            return update_availability(state, event)
+        case OfflineReplicasReported():
+            return update_offline_replicas(state, event)
+        case ElectionsRequested(partitions, unclean):
+            return Step(state, elect_requested(state, partitions, unclean))
         case DeletionsMarked(names):
-            return mark_deleted(state, names)
+            return start_deletions(state, names)
         case ReplicasDeleted(broker_id, topic_ids):
-            return count_down(state, broker_id, topic_ids)
-        case TopicErased(name):
+            return confirm_deleted(state, broker_id, topic_ids)
+        case TopicPurged(name):
             deletions = {key: value for key, value in state.deletions.items() if key != name}
             return Step(replace(state, deletions=deletions))
 
@@ -184,10 +155,13 @@ def _see_broker_configs(state: ClusterState, entity: str, configs: Mapping[str, 
     return Step(replace(state, broker_configs={**others, **set_now}))
 
 
-def _moves_touched(state: ClusterState, event: Event) -> Collection[TopicPartition]:
-    """The moves that can be done by an event: there may be thousands, and as many events."""
+def _touched_reassignments(state: ClusterState, event: Event) -> Collection[TopicPartition]:
+    """Return the reassignments that an event may complete.
+
+    There may be thousands, and as many events: an event must not look at all of them.
+    """
     match event:
-        case Loaded() | BrokersSeen() | ReplicasReported():
+        case Loaded() | BrokersSeen() | OfflineReplicasReported():
             return state.reassigning.keys()
         case StatesWritten(states) | StatesRead(states):
             return [key for key in states if key in state.reassigning]
@@ -199,37 +173,38 @@ def _moves_touched(state: ClusterState, event: Event) -> Collection[TopicPartiti
             return ()
 
 
-def _finish_reassignments(state: ClusterState, touched: Collection[TopicPartition]) -> list[Effect]:
+def _complete_reassignments(
+    state: ClusterState, touched: Collection[TopicPartition]
+) -> list[Effect]:
     by_topic: dict[str, dict[int, tuple[int, ...]]] = {}
-    for (name, index), replicas in find_done(state, touched).items():
+    for (name, index), replicas in find_completed(state, touched).items():
         by_topic.setdefault(name, {})[index] = replicas
-    return [FinishReassignments(name, replicas) for name, replicas in by_topic.items()]
-
-
-def new_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
-    """A partition that has no state in ZooKeeper yet."""
-    return PartitionState(partition, tuple(replicas), NO_LEADER, NO_EPOCH, (), UNWRITTEN)
+    return [CompleteReassignments(name, replicas) for name, replicas in by_topic.items()]
 
 
 def _load(state: ClusterState, event: Loaded) -> Step:
-    bounced = bounced_of(state.brokers, event.brokers)
+    restarted = find_restarted(state.brokers, event.brokers)
     loaded = replace(
         state,
         brokers=event.brokers,
         topics=event.topics,
-        # Who has deleted its replicas is asked again: a delete record may be told twice.
+        # Brokers that confirmed before confirm again: a delete record may repeat.
         deletions={},
-        outlived=event.outlived | led_by(event.topics, bounced) | state.outlived,
-        forgetful=forgetful_of(state, event.topics, bounced) | event.forgetful | state.forgetful,
-        leaving=state.leaving & event.brokers.keys() - bounced,
-        offline=still_offline(state, event.brokers.keys() - bounced),
-        # All of them, where the term begins: what they said to the last controller is not written.
-        unheard=(state.unheard | bounced | (event.brokers.keys() - state.brokers.keys()))
+        restarted_leaders=event.restarted_leaders
+        | find_led(event.topics, restarted)
+        | state.restarted_leaders,
+        restarted_replicas=find_in_sync(state, event.topics, restarted)
+        | event.restarted_replicas
+        | state.restarted_replicas,
+        shutting_down=state.shutting_down & event.brokers.keys() - restarted,
+        offline=keep_offline(state, event.brokers.keys() - restarted),
+        # When a term begins, all of them: ZooKeeper does not hold reports to the last controller.
+        unreported=(state.unreported | restarted | (event.brokers.keys() - state.brokers.keys()))
         & event.brokers.keys(),
         reassigning=event.reassigning,
         broker_configs=event.broker_configs,
     )
-    marked = mark_deleted(loaded, event.marked)
+    marked = start_deletions(loaded, event.marked)
     everything = [(n, p) for n, topic in marked.state.topics.items() for p in topic.partitions]
     return Step(marked.state, (*marked.effects, *elect(marked.state, everything)))
 
@@ -244,7 +219,7 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
         if topic is None:
             topics.pop(name, None)
             if deletions.pop(name, None) is not None:
-                effects.append(ClearMark(name))
+                effects.append(ClearDeletionMark(name))
         elif name not in deletions:
             before = topics.get(name)
             after = _merge(name, before, topic)
@@ -256,21 +231,21 @@ def _see_topics(state: ClusterState, seen: Mapping[str, SeenTopic | None]) -> St
         state,
         topics=topics,
         deletions=deletions,
-        outlived=of_topics(topics, state.outlived),
+        restarted_leaders=keep_topics(topics, state.restarted_leaders),
         reassigning=reassigning,
     )
     return Step(after_state, (*effects, *elect(after_state, touched)))
 
 
 def _merge(name: str, before: TopicState | None, seen: SeenTopic) -> TopicState:
-    """The topic as seen, with what is known of its partitions' leaders."""
+    """Return the topic as seen, with the known leaders of its partitions."""
     if before is not None and before.topic_id != seen.topic_id:
-        before = None  # deleted and created again: nothing of the former one holds
+        before = None  # deleted and re-created: no state of the former topic holds
     known = {} if before is None else before.partitions
     partitions = {
         partition: known[partition]._replace(replicas=tuple(replicas))
         if partition in known
-        else new_partition(partition, replicas)
+        else unwritten_partition(partition, replicas)
         for partition, replicas in sorted(seen.replicas.items())
     }
     return TopicState(name, seen.topic_id, partitions, dict(seen.configs))
@@ -281,7 +256,7 @@ def _adopt(state: ClusterState, states: Mapping[TopicPartition, PartitionState])
     for (name, partition), adopted in states.items():
         topic = state.topics.get(name)
         if topic is None or partition not in topic.partitions:
-            continue  # deleted while the write was under way
+            continue  # deleted during the write
         by_topic.setdefault(name, dict(topic.partitions))[partition] = adopted
     if not by_topic:
         return state

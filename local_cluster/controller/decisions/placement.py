@@ -1,10 +1,15 @@
-"""Where the replicas of new partitions go.
+"""Placement: the brokers of the replicas of new partitions.
 
-Guarantees: no broker holds two replicas of a partition; brokers of one host never hold all of
-them where there are other hosts, even if that costs a rack; replicas spread evenly over the racks,
-within a rack over the hosts, and then go where least is; leaders of one topic differ by at most one
-from broker to broker. The same input gives the same answer: unlike Kafka there is no random start,
-the brokers that hold least come first.
+Guarantees:
+
+- No broker holds two replicas of a partition.
+- The brokers of one host never hold all replicas if there are other hosts, even at the cost of a
+  rack.
+- Replicas spread evenly over the racks, then over the hosts of a rack, then to the brokers that
+  hold least.
+- The numbers of leaders of one topic differ by at most one between brokers.
+- The same input gives the same placement. Kafka starts at a random broker; here the brokers that
+  hold least come first.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from local_cluster.controller.model.cluster_image import BrokerEndpoints, TopicS
 
 
 class Site(NamedTuple):
-    """What placement knows of a broker."""
+    """A broker as placement sees it."""
 
     broker_id: int
     rack: str
@@ -25,30 +30,30 @@ class Site(NamedTuple):
 
 
 def sites_of(brokers: Mapping[int, BrokerEndpoints]) -> tuple[Site, ...]:
-    """Brokers by id."""
+    """Return the sites of brokers, in the order of their ids."""
     return tuple(site_of(each.id, each.rack, each.host) for _, each in sorted(brokers.items()))
 
 
 def site_of(broker_id: int, rack: str | None, host: str) -> Site:
-    """A broker without a rack is a rack of its host's own."""
+    """Return the site of a broker; without a rack its host counts as a rack of its own."""
     return Site(broker_id, rack or f"host {host}", host)
 
 
 class Load(NamedTuple):
-    """How much each broker holds already."""
+    """The number of leaders and replicas that each broker holds."""
 
     leaders: Counter[int]
     replicas: Counter[int]
 
     def add(self, partitions: Iterable[tuple[int, ...]]) -> None:
-        """Count replicas, by partition, and first ones: they lead when all is well."""
+        """Count the replicas of each partition; the first one is its preferred leader."""
         for replicas in partitions:
             self.leaders.update(replicas[:1])
             self.replicas.update(replicas)
 
 
 def load_of(topics: Iterable[TopicState]) -> Load:
-    """What the brokers hold of these topics."""
+    """Return what the brokers hold of these topics."""
     load = Load(Counter(), Counter())
     for topic in topics:
         load.add(partition.replicas for partition in topic.partitions.values())
@@ -63,9 +68,9 @@ def place(
     topic: Load,
     cluster: Load,
 ) -> dict[int, tuple[int, ...]]:
-    """Replicas by partition, the first one to lead.
+    """Return the replicas by partition, the preferred leader first.
 
-    `topic` counts what the topic has already (partitions being added), `cluster` everything.
+    `topic` counts the existing partitions of the topic, `cluster` those of all topics.
     """
     assert 1 <= replication_factor <= len(sites), "the caller checks the replication factor"
     topic_load = Load(Counter(topic.leaders), Counter(topic.replicas))
@@ -107,7 +112,7 @@ def _place_one(
 
 
 class Crowding(NamedTuple):
-    """How badly a broker goes with those that hold a partition already; less is better."""
+    """How badly a broker adds to the spread of a partition's replicas; less is better."""
 
     is_all_on_one_host: bool
     in_its_rack: int
@@ -115,7 +120,7 @@ class Crowding(NamedTuple):
 
 
 def crowding(site: Site, chosen: Sequence[Site], replication_factor: int) -> Crowding:
-    """What becomes of a partition's spread where `site` holds its next replica."""
+    """Return the crowding if `site` holds the next replica of a partition."""
     is_last = len(chosen) + 1 == replication_factor
     return Crowding(
         is_last and bool(chosen) and all(each.host == site.host for each in chosen),
@@ -125,7 +130,7 @@ def crowding(site: Site, chosen: Sequence[Site], replication_factor: int) -> Cro
 
 
 def spread(held: Sequence[Site]) -> Crowding:
-    """How badly all replicas of a partition go together: pairs in one rack, pairs on one host."""
+    """Return the crowding of all replicas: pairs in one rack, pairs on one host."""
     hosts = Counter(site.host for site in held)
     return Crowding(
         len(held) > 1 and len(hosts) == 1,

@@ -1,20 +1,20 @@
-"""Moving replicas between brokers (KIP-455): what is asked, and when it is done. Pure.
+"""Reassignment of replicas (KIP-455): the plan for a request, and when it is complete. Pure.
 
-    asked      the topic znode gets target + removed replicas, and says which are added and removed
-    under way  the added ones fetch and join the ISR, as any follower does
-    done       all added ones live in sync, and one that stays (all that stay, where more go than
-               come): the znode gets the target, and the election then takes the removed ones out of
-               the ISR, and leadership from them
+    requested    the topic znode gets target + removed replicas, and lists both added and removed
+    in progress  the added replicas fetch and join the ISR, as any follower does
+    complete     all added replicas are in sync and alive, and one that stays is too (all that stay,
+                 if more are removed than added). The znode gets the target. The election then takes
+                 the removed replicas out of the ISR, and leadership from them.
 
-Whether it is done is judged on an ISR that nobody is about to leave. Where the same event takes the
-only replica that stays out of the ISR (its broker died, or shuts down), the removed ones are the
-last to have everything: their brokers would delete what nobody else holds.
+Completion is checked on an ISR that no replica is about to leave. One event may take the only
+staying replica out of the ISR (its broker died, or shuts down). The removed replicas are then the
+last complete ones, and their brokers would delete the only copy.
 
-A cancelled one is turned round: what was added is removed. Whoever is asked for in between starts
-from the replicas that were there before anything was added; of those that were added and are not
-wanted any more, the ones in sync are removed when the new move is done, for they may be the last
-that have everything. (So with KRaft, which keeps those that are not in sync as well. In ZooKeeper
-mode all of them go at once, even the last.) Cancelled later, such a move keeps them, as in KRaft.
+A cancelled reassignment is reversed: the added replicas are removed. A request for another target
+starts from the replicas before the first reassignment. Replicas that were added and are not in the
+new target are removed when it is complete, if they are in sync: they may be the last complete ones.
+KRaft does the same, and also keeps those that are not in sync; ZooKeeper mode drops all of them at
+once, even the last one. If such a reassignment is cancelled later, it keeps them, as in KRaft.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ReassignmentRequest(NamedTuple):
     topic: str
     partition: int
     target: tuple[int, ...] | None
-    """None cancels what is under way."""
+    """None cancels the reassignment in progress."""
 
 
 class PlannedReplicas(NamedTuple):
-    """What the topic znode says of one partition."""
+    """The topic znode's entry of one partition."""
 
     replicas: tuple[int, ...]
     reassignment: Reassignment | None
@@ -46,92 +46,96 @@ class PlannedReplicas(NamedTuple):
 def plan_reassignment(
     state: ClusterState, request: ReassignmentRequest, *, may_change_factor: bool = True
 ) -> PlannedReplicas:
-    """What to write for a request. Raises KafkaError, with Kafka's codes."""
+    """Return what to write for a request. Raises KafkaError, with Kafka's codes."""
     key = (request.topic, request.partition)
     topic = state.topics.get(request.topic)
     partition = None if topic is None else topic.partitions.get(request.partition)
     if partition is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, "The partition does not exist.")
-    under_way = state.reassigning.get(key)
-    added = under_way.adding if under_way is not None else ()
+    in_progress = state.reassigning.get(key)
+    added = in_progress.adding if in_progress is not None else ()
     origin = tuple(replica for replica in partition.replicas if replica not in added)
     target = request.target
     if target is None:
-        if under_way is None:
+        if in_progress is None:
             raise KafkaError(
                 ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress."
             )
-        return _turned_round(partition, origin, added, _well(state, key))
+        return _revert(partition, origin, added, _healthy(state, key))
     _check_target(target, state.brokers.keys())
-    asked = partition.replicas if under_way is None else target_of(partition, under_way)
-    if not may_change_factor and len(target) != len(asked):
+    current = partition.replicas if in_progress is None else target_of(partition, in_progress)
+    if not may_change_factor and len(target) != len(current):
         raise KafkaError(
             ErrorCode.invalid_replication_factor,
-            f"The replication factor is changed from {len(asked)} to {len(target)}",
+            f"The replication factor would change from {len(current)} to {len(target)}",
         )
     adding = tuple(replica for replica in target if replica not in origin)
     removing = tuple(replica for replica in origin if replica not in target)
     if not adding and not removing:
-        # Only the order changes, which is nobody's move; or what was under way is undone.
+        # Only the order changes, so no replica moves; or the reassignment in progress is undone.
         dropped = [replica for replica in added if replica not in target]
-        return _turned_round(partition, target, dropped, _well(state, key))
+        return _revert(partition, target, dropped, _healthy(state, key))
     joined = tuple(r for r in added if r in partition.isr and r not in target)
     removing = (*joined, *removing)
     return PlannedReplicas((*target, *removing), Reassignment(adding, removing))
 
 
-def _turned_round(
+def _revert(
     partition: PartitionState,
     replicas: tuple[int, ...],
     dropped: Collection[int],
-    well: Collection[int],
+    healthy: Collection[int],
 ) -> PlannedReplicas:
-    stays = [replica for replica in partition.isr if replica in replicas and replica in well]
+    stays = [replica for replica in partition.isr if replica in replicas and replica in healthy]
     if stays or not dropped:
         return PlannedReplicas(replicas, None)
-    # Nobody of those that stay lives in sync: they have to be first.
+    # No staying replica is in sync and alive: wait for one before the others are removed.
     removing = tuple(replica for replica in partition.replicas if replica in dropped)
     return PlannedReplicas((*replicas, *removing), Reassignment((), removing))
 
 
 def target_of(partition: PartitionState, reassignment: Reassignment) -> tuple[int, ...]:
-    """The replicas when it is done."""
+    """Return the replicas after completion."""
     return tuple(r for r in partition.replicas if r not in reassignment.removing)
 
 
-def _well(state: ClusterState, key: TopicPartition) -> Collection[int]:
-    """Live brokers that said that they can serve their replica."""
-    return set(state.able(key)) - state.unheard
+def _healthy(state: ClusterState, key: TopicPartition) -> Collection[int]:
+    """Return the live brokers that have reported, and serve their replica of the partition."""
+    return set(state.online_brokers(key)) - state.unreported
 
 
-def is_done(partition: PartitionState, reassignment: Reassignment, well: Collection[int]) -> bool:
-    """Whether the removed replicas are no longer needed; `well` are brokers that serve theirs.
+def is_complete(
+    partition: PartitionState, reassignment: Reassignment, healthy: Collection[int]
+) -> bool:
+    """Return whether the removed replicas are no longer needed.
 
-    As PartitionReassignmentReplicas of Kafka 4.3: where fewer come than go, whoever goes must not
-    be what the minimum of in-sync replicas stands on, so all of the target is waited for.
+    `healthy` are the brokers that serve their replica. As PartitionReassignmentReplicas of Kafka
+    4.3: if more replicas are removed than added, all of the target must be in sync, so that
+    min.insync.replicas does not depend on a removed one.
     """
-    stays = {replica for replica in partition.isr if replica in well} - set(reassignment.removing)
+    stays = {replica for replica in partition.isr if replica in healthy}
+    stays -= set(reassignment.removing)
     needed = set(reassignment.adding)
     if len(reassignment.adding) < len(reassignment.removing):
         needed.update(target_of(partition, reassignment))
     return bool(stays) and needed <= stays
 
 
-def find_done(
-    state: ClusterState, moves: Collection[TopicPartition]
+def find_completed(
+    state: ClusterState, partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int, ...]]:
-    """The target of each of the moves that is done."""
-    done = {}
-    for name, index in moves:
+    """Return the target of each reassignment of these partitions that is complete."""
+    completed = {}
+    for name, index in partitions:
         topic = state.topics.get(name)
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
             continue
         reassignment = state.reassigning[name, index]
-        # Whoever is removed deletes its replica: those that stay must be known to have theirs.
-        if is_done(partition, reassignment, _well(state, (name, index))):
-            done[name, index] = target_of(partition, reassignment)
-    return done
+        # A removed broker deletes its replica, so the staying ones must have confirmed theirs.
+        if is_complete(partition, reassignment, _healthy(state, (name, index))):
+            completed[name, index] = target_of(partition, reassignment)
+    return completed
 
 
 def _check_target(target: tuple[int, ...], live: Collection[int]) -> None:

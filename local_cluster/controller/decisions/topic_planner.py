@@ -1,6 +1,6 @@
-"""What is made of a request about topics, or refused with which code. Pure.
+"""Plans for topics and partitions to create, or a refusal with a code. Pure.
 
-Wording and order follow Kafka 4.3's ReplicationControlManager.
+Texts and the order of the checks follow Kafka 4.3's ReplicationControlManager.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-"""As Kafka's controller: a request above this is a mistake."""
+"""The limit of Kafka's controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ class TopicPlan:
 
 
 class TopicPlanner:
-    """The topics of one request: each is checked against those planned before it, and placed
-    knowing of them. What there is already is counted once for all of them."""
+    """The topics of one request: each is checked and placed with regard to those planned before.
+
+    The existing topics are counted once per request, not once per topic.
+    """
 
     def __init__(self, state: ClusterState, settings: BrokerSettings) -> None:
         self._state = state
@@ -48,10 +50,10 @@ class TopicPlanner:
         self._planned: set[str] = set()
         self._by_folded_name: dict[str, str] = {}
         for name in sorted(state.topics, reverse=True):
-            self._by_folded_name[_folded(name)] = name  # of several the first is told
+            self._by_folded_name[_folded(name)] = name  # the first of several is reported
 
     def plan(self, spec: TopicSpec, topic_id: uuid.UUID) -> TopicPlan:
-        """Check a spec and place its replicas. Raises KafkaError, and has planned nothing."""
+        """Check a spec and place its replicas. A spec that raises KafkaError is not planned."""
         self._check_name(spec.name)
         configs = _check_configs(spec.configs)
         replicas = self._replicas(spec)
@@ -97,7 +99,7 @@ class TopicPlanner:
             raise KafkaError(
                 ErrorCode.topic_already_exists, f"Topic '{name}' is marked for deletion."
             )
-        # Metric names turn '.' into '_', so two such topics would share theirs.
+        # Metric names turn '.' into '_', so two such topics would share them.
         other = self._by_folded_name.get(_folded(name))
         if other is not None:
             raise KafkaError(
@@ -111,7 +113,7 @@ def _folded(name: str) -> str:
 
 
 def plan_partitions(spec: PartitionsSpec, state: ClusterState) -> dict[int, tuple[int, ...]]:
-    """Replicas of the partitions to add. Raises KafkaError."""
+    """Return the replicas of the partitions to add. Raises KafkaError."""
     topic = state.topics.get(spec.topic)
     if topic is None:
         raise KafkaError(ErrorCode.unknown_topic_or_partition)
@@ -181,7 +183,7 @@ def _check_partitions_count(count: int) -> None:
 
 
 def _replicas_problem(replicas: tuple[int, ...], brokers: Collection[int]) -> str | None:
-    """What is wrong with the replicas of one partition, None if nothing is."""
+    """Return what is wrong with the replicas of one partition, None if nothing is."""
     if not replicas:
         return "an empty replica list."
     unknown = [replica for replica in replicas if replica not in brokers]

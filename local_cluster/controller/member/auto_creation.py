@@ -1,4 +1,4 @@
-"""Topics that clients use and nobody has made: created once, through whichever broker controls."""
+"""Creates topics on first use, each once, through the controller."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from local_cluster.controller.decisions.auto_created_topics import auto_topic_spec
 from local_cluster.controller.member.cluster_member import ClusterMember
 from local_cluster.controller.member.inter_broker import create_topic_at
-from local_cluster.controller.member.request_work import RequestWork
+from local_cluster.controller.member.request_tasks import RequestTasks
 from local_cluster.controller.model.cluster_image import NO_CONTROLLER
 from local_cluster.controller.model.metadata_cache import MetadataCache
-from local_cluster.controller.model.topic_requests import (
-    TopicSpec,
-    auto_topic_spec,
-    topic_name_problem,
-)
+from local_cluster.controller.model.topic_requests import TopicSpec, topic_name_problem
 from local_cluster.settings import BrokerSettings
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -23,35 +20,35 @@ AUTO_CREATE_TIMEOUT_MS: Final = 5_000
 
 
 class AutoCreation:
-    """Of one broker."""
+    """The auto-creation of one broker."""
 
     def __init__(
         self,
         settings: BrokerSettings,
         cache: MetadataCache,
         member: ClusterMember,
-        work: RequestWork,
+        tasks: RequestTasks,
         create_here: Callable[[TopicSpec, int], Awaitable[KafkaError | None]],
     ) -> None:
-        """`create_here` creates a topic as the controller, within some milliseconds."""
+        """`create_here` creates a topic as the controller, with a timeout in milliseconds."""
         self._settings = settings
         self._cache = cache
         self._member = member
-        self._work = work
+        self._tasks = tasks
         self._create_here = create_here
         self._creations: dict[str, asyncio.Task[KafkaError | None]] = {}
 
     async def create(self, name: str) -> KafkaError | None:
-        """Create a topic that a client used.
+        """Create a topic that a client used; return None once this broker knows it.
 
-        None when this broker knows the topic. Asked twice, it is created once.
+        Concurrent calls for one topic create it once.
         """
         problem = topic_name_problem(name)
         if problem is not None:
             return KafkaError(ErrorCode.invalid_topic_exception, problem)
         creation = self._creations.get(name)
         if creation is None:
-            creation = self._work.own(self._create(name))
+            creation = self._tasks.start(self._create(name))
             self._creations[name] = creation
             creation.add_done_callback(lambda _: self._creations.pop(name))
         return await asyncio.shield(creation)
@@ -64,7 +61,7 @@ class AutoCreation:
             error = refusal
         if error is not None and error.code != ErrorCode.topic_already_exists:
             return error
-        if await self._member.wait_until(
+        if await self._member.updates.wait_until(
             lambda: name in self._cache.topics, AUTO_CREATE_TIMEOUT_MS
         ):
             return None

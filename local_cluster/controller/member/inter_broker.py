@@ -1,17 +1,30 @@
-"""Calls between brokers, over the inter-broker listener: push a delta, ask the controller."""
+"""SHELL: requests between brokers over the inter-broker listener, in both directions.
+
+controller -> broker   CLUSTER_DELTA
+broker -> controller   AlterPartition, HAND_OVER, CreateTopics
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from local_cluster.client.connection import connect
+from local_cluster.controller.model import isr_proposals
 from local_cluster.controller.model.cluster_image import BrokerEndpoints, ClusterDelta
-from local_cluster.controller.model.delta_json import Reply, decode_reply, encode_delta
+from local_cluster.controller.model.delta_json import (
+    Reply,
+    decode_reply,
+    encode_delta,
+    encode_hand_over,
+)
+from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
 from local_cluster.network import CLIENT_ID, Line, OpenLine
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -19,8 +32,8 @@ PUSH_TIMEOUT_MS: Final = 30_000
 """A broker may have to open many logs before it answers."""
 
 
-class BrokerLine:
-    """A line from the controller to one broker."""
+class BrokerConnection:
+    """A connection from the controller to one broker."""
 
     def __init__(self, connection: Line) -> None:
         self._connection = connection
@@ -30,14 +43,16 @@ class BrokerLine:
         return self._connection.is_closed
 
     async def push(self, delta: ClusterDelta) -> Reply:
-        """The broker's answer. Raises KafkaError, or ValueError where it is no answer."""
+        """Return the broker's response. Raises KafkaError, or ValueError if it is unreadable."""
         try:
             async with asyncio.timeout(PUSH_TIMEOUT_MS / 1000):
                 frame, position = await self._connection.send(
                     ApiKey.CLUSTER_DELTA, 0, (encode_delta(delta),)
                 )
         except TimeoutError:
-            raise KafkaError(ErrorCode.request_timed_out, "a push was not answered") from None
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"no response to a delta within {PUSH_TIMEOUT_MS} ms"
+            ) from None
         return decode_reply(bytes(frame[position:]))
 
     def abort(self) -> None:
@@ -47,17 +62,17 @@ class BrokerLine:
         self._connection.when_closed(callback)
 
 
-async def open_broker_line(
+async def connect_to_broker(
     broker: BrokerEndpoints, listener: str, *, open_line: OpenLine
-) -> BrokerLine:
+) -> BrokerConnection:
     """Connect to a broker. Raises KafkaError."""
-    return BrokerLine(await open_line(*_address(broker, listener)))
+    return BrokerConnection(await open_line(*_address(broker, listener)))
 
 
 async def create_topic_at(
     controller: BrokerEndpoints, listener: str, spec: TopicSpec, timeout_ms: int
 ) -> KafkaError | None:
-    """What the controller says to CreateTopics. Raises KafkaError where it cannot be asked."""
+    """Send CreateTopics to the controller; return its error. Raises KafkaError if it fails."""
     connection = await connect(
         *_address(controller, listener), client_id=CLIENT_ID, timeout_ms=timeout_ms
     )
@@ -95,8 +110,8 @@ def _address(broker: BrokerEndpoints, listener: str) -> tuple[str, int]:
     return broker.listeners[listener]
 
 
-class ControllerLine:
-    """A broker's connection to whoever controls; made when it is needed, kept while it works."""
+class ControllerConnection:
+    """A broker's connection to the controller; opened on demand, kept while it works."""
 
     def __init__(self, cache: MetadataCache, listener: str, open_line: OpenLine) -> None:
         self._open_line = open_line
@@ -106,12 +121,43 @@ class ControllerLine:
         self._controller: BrokerEndpoints | None = None
         self._lock = asyncio.Lock()
 
-    async def call(
+    async def alter_partitions(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        proposals: Sequence[IsrProposal],
+        replicas: Mapping[tuple[uuid.UUID, int], tuple[int, ...]],
+        timeout_ms: int,
+    ) -> list[IsrResult]:
+        """Send AlterPartition; return one result per proposal. Raises KafkaError."""
+        fields = isr_proposals.request_fields(broker_id, broker_epoch, proposals)
+        version = isr_proposals.VERSION
+        body = messages.encode_request(ApiKey.ALTER_PARTITION, version, fields)
+        frame, position = await self._call(ApiKey.ALTER_PARTITION, version, body, timeout_ms)
+        response = messages.decode_response(ApiKey.ALTER_PARTITION, version, frame, position)
+        return isr_proposals.read_response(response, proposals, replicas)
+
+    async def request_shutdown(self, broker_id: int, broker_epoch: int, timeout_ms: int) -> None:
+        """Send HAND_OVER, the request for a controlled shutdown. Raises KafkaError."""
+        frame, position = await self._call(
+            ApiKey.HAND_OVER, 0, encode_hand_over(broker_id, broker_epoch), timeout_ms
+        )
+        reply = decode_reply(bytes(frame[position:]))
+        if reply.error_code != ErrorCode.none:
+            raise KafkaError(reply.error_code, reply.message)
+
+    def close(self) -> None:
+        """Drop the connection; the next request opens another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort("no longer used")
+
+    async def _call(
         self, api: ApiKey, version: int, body: bytes, timeout_ms: int
     ) -> tuple[memoryview, int]:
-        """The answer's frame and where its body begins.
+        """Return the response frame and the position of its body.
 
-        Raises KafkaError: not_controller where nobody is known to control, network_exception,
+        Raises KafkaError: not_controller if no controller is known, network_exception,
         request_timed_out.
         """
         async with self._lock:
@@ -124,12 +170,6 @@ class ControllerLine:
                 raise KafkaError(
                     ErrorCode.request_timed_out, "the controller does not answer"
                 ) from None
-
-    def close(self) -> None:
-        """Drop the connection; the next call makes another one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.abort("no longer used")
 
     async def _open(self) -> Line:
         controller = self._cache.brokers.get(self._cache.controller_id)

@@ -1,13 +1,12 @@
-"""The nouns of the control plane: brokers, topics, partitions, and one image of them all.
+"""Brokers, topics and partitions, and one image of them all.
 
-Everything here is immutable, so an image may be handed to another task, compared by identity
-and kept for as long as somebody needs it.
+Everything here is immutable. An image may be handed to another task, compared by identity and kept.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -24,25 +23,25 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 
 
 def frozen_mapping(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A read-only view, so that a shared image cannot be changed by one of its readers."""
+    """Return a read-only copy: no reader can change a shared image."""
     return MappingProxyType(dict(values))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerEndpoints:
-    """One live broker: where each of its listeners is reached."""
+    """One registered broker and the addresses of its listeners."""
 
     id: int
     rack: str | None
     listeners: Mapping[str, tuple[str, int]]
     """(host, port) by listener name, as advertised."""
     broker_epoch: int = NO_EPOCH
-    """Creation zxid of the registration: it tells one run of a broker from the next."""
+    """Creation zxid of the registration; each restart of the broker gets a higher one."""
     security_protocols: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def host(self) -> str:
-        """The host of the first listener; replicas on one host fail together."""
+        """The host of the first listener. Replicas on one host fail together."""
         return next((host for host, _ in self.listeners.values()), "")
 
 
@@ -56,6 +55,11 @@ class PartitionState(NamedTuple):
     isr: tuple[int, ...]
     zk_version: int
     """Version of the state znode, for conditional writes; UNWRITTEN before the first one."""
+
+
+def unwritten_partition(partition: int, replicas: Iterable[int]) -> PartitionState:
+    """Return a partition that has no state in ZooKeeper yet."""
+    return PartitionState(partition, tuple(replicas), NO_LEADER, NO_EPOCH, (), UNWRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,64 +77,65 @@ class TopicState:
 
 
 OfflineReplicas = Mapping[int, frozenset[tuple[str, int]]]
-"""Partitions whose replica on a live broker is offline, by broker id."""
+"""By broker id: the partitions whose replica on that live broker is offline."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """What every broker is to know, at one moment of one controller's term."""
+    """The metadata of the whole cluster at one moment of one controller's term."""
 
     controller_id: int
     controller_epoch: int
     sequence: int
-    """Grows by one per image within a controller epoch."""
+    """Grows by one with each image of a controller epoch."""
     brokers: Mapping[int, BrokerEndpoints]
     topics: Mapping[str, TopicState]
     deletions: Mapping[str, uuid.UUID]
-    """Positive delete records: replicas of these topic ids are to be deleted."""
+    """Delete records: brokers delete their replicas of these topic ids."""
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic configs by broker id, as text, or "<default>"."""
     offline: OfflineReplicas = field(default_factory=dict)
     is_whole: bool = False
-    """Whether every topic there is is among `topics` or `deletions`: none was unreadable, and none
-    vanished without having been deleted."""
+    """Whether `topics` and `deletions` together name every topic. False after a topic was
+    unreadable, or vanished without having been deleted."""
 
 
 class ReplicaReport(NamedTuple):
-    """What a live broker cannot do of what an image asks: its disks are not all well."""
+    """What the failed disks of a live broker keep it from doing."""
 
     offline: frozenset[tuple[str, int]] = frozenset()
-    """Partitions whose replica here is neither led nor followed."""
+    """Partitions whose replica on this broker neither leads nor follows."""
     undeleted: frozenset[uuid.UUID] = frozenset()
-    """Ids of deleted topics of which replicas may be left where it cannot reach them."""
+    """Ids of deleted topics that may still have replicas on a failed disk."""
 
 
 ALL_WELL: Final = ReplicaReport()
+"""The report of a broker whose disks all work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDelta:
-    """The difference from one image to the next, or (`full`) a whole image."""
+    """The difference from one image to the next; or, with `full`, a whole image."""
 
     full: bool
     controller_id: int
     controller_epoch: int
     sequence: int
     base_sequence: int
-    """The image that this difference starts from; meaningless when `full`."""
+    """Sequence of the image that this difference starts from; meaningless when `full`."""
     broker_epoch: int
-    """The run of the broker that this was made for; a later run must refuse it."""
+    """The broker epoch that this was made for; a broker that restarted since refuses it."""
     brokers: Mapping[int, BrokerEndpoints | None]
     topics: Mapping[str, TopicState | None]
     deletions: Mapping[str, uuid.UUID]
     broker_configs: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     offline: Mapping[int, frozenset[tuple[str, int]] | None] = field(default_factory=dict)
     is_whole: bool = False
-    """As that of the image that this leads to."""
+    """`ClusterImage.is_whole` of the image that this leads to."""
 
 
 def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int) -> ClusterDelta:
-    """What turns `base` into `image`; a full delta where there is no base of the same term."""
+    """Return the delta from `base` to `image`; a full one without a base of the same term."""
     if base is None or base.controller_epoch != image.controller_epoch:
         return ClusterDelta(
             full=True,
@@ -167,11 +172,11 @@ def difference(base: ClusterImage | None, image: ClusterImage, broker_epoch: int
 
 
 def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, Any]:
-    """New or different values by key, None for keys that are gone."""
+    """Return new and different values by key, None for keys that are gone."""
     changed: dict[Any, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
-        # Identity first: an image shares what did not change with the one before it.
+        # Identity first: an image shares unchanged values with the image before it.
         if old is not value and old != value:
             changed[key] = value
     return changed

@@ -1,9 +1,11 @@
-"""Bytes of the private calls between brokers: a version byte, then JSON.
+"""Bytes of the private inter-broker requests: a version byte, then JSON.
 
-Guarantees: a body of another version, or one that is not a delta, raises ValueError and is never
-half read. The reply is the version byte and {"error_code", "error_message"}; that to a delta says
-what of it the broker's disks do not allow, in {"offline", "undeleted"}, and a refusal of one, in
-{"epoch_min"}, from which controller epoch on an image is taken over.
+A response is the version byte and {"error_code", "error_message"}. The response to a delta also
+reports what failed disks prevent, in {"offline", "undeleted"}. A refusal names the lowest
+controller epoch that the broker accepts, in {"epoch_min"}.
+
+Guarantee: a body of another version, or one that is not a delta, raises ValueError; it is never
+read in part.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from local_cluster.controller.model.cluster_image import (
     ReplicaReport,
     TopicState,
 )
-from local_cluster.controller.model.znodes import decode_uuid, encode_uuid
+from local_cluster.controller.model.znode_json import decode_uuid, encode_uuid
 from local_cluster.wire.errors import ErrorCode
 
 DELTA_VERSION: Final = 1
@@ -77,7 +79,7 @@ def decode_delta(payload: bytes) -> ClusterDelta:
                 for name, topic in body["topics"].items()
             },
             deletions={name: decode_uuid(text) for name, text in body["deletions"].items()},
-            # Controllers of before know none.
+            # Controllers of earlier releases send none.
             broker_configs=dict(body.get("broker_configs", {})),
             offline={
                 int(broker_id): None if partitions is None else _read_partitions(partitions)
@@ -90,27 +92,27 @@ def decode_delta(payload: bytes) -> ClusterDelta:
 
 
 def encode_hand_over(broker_id: int, broker_epoch: int) -> bytes:
-    """The body of the private HAND_OVER call; its reply is that of a delta."""
+    """Encode the body of a HAND_OVER request; its response is that of a delta."""
     return _encode({"broker_id": broker_id, "broker_epoch": broker_epoch})
 
 
 def decode_hand_over(payload: bytes) -> tuple[int, int]:
-    """(broker id, broker epoch). Raises ValueError."""
+    """Return (broker id, broker epoch). Raises ValueError."""
     body = _decode(payload)
     try:
         return int(body["broker_id"]), int(body["broker_epoch"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not a hand-over: {error!r}") from error
+        raise ValueError(f"not a HAND_OVER request: {error!r}") from error
 
 
 class Reply(NamedTuple):
-    """What a broker answers to a private call."""
+    """The response of a broker to a private request."""
 
     error_code: ErrorCode
     message: str = ""
     report: ReplicaReport = ALL_WELL
     epoch_min: int = NO_EPOCH
-    """No image of a controller epoch below it is taken over; NO_EPOCH where that is not said."""
+    """The lowest controller epoch that the broker accepts; NO_EPOCH if it does not say."""
 
 
 def encode_reply(
@@ -141,11 +143,11 @@ def decode_reply(payload: bytes) -> Reply:
                 _read_partitions(body.get("offline", {})),
                 frozenset(decode_uuid(text) for text in body.get("undeleted", ())),
             ),
-            # Brokers of before say nothing of it.
+            # Brokers of earlier releases leave it out.
             int(body.get("epoch_min", NO_EPOCH)),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a reply to a cluster delta: {error!r}") from error
+        raise ValueError(f"not a response to a private request: {error!r}") from error
 
 
 def _partitions_body(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
@@ -209,8 +211,8 @@ def _encode(body: dict[str, Any]) -> bytes:
 
 def _decode(payload: bytes) -> dict[str, Any]:
     if not payload or payload[0] != DELTA_VERSION:
-        raise ValueError(f"cluster delta of version {payload[:1].hex() or 'none'}")
+        raise ValueError(f"private request of version {payload[:1].hex() or 'none'}")
     body = json.loads(payload[1:])
     if not isinstance(body, dict):
-        raise ValueError("cluster delta is not a JSON object")
+        raise ValueError("the body of a private request is not a JSON object")
     return body

@@ -1,11 +1,15 @@
-"""What this broker knows of its cluster: the read model behind Metadata and every handler.
+"""The cluster as one broker knows it: the read model behind Metadata and every handler.
 
-Guarantees: it follows one controller at a time. A delta of an older controller epoch than was heard
-of, or seen in ZooKeeper before the registration, for an earlier run of this broker, or from behind
-what was applied is refused, so a deposed controller cannot bring back an old leader. A topic that
-is merely missing is *removed*; only a delete record makes it *deleted*.
+Guarantees: the cache follows one controller at a time, so a deposed controller cannot bring back
+an old leader. It refuses a delta
 
-Not here: where deltas come from (control_plane.py), what is done about them (replication/).
+- of an older controller epoch than a delta, or ZooKeeper before the registration, has shown;
+- for an earlier broker epoch of this broker;
+- that is older than the last applied one.
+
+A topic that is merely missing is *removed*; only a delete record makes it *deleted*.
+
+Not here: where deltas come from (member/metadata_updates.py), what follows (replication/).
 """
 
 from __future__ import annotations
@@ -31,22 +35,22 @@ __all__ = ["BrokerEndpoints", "Changes", "MetadataCache", "PartitionState", "Top
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one delta changed, for those who follow the cache."""
+    """The changes of one delta, for the listeners of the cache."""
 
     topics: tuple[str, ...] = ()
-    """Topics that are new or differ (partitions, leaders or configs): see `cache.topics`."""
+    """New topics, and topics whose partitions, leaders or configs changed: see `cache.topics`."""
     removed: tuple[str, ...] = ()
-    """Topics that are no longer known: stop serving them, keep their files."""
+    """Topics that are missing: stop serving them, keep their files."""
     deleted: Mapping[str, uuid.UUID] = field(default_factory=dict)
-    """Topics whose replicas with this topic id are to be deleted; may repeat."""
+    """Topics whose replicas with this topic id have to be deleted; may repeat."""
     brokers: bool = False
-    """A broker came, went or moved."""
+    """A broker registered, went away or changed its addresses."""
     controller: bool = False
-    """The controller is another one, or unknown."""
+    """The controller changed, or is unknown."""
     broker_configs: bool = False
-    """Dynamic configs of brokers differ."""
+    """Dynamic configs of brokers changed."""
     is_first_of_term: bool = False
-    """It is the first state that this broker hears of a controller's term, all of it."""
+    """This is the first image of a controller's term that reaches this broker, a full one."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -60,7 +64,7 @@ class Changes:
         )
 
     def after(self, earlier: Changes) -> Changes:
-        """These and what changed right before, as one: for who has not taken up the earlier."""
+        """Merge these with the changes right before, for a listener that missed the earlier."""
         gone = {*self.removed, *self.deleted}
         return Changes(
             topics=tuple(
@@ -80,63 +84,63 @@ class Changes:
 
 
 class MetadataCache:
-    """Read by handlers on the loop; written only by the control plane, through `apply`."""
+    """Read by handlers on the loop; only the control plane writes it, through `apply`."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.controller_id: int = NO_CONTROLLER
         self.controller_epoch: int = NO_EPOCH
         self.broker_epoch: int = NO_EPOCH
-        """Of this broker's own registration; NO_EPOCH while it is not registered."""
+        """Epoch of this broker's own registration; NO_EPOCH before the first one."""
         self.brokers: Mapping[int, BrokerEndpoints] = frozen_mapping({})
         self.topics: Mapping[str, TopicState] = frozen_mapping({})
         self.broker_configs: Mapping[str, Mapping[str, str]] = frozen_mapping({})
         """Dynamic configs by broker id, as text, or "<default>"."""
         self.offline: OfflineReplicas = frozen_mapping({})
         self.is_whole = False
-        """Whether the controller is sure that `topics` are all there are."""
+        """Whether the controller knows for sure that `topics` names every topic."""
         self._sequence = -1
         self._names_by_id: dict[int, str] = {}
-        """By the id as a number, which hashes faster than a UUID."""
+        """Keyed by the id as a number, which hashes faster than a UUID."""
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
-        """The topic with this id, or None."""
+        """Return the topic with this id, or None."""
         name = self._names_by_id.get(topic_id.int)
         return None if name is None else self.topics[name]
 
     def partition(self, topic: str, partition: int) -> PartitionState | None:
-        """The state of one partition, or None where the topic or the partition is unknown."""
+        """Return the state of one partition, None if it is unknown."""
         state = self.topics.get(topic)
         return None if state is None else state.partitions.get(partition)
 
     def is_offline(self, broker_id: int, topic: str, partition: int) -> bool:
-        """Whether a broker's replica cannot be used: the broker is away, or its disk is ill."""
+        """Return whether a replica is offline: its broker is away, or its disk failed."""
         return broker_id not in self.brokers or (topic, partition) in self.offline.get(
             broker_id, ()
         )
 
     def sequence_of(self, controller_epoch: int) -> int:
-        """Of the last image of that controller epoch that is here; 0 where there is none."""
+        """Return the sequence of the last image of that epoch; 0 if none was applied."""
         return max(self._sequence, 0) if controller_epoch == self.controller_epoch else 0
 
     def observe_controller(self, controller_id: int) -> Changes:
-        """Note what the /controller znode says; NO_CONTROLLER while nobody is elected."""
+        """Note the broker id in the /controller znode; NO_CONTROLLER while there is none."""
         changed = controller_id != self.controller_id
         self.controller_id = controller_id
         return Changes(controller=changed)
 
     def observe_controller_epoch(self, controller_epoch: int) -> None:
-        """Refuse the controllers before this epoch from now on: somebody else was elected."""
+        """Refuse controllers of earlier epochs from here on: another one was elected."""
         if controller_epoch > self.controller_epoch:
             self.controller_epoch = controller_epoch
-            self._sequence = -1  # of the term before
+            self._sequence = -1  # it counted images of the earlier term
 
     def apply(self, delta: ClusterDelta) -> Changes:
-        """Take over a delta and say what changed.
+        """Apply a delta and return what it changed.
 
         Raises KafkaError, and changes nothing: stale_controller_epoch for an older term,
-        stale_broker_epoch for another run of this broker, invalid_update_version where the
-        delta does not continue what is here (the sender then sends a full one).
+        stale_broker_epoch for another broker epoch, invalid_update_version if the delta does not
+        start from the cached image (the sender then sends a full one).
         """
         self._check(delta)
         brokers = {} if delta.full else dict(self.brokers)
@@ -194,24 +198,25 @@ class MetadataCache:
         if delta.controller_epoch < self.controller_epoch:
             raise KafkaError(
                 ErrorCode.stale_controller_epoch,
-                f"epoch {delta.controller_epoch} is behind {self.controller_epoch}",
+                f"controller epoch {delta.controller_epoch} is older than {self.controller_epoch}",
             )
         if delta.broker_epoch != self.broker_epoch:
             raise KafkaError(
                 ErrorCode.stale_broker_epoch,
-                f"made for broker epoch {delta.broker_epoch}, this run has {self.broker_epoch}",
+                f"the delta is for broker epoch {delta.broker_epoch}, this broker has "
+                f"{self.broker_epoch}",
             )
         same_term = delta.controller_epoch == self.controller_epoch
         if delta.full:
             if same_term and delta.sequence < self._sequence:
                 raise KafkaError(
                     ErrorCode.invalid_update_version,
-                    f"image {delta.sequence} is behind {self._sequence}",
+                    f"image {delta.sequence} is older than {self._sequence}",
                 )
         elif not same_term or delta.base_sequence != self._sequence:
             raise KafkaError(
                 ErrorCode.invalid_update_version,
-                f"a difference from image {delta.base_sequence} of term "
-                f"{delta.controller_epoch} does not continue {self._sequence} of "
+                f"the delta starts from image {delta.base_sequence} of controller epoch "
+                f"{delta.controller_epoch}, this broker has image {self._sequence} of "
                 f"{self.controller_epoch}",
             )

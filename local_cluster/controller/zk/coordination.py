@@ -1,9 +1,13 @@
 """PORT: the coordination service, as little of ZooKeeper as the control plane needs.
 
-Watches are level-triggered here: a watched read makes the service say, once and at least, that
-the path may have changed; the reader reads again. A lost connection fires every watch. Three
-things are not promised: the order of watches against results, how often a watch
-fires, and what became of a commit that ended in CoordinationUnavailable.
+Watches are level-triggered: after a watched read the service reports, at least once, that the path
+may have changed. The caller then reads again. A lost connection fires every watch.
+
+Not promised:
+
+- the order of watches and results;
+- how often a watch fires;
+- the outcome of a commit that raised CoordinationUnavailable.
 """
 
 from __future__ import annotations
@@ -15,17 +19,17 @@ from typing import Final, NamedTuple, Protocol
 
 ANY_VERSION: Final = -1
 READ_MANY_MAX: Final = 500
-"""Paths of one `read_many`; at Kafka's longest topic names about 150 KiB of request."""
+"""Paths of one `read_many`; with Kafka's longest topic names a request of about 150 KiB."""
 
 
 class SessionState(Enum):
-    """What the service says about our session."""
+    """The state of our session, as the client reports it."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
-    """Connection lost; the session may yet survive, ephemeral znodes are still there."""
+    """The connection is lost; the session and its ephemeral znodes may survive."""
     LOST = "lost"
-    """The session is over and its ephemeral znodes are gone; a new one is being made."""
+    """The session and its ephemeral znodes are gone; the client opens a new session."""
 
 
 class Znode(NamedTuple):
@@ -47,7 +51,7 @@ class Create:
     payload: bytes = b""
     ephemeral: bool = False
     sequential: bool = False
-    """The service appends a counter to the path, so it never fails with NODE_EXISTS."""
+    """Append a counter to the path; never fails with NODE_EXISTS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class Conflict(Enum):
 
 
 class CommitConflict(Exception):
-    """A commit was refused as a whole; `index` is the operation that failed."""
+    """The service refused a whole commit; the operation at `index` failed."""
 
     def __init__(self, index: int, op: ZkOp, conflict: Conflict) -> None:
         self.index = index
@@ -99,14 +103,14 @@ class CommitConflict(Exception):
 
 
 class CoordinationUnavailable(Exception):
-    """No answer: the connection or the session was lost; a commit may or may not have happened."""
+    """The connection or the session was lost; a commit may have happened or not."""
 
 
 class Coordination(Protocol):
     """The service, on the event loop."""
 
     async def start(self) -> None:
-        """Connect. Raises CoordinationUnavailable where that takes too long."""
+        """Connect. Raises CoordinationUnavailable if that takes too long."""
         ...
 
     async def stop(self) -> None:
@@ -117,19 +121,19 @@ class Coordination(Protocol):
     def session_id(self) -> int: ...
 
     async def read(self, path: str, *, watch: bool = False) -> Znode | None:
-        """The znode, or None; a watch on an absent path tells of its creation."""
+        """Return the znode, or None; a watch on a missing path reports its creation."""
         ...
 
     async def read_many(self, paths: Sequence[str]) -> list[Znode | None]:
-        """At most READ_MANY_MAX znodes, in the order of the paths, without a watch."""
+        """Return at most READ_MANY_MAX znodes in the order of the paths, without a watch."""
         ...
 
     async def children(self, path: str, *, watch: bool = False) -> tuple[str, ...]:
-        """Names of the children; empty where the path does not exist."""
+        """Return the names of the children; empty if the path does not exist."""
         ...
 
     async def commit(self, ops: Sequence[ZkOp]) -> tuple[int, ...]:
-        """Do all or nothing; the new version of each operation's znode (0 after a create).
+        """Do all operations or none; return the new version of each znode (0 after a create).
 
         Raises CommitConflict or CoordinationUnavailable.
         """
@@ -140,5 +144,6 @@ class Coordination(Protocol):
         on_path: Callable[[str | None], None],
         on_session: Callable[[SessionState], None],
     ) -> None:
-        """Whom to tell, on the loop: a watched path may have changed (None: any of them)."""
+        """Set the callbacks, run on the loop. `on_path` gets a watched path that may have changed,
+        or None: every watched path may have changed."""
         ...

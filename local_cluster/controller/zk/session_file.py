@@ -1,7 +1,7 @@
-"""SHELL: the id and password of a ZooKeeper session, kept for the broker's next run to end it.
+"""SHELL: the id and password of a ZooKeeper session, which the next start of the broker ends.
 
-It lies in the broker's log directory with mode 0600; whoever reads it holds the lock of that
-directory, so that the session's owner is known to be dead.
+The file is in the broker's log directory, with mode 0600. Its reader holds the lock of that
+directory, so the owner of the session is dead.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 
 class Session(NamedTuple):
-    """What ZooKeeper asks for of whoever goes on with a session."""
+    """The credentials with which a client resumes a session."""
 
     id: int
     password: bytes
 
 
 class SessionFile:
-    """Of one log directory; without one nothing is kept."""
+    """The session file of one log directory; without a directory nothing is kept."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = directory and directory / SESSION_FILE
 
     def read(self) -> Session | None:
-        """The session that was kept last, None where there is none to be read."""
+        """Return the session that was kept last, None if there is no readable one."""
         if self._path is None:
             return None
         try:
@@ -41,11 +41,11 @@ class SessionFile:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
-            log.warning("%s is unreadable and ignored", self._path)
+            log.warning("ignoring %s: it is unreadable", self._path)
             return None
 
     def write(self, session: Session) -> None:
-        """Keep this one from now on."""
+        """Replace the kept session."""
         if self._path is None:
             return
         content = {"version": 1, "session_id": session.id, "password": session.password.hex()}
@@ -56,13 +56,13 @@ class SessionFile:
                 file.write(json.dumps(content))
             temporary.replace(self._path)
         except OSError as error:
-            # On a full disk the broker still serves reads; its next start waits for the session
-            # to expire instead of ending it.
-            log.warning("the session cannot be kept for the next start: %s", error)
+            # On a full disk the broker still serves reads. Its next start then waits until the
+            # session expires, instead of ending it.
+            log.warning("cannot write the ZooKeeper session for the next start: %s", error)
 
     def remove(self) -> None:
-        """The session is over."""
+        """Delete the file: the session is over."""
         if self._path is not None:
-            # What stays on a disk that failed names a session that is over by now.
+            # A file that stays on a failed disk names a session that is over.
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)

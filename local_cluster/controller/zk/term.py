@@ -1,7 +1,7 @@
-"""One term of a controller: every write of the term carries its fence.
+"""One term of a controller, and the fence of its writes.
 
-A commit begins with a check of /controller_epoch's znode version, which the next controller's
-election raises: a deposed controller's writes fail as a whole, whatever it still believes.
+Each commit first checks the znode version of /controller_epoch. The next election raises it, so
+every later write of a deposed controller fails as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.zk.coordination import (
     CheckVersion,
     CommitConflict,
@@ -19,27 +19,27 @@ from local_cluster.controller.zk.coordination import (
 )
 
 CONFLICTS_MAX: Final = 5
-"""How often one write is tried anew after somebody else was faster."""
+"""How often a write is retried after another writer was faster."""
 
 
 class Fenced(Exception):
-    """Another controller was elected: this term is over."""
+    """Another controller was elected; this term is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What an election gave."""
+    """The result of a won election."""
 
     controller_epoch: int
     epoch_zk_version: int
-    """Version of the /controller_epoch znode that belongs to this term."""
+    """Version of the /controller_epoch znode in this term."""
 
     async def commit(self, coordination: Coordination, ops: Sequence[ZkOp]) -> tuple[int, ...]:
-        """Commit under the fence; the new version of each operation's znode.
+        """Commit under the fence; return the new version of each znode.
 
         Raises Fenced, CommitConflict (its index counts `ops`) or CoordinationUnavailable.
         """
-        fence = CheckVersion(znodes.CONTROLLER_EPOCH, self.epoch_zk_version)
+        fence = CheckVersion(znode_paths.CONTROLLER_EPOCH, self.epoch_zk_version)
         try:
             versions = await coordination.commit((fence, *ops))
         except CommitConflict as conflict:

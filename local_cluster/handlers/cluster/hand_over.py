@@ -27,7 +27,7 @@ def hand_over(broker: BrokerServices, context: RequestContext, request: Any) -> 
 
 async def _hand_over(broker: BrokerServices, payload: bytes) -> bytes:
     try:
-        await broker.control_plane.relieve(*decode_hand_over(payload))
+        await broker.control_plane.controlled_shutdown(*decode_hand_over(payload))
     except ValueError as error:
         return encode_reply(ErrorCode.invalid_request, str(error))
     except KafkaError as error:

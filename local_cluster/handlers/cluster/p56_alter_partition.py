@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.controller.member import isr_messages
+from local_cluster.controller.model import isr_proposals
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
@@ -28,8 +28,8 @@ def alter_partition(broker: BrokerServices, context: RequestContext, request: An
 async def _alter(broker: BrokerServices, request: Any) -> dict[str, Any]:
     try:
         results = await broker.control_plane.alter_partitions(
-            int(request.broker_id), int(request.broker_epoch), isr_messages.read_request(request)
+            int(request.broker_id), int(request.broker_epoch), isr_proposals.read_request(request)
         )
     except KafkaError as error:
         return {"error_code": error.code, "topics": ()}
-    return isr_messages.response_fields(results)
+    return isr_proposals.response_fields(results)

@@ -1,4 +1,4 @@
-"""A control plane in this process on a real ZooKeeper, and the end of somebody's session."""
+"""A control plane in this process on a real ZooKeeper, and the end of another client's session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSION_TIMEOUT_MS = 4_000
 
 
 class Member:
-    """A control plane in this process, without a server: it is told nothing by others."""
+    """A control plane in this process, without a server: other brokers cannot reach it."""
 
     def __init__(self, chroot: str, directory: Path, broker_id: int = 1) -> None:
         directory.mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ async def running(member: Member) -> AsyncIterator[Member]:
 
 
 def end_session(chroot: str, session: tuple[int, bytes]) -> None:
-    """Close somebody else's session, as the server does when it times out."""
+    """End another client's session, as the server does after a timeout."""
     thief = KazooClient(chroot, client_id=session)
     thief.start()
     assert thief.client_id[0] == session[0]

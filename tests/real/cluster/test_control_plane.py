@@ -1,4 +1,4 @@
-"""Topics that the controller makes and deletes: in Kafka's znodes, and known to real brokers."""
+"""Topics that the controller creates and deletes: in Kafka's znodes, and on real brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from local_cluster.client.client import KafkaClient
 from local_cluster.client.model import NewTopic
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_json
 from local_cluster.controller.model.metadata_cache import Changes
 from local_cluster.controller.model.topic_requests import TopicSpec
 from local_cluster.wire.api import ApiKey
@@ -33,7 +33,7 @@ class TestTopics:
             assert created.topic is not None
             assert json.loads(outside.get("/brokers/topics/a")[0]) == {
                 "version": 3,
-                "topic_id": znodes.encode_uuid(created.topic.topic_id),
+                "topic_id": znode_json.encode_uuid(created.topic.topic_id),
                 "partitions": {"0": [1], "1": [1]},
                 "adding_replicas": {},
                 "removing_replicas": {},
@@ -83,7 +83,7 @@ class TestTopics:
 
 
 class TestClusters:
-    """Real broker processes: what the controller decides reaches everybody."""
+    """Real broker processes: the decisions of the controller reach all of them."""
 
     async def test_topics_are_known_everywhere_when_created(
         self, chroot: str, tmp_path: Path
@@ -148,7 +148,7 @@ class TestClusters:
             away = partitions[1].leader_epoch
             await two.start()
             await two.kill()
-            await two.start()  # its former session has not timed out
+            await two.start()  # its former session has not expired
             async with asyncio.timeout(EVENTUALLY_SECONDS):
                 while partitions[1].leader != 2 or partitions[1].leader_epoch < away + 2:
                     partitions = (await client.metadata(["a"])).topics["a"].partitions

@@ -1,4 +1,4 @@
-"""Coordinators of groups and transactions are where their partition leads, also after a kill -9."""
+"""Coordinators of groups and transactions move with their partition, also after a kill -9."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONG_SESSION_MS = 30_000
 
 
 async def advance(task: asyncio.Task[None], count: Callable[[], int], by: int) -> None:
-    """Wait until a counter has grown, or the task that moves it has failed."""
+    """Wait until a counter has grown by `by`; raise if the task that moves it has failed."""
     wanted = count() + by
 
     def done() -> bool:
@@ -64,7 +64,7 @@ class Committer:
             if await asyncio.to_thread(self._commit, attempted):
                 self.committed = attempted
                 known = await asyncio.to_thread(self._read_back)
-                assert known == attempted, "an acknowledged commit is what is read next"
+                assert known == attempted, "the next read returns the acknowledged commit"
 
     def _commit(self, offset: int) -> bool:
         try:
@@ -102,8 +102,8 @@ async def test_no_committed_offset_is_lost_or_goes_back(zookeeper: str, tmp_path
         await committer.stop()
 
 
-async def delete_and_make_anew(client: KafkaClient, new: NewTopic) -> None:
-    """The topic goes, and another one gets its name."""
+async def delete_and_recreate(client: KafkaClient, new: NewTopic) -> None:
+    """Delete the topic, and create another one with its name."""
 
     async def is_there() -> bool:
         return new.name in (await client.metadata()).topics
@@ -114,7 +114,7 @@ async def delete_and_make_anew(client: KafkaClient, new: NewTopic) -> None:
         return not await is_there()
 
     async def is_there_again() -> bool:
-        # The answer waits for a broker that hangs.
+        # The response waits for a broker that hangs.
         with contextlib.suppress(KafkaError):
             await client.create_topics([new], timeout_ms=1_000)
         return await is_there()
@@ -138,13 +138,13 @@ async def test_a_coordinator_that_heard_of_no_deletion_forgets_the_positions(
         KafkaClient(bootstrap(brokers)) as client,
     ):
         controller_id = (await client.metadata([])).controller_id
-        names = ("anew", "stays")
+        names = ("recreated", "stays")
         new = [NewTopic(name=name, assignments={0: (controller_id,)}) for name in names]
         await client.create_topics(new)
         position = CommittedOffset(7, -1, "")
         positions = {TopicPartition(name, 0): position for name in names}
 
-        # The first question creates the topic of positions.
+        # The first commit creates the offsets topic.
         await eventually(lambda: has_positions(client, "any", positions))
         leaders = {
             index: (await leader_of(brokers, client, OFFSETS_TOPIC, index))
@@ -160,7 +160,7 @@ async def test_a_coordinator_that_heard_of_no_deletion_forgets_the_positions(
         coordinator.pause()
         others = [broker for broker in brokers if broker is not coordinator]
         async with KafkaClient(bootstrap(others)) as other:
-            await delete_and_make_anew(other, new[0])
+            await delete_and_recreate(other, new[0])
         coordinator.resume()
 
         async def are_forgotten() -> bool:
@@ -173,7 +173,7 @@ async def test_a_coordinator_that_heard_of_no_deletion_forgets_the_positions(
 async def has_positions(
     client: KafkaClient, group: str, positions: dict[TopicPartition, CommittedOffset]
 ) -> bool:
-    """Whether they are committed, after a try."""
+    """Commit them once; return whether all are committed."""
     with contextlib.suppress(KafkaError):
         answers = await commit_offsets(client, group, positions)
         return set(answers.values()) == {ErrorCode.none}
@@ -210,7 +210,7 @@ class Transactor:
         return self._settle(self._producer.commit_transaction)
 
     def _settle(self, call: Callable[[float], Any]) -> bool:
-        """Whether it was done; false where the transaction had to be given up."""
+        """Call until done; return False if the transaction had to be aborted."""
         while True:
             try:
                 call(30)
@@ -261,7 +261,7 @@ def read_committed(bootstrap_servers: str, partition: int) -> list[int]:
     keys: list[int] = []
     while True:
         message = consumer.poll(30)
-        assert message is not None, "no end of the partition in time"
+        assert message is not None, "the end of the partition was not reached in time"
         error = message.error()
         if error is not None:
             assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF

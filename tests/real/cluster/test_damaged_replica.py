@@ -1,4 +1,4 @@
-"""A log that was damaged on the disk of a killed broker: its replica is fetched anew, whole."""
+"""A log that was damaged on the disk of a killed broker: its replica is fetched again, whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAMAGED, DAMAGED_AT_THE_END, WHOLE = TOPICS = "damaged", "damaged-at-the-end", "
 
 
 def flip_a_bit(broker: BrokerProcess, topic: str, *, in_last_batch: bool) -> None:
-    """Behind some whole batches; in the last one, or far before anything that a kill has torn."""
+    """Flip a bit in the last batch, or far before any batch that the kill has torn."""
     (path,) = (broker.log_dir / f"{topic}-0").glob("*.log")
     content = bytearray(path.read_bytes())
     *_, (start, header) = iter_headers(content)
@@ -35,7 +35,7 @@ def flip_a_bit(broker: BrokerProcess, topic: str, *, in_last_batch: bool) -> Non
 
 
 async def test_a_damaged_replica_is_fetched_anew(zookeeper: str, tmp_path: Path) -> None:
-    """Neither is it served, nor does it keep its neighbours from following the same leader."""
+    """It is not served, and does not stop other replicas from following the same leader."""
     async with (
         running_cluster(zookeeper, tmp_path) as brokers,
         KafkaClient(bootstrap(brokers)) as client,

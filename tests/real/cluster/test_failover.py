@@ -1,4 +1,4 @@
-"""Brokers die, pause and stop under load: what was acknowledged is there once, everywhere."""
+"""Brokers die, pause and stop under load: each acknowledged record is on every replica, once."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.real
 
 KILLS = 3
 LONG_SESSION_MS = 60_000
-"""No test waits for the end of such a session."""
+"""Longer than a test runs: no test waits until such a session expires."""
 
 
 async def assert_each_once(client: KafkaClient, acknowledged: list[bytes]) -> None:
-    """Every acknowledged record once and in order; at most the last unanswered one beside."""
+    """Every acknowledged record is there once, in order; at most one unanswered record follows."""
     values = [record.value async for record in read_topic(client, "t")]
     assert values[: len(acknowledged)] == acknowledged
     assert len(values) <= len(acknowledged) + 1
@@ -68,7 +68,7 @@ async def test_every_acknowledged_record_once_when_leaders_are_killed(
 async def test_a_killed_leader_is_not_waited_for(
     zookeeper: str, tmp_path: Path, controls: bool
 ) -> None:
-    """Nobody listens where it was: the others need not wait until its session is over."""
+    """Its port refuses connections: the others need not wait until its session ends."""
     async with (
         running_cluster(zookeeper, tmp_path, session_timeout_ms=LONG_SESSION_MS) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
@@ -84,7 +84,7 @@ async def test_a_killed_leader_is_not_waited_for(
         producer = IdempotentProducer(bootstrap(brokers), "t", partition)
         await producer.advance(50)
         await killed.kill()
-        # Committed with two replicas: it is led by another, and the dead one is in sync no more.
+        # Committed with two replicas: another broker leads, and the dead one has left the ISR.
         await producer.advance(50)
         state = await partition_of(client, "t", partition)
         assert killed.settings.broker_id not in (state.leader, *state.isr)
@@ -103,7 +103,7 @@ async def test_a_killed_leader_is_not_waited_for(
 async def test_a_leader_that_slept_acknowledges_nothing_when_it_wakes(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    """SIGSTOP for longer than its session: it wakes up believing that it leads."""
+    """SIGSTOP for longer than its session: it continues in the belief that it leads."""
     async with (
         running_cluster(zookeeper, tmp_path) as brokers,
         KafkaClient(bootstrap(brokers)) as client,
@@ -113,7 +113,7 @@ async def test_a_leader_that_slept_acknowledges_nothing_when_it_wakes(
         await producer.advance(50)
         sleeper = await leader_of(brokers, client, "t")
         others = [broker for broker in brokers if broker is not sleeper]
-        # Only the sleeper is asked by this one: what it says must be what holds.
+        # This producer writes to the stopped broker only: its responses must be true.
         stubborn = IdempotentProducer(sleeper.bootstrap, "t", key=b"kk")
         await stubborn.advance(20)
         sleeper.pause()
@@ -147,7 +147,7 @@ async def test_a_rolling_restart_loses_and_doubles_nothing(zookeeper: str, tmp_p
         await client.create_topics([NewTopic(name="t", partitions=3)])
         failed: list[object] = []
         delivered: list[int] = []
-        # An ordinary producer with retries, as people use it: it must not see an error.
+        # An ordinary producer with retries: it must not see an error.
         producer = Producer(
             {"bootstrap.servers": bootstrap(brokers), "enable.idempotence": True, "linger.ms": 5}
         )
@@ -179,7 +179,7 @@ async def test_a_rolling_restart_loses_and_doubles_nothing(zookeeper: str, tmp_p
             others = [each for each in brokers if each is not broker]
             async with KafkaClient(bootstrap(others)) as other:
                 partitions = (await other.metadata(["t"])).topics["t"].partitions
-                # Handed over before it went: nobody had to wait for its session to end.
+                # Leadership moved before it stopped: no client waits until its session ends.
                 assert all(
                     p.leader not in (-1, broker.settings.broker_id) for p in partitions.values()
                 )

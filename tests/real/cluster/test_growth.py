@@ -1,4 +1,4 @@
-"""A broker comes and another one goes while producers write: nothing is lost or doubled."""
+"""A broker is added and another one removed under load: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def command(tmp_path: Path) -> AsyncIterator[HeliographCommand]:
 
 
 class Growing:
-    """A deployment of one cluster, whose brokers come and go by its file."""
+    """A deployment of one cluster, whose brokers change with its file."""
 
     def __init__(self, command: HeliographCommand) -> None:
         self._command = command
@@ -53,7 +53,7 @@ clusters:
         )
 
     async def up(self, *broker_ids: int) -> dict[str, int]:
-        """The process of each daemon afterwards."""
+        """Deploy these brokers; return the process of each daemon."""
         self.write(*broker_ids)
         return pids(await asyncio.to_thread(self._command.up))
 
@@ -67,7 +67,7 @@ clusters:
 
 
 async def held(client: KafkaClient) -> Counter[int]:
-    """Replicas by broker, as the controller knows them."""
+    """Return the number of replicas by broker, as the controller knows them."""
     controller_id = (await client.metadata([])).controller_id
     topic = (await client.metadata(["t"], node_id=controller_id)).topics["t"]
     return Counter(replica for each in topic.partitions.values() for replica in each.replicas)
@@ -97,7 +97,7 @@ async def test_three_brokers_become_four_and_three_again_under_load(
         assert await held(client) == {1: 3, 2: 3, 3: 3, 4: 3}
         await all_write()
 
-        # A broker is not stopped for good before another one has what it holds.
+        # A broker is not removed while it still holds replicas.
         growing.write(2, 3, 4)
         complaint = await asyncio.to_thread(command.complain, "up", str(command.file))
         assert "broker 1 of c still holds 3 replicas" in complaint

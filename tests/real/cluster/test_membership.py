@@ -1,4 +1,4 @@
-"""A broker is a member by its session: it registers, loses it, and comes back with another one."""
+"""The session of a broker: it registers, loses the session, and rejoins with a new one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.topic_requests import TopicSpec
+from local_cluster.controller.zk.kazoo_coordination import KazooCoordination
 from local_cluster.controller.zk.session_file import SESSION_FILE, SessionFile
-from local_cluster.controller.zk.zk_shell import KazooCoordination
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.real.cluster.control_plane_member import Member, end_session, running
 from tests.support.quiet_ports import quiet_port
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.real
 
 
 def end_the_connection(client: KazooClient) -> None:
-    """The thread of the connection ends with the next packet, be it an answer to a ping."""
+    """End the connection's thread with the next packet, for example the response to a ping."""
     client._connection._read_socket = sys.exit
 
 
 def end_the_answers(client: KazooClient) -> None:
-    """The thread that hands over answers ends."""
+    """End the thread that passes on responses."""
     client.handler.completion_queue.put(sys.exit)
 
 
@@ -50,10 +50,10 @@ async def test_a_broker_whose_client_died_joins_again(
         end(coordination._client.kazoo)
         await eventually(lambda: member.cache.broker_epoch != epoch)
         await eventually(lambda: member.plane.is_controller)
-        owner = outside.get(znodes.broker_id_path(1))[1].ephemeralOwner
+        owner = outside.get(znode_paths.broker_id_path(1))[1].ephemeralOwner
         assert owner == member.session()[0] == coordination.session_id != former[0]
-        # Watches are there as well.
-        outside.create(znodes.topic_path("t"), b'{"version":1,"partitions":{"0":[1]}}')
+        # Watches are set again as well.
+        outside.create(znode_paths.topic_path("t"), b'{"version":1,"partitions":{"0":[1]}}')
         await eventually(lambda: "t" in member.cache.topics)
 
 
@@ -95,7 +95,7 @@ class TestMembership:
             assert member.cache.broker_epoch == status.czxid
             assert json.loads(outside.get("/controller")[0])["brokerid"] == 1
             assert outside.get("/controller_epoch")[0] == b"1"
-            assert all(outside.exists(path) for path in znodes.PERSISTENT_PATHS)
+            assert all(outside.exists(path) for path in znode_paths.PERSISTENT_PATHS)
             cluster_id = json.loads(outside.get("/cluster/id")[0])
             assert cluster_id == {"version": "1", "id": member.cache.cluster_id}
         assert outside.get_children("/brokers/ids") == []
@@ -130,7 +130,7 @@ class TestMembership:
             await asyncio.to_thread(end_session, chroot, former)
             await eventually(lambda: second.plane.is_controller)
             assert second.cache.controller_epoch == 2
-            # The first one comes back by itself, with another session, as a plain member.
+            # The first broker rejoins by itself, with a new session, as a plain member.
             await eventually(lambda: first.cache.controller_id == 2)
             assert not first.plane.is_controller
             assert first.session()[0] != former[0]
@@ -151,7 +151,7 @@ class TestMembership:
         kept = (tmp_path / SESSION_FILE).read_bytes()
         first_id = killed.session()[0]
         former = killed.cache.broker_epoch
-        # As after kill -9: the session lives on, and nobody speaks for it.
+        # As after kill -9: the session lives, and its client is gone.
         again = Member(chroot, tmp_path)
         assert (tmp_path / SESSION_FILE).read_bytes() == kept
         killed.plane._member._session_changed = lambda state: None  # type: ignore[method-assign]
@@ -196,7 +196,7 @@ class TestZooKeeperAway:
                 asked = asyncio.create_task(member.plane.create_topics([TopicSpec(name="b")]))
                 await asyncio.sleep(0)
                 process = subprocess.Popen(server.argv, stderr=subprocess.DEVNULL)
-                # What was asked while it was away has an answer, even if that is "unknown".
+                # A request during the outage gets a response, even if that is "unknown".
                 with contextlib.suppress(KafkaError):
                     await asked
                 async with asyncio.timeout(EVENTUALLY_SECONDS):

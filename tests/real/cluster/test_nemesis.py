@@ -38,7 +38,7 @@ async def row_holds(fault: str, hold_seconds: float, directory: Path) -> None:
     names = ["set-full", "queue"]
     outcomes = await live("ours", fault, [step], names, directory, seed, print)
     for outcome in outcomes:
-        # On a machine that is busy with other things a workload may rest for long.
+        # On a busy machine a workload may make no progress for long.
         assert outcome.verdict in (OK, NO_PROGRESS), (outcome.examples, outcome.reason)
         assert outcome.checked["replicas"] > 0
         assert outcome.checked["read" if outcome.workload == "set-full" else "polled"] > 0

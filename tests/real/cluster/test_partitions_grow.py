@@ -25,7 +25,7 @@ WRITES_AHEAD_MAX = 200
 
 
 class Writing:
-    """Numbered records, one after another, wherever librdkafka puts them."""
+    """Writes numbered records, into the partitions that librdkafka chooses."""
 
     def __init__(self, servers: str) -> None:
         self.delivered: dict[int, list[bytes]] = {}
@@ -43,7 +43,7 @@ class Writing:
         )
 
     def run(self) -> None:
-        """Until it is stopped; returns when everything is acknowledged."""
+        """Write until stopped; return when all records are acknowledged."""
         while not self._stop.is_set():
             if len(self._producer) < WRITES_AHEAD_MAX:
                 self._producer.produce("t", b"%d" % self._written, on_delivery=self._told)
@@ -65,7 +65,7 @@ class Writing:
 
 
 class Reading:
-    """All records of the topic, as a group's only member sees them."""
+    """Reads all records of the topic, as the only member of a group."""
 
     def __init__(self, servers: str) -> None:
         self.values: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""Replicas move between real brokers under load; leaders go where they are asked to."""
+"""Reassignments between real brokers under load, and preferred elections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.real
 
 
 async def move(client: KafkaClient, replicas: list[int] | None) -> ErrorCode:
-    """Ask the controller to move t-0, or to cancel its move."""
+    """Request a reassignment of t-0, or cancel it."""
     answer = await ask_controller(
         client,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -64,7 +64,7 @@ async def test_replicas_move_under_load(zookeeper: str, tmp_path: Path) -> None:
         await eventually(moved)
         assert await moving(client) == []
         state = await partition_of(client, "t")
-        assert state.leader in (2, 3, 4), "broker 1 led, and is relieved"
+        assert state.leader in (2, 3, 4), "broker 1 was the leader, and is removed"
         await producer.advance(50)
         await eventually(lambda: not (brokers[0].log_dir / "t-0").exists())
         # The preferred leader is the first of the new replicas.
@@ -117,7 +117,7 @@ async def test_one_replica_becomes_three_two_and_one_again(zookeeper: str, tmp_p
         await eventually(two)
         await eventually(lambda: not (brokers[2].log_dir / "t-0").exists())
         await producer.advance(20)
-        # With one of two away nothing can be committed, until only one is asked for.
+        # With one of two replicas down no record can be committed, until one replica is requested.
         await brokers[1].kill()
         assert await move(client, [1]) == ErrorCode.none
 

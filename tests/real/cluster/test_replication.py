@@ -1,4 +1,4 @@
-"""Three real brokers, every partition on each of them."""
+"""Three real brokers, each with a replica of every partition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_an_acknowledged_record_is_on_every_replica(zookeeper: str, tmp_pa
         for index in range(20):
             answer = await produce_once(client, state.leader, AT, batch(b"%d" % index))
             assert (answer.error, answer.base_offset) == (ErrorCode.none, index)
-            # In sync are all three: acknowledged means that all of them have it.
+            # All three are in sync: an acknowledged record is on all of them.
             assert [end_offset(broker, "t") for broker in brokers] == [index + 1] * 3
         values = [record.value async for record in read_topic(client, "t")]
         assert values == [b"%d" % index for index in range(20)]
@@ -77,7 +77,7 @@ async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
             broker.pause()
         try:
             async with KafkaClient(leader.bootstrap) as alone:
-                # Appended while both were in sync, and then too few were.
+                # Appended while all were in sync; then too few were.
                 late = await produce_once(alone, node_id, AT, batch(b"late"), timeout_ms=15_000)
                 assert late.error == ErrorCode.not_enough_replicas_after_append
 
@@ -90,7 +90,7 @@ async def test_too_few_in_sync_are_refused_and_nothing_is_committed(
                 assert one.error == ErrorCode.none
                 seen = (await alone.fetch(node_id, {AT: FetchPosition(1)}, wait_ms_max=0))[AT]
                 assert (seen.high_watermark, len(seen.records)) == (1, 0), (
-                    "below min.insync.replicas nothing is committed"
+                    "no record is committed below min.insync.replicas"
                 )
         finally:
             for broker in others:
@@ -120,7 +120,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
         for _ in range(10):
             answer = await produce_once(client, node_id, AT, batch(*[b"x" * 1000] * 5))
             assert answer.error == ErrorCode.none
-        # Within a batch, where the absent one has to begin.
+        # Within a batch, where the absent replica has to start over.
         fields = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 42}]}]}
         deleted = await client.call(
             ApiKey.DELETE_RECORDS, {**fields, "timeout": 10_000}, node_id=node_id
@@ -128,7 +128,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
         assert deleted.topics[0].partitions[0].error_code == ErrorCode.none
         await absent.start()
         await eventually(lambda: all_in_sync(client, "t"))
-        # It led nothing of it meanwhile; now it must be able to.
+        # It led none of these records; now it must be able to lead.
         await leader.kill()
 
         async def led_by_another() -> bool:
@@ -139,7 +139,7 @@ async def test_a_new_broker_and_a_long_absent_one_catch_up(zookeeper: str, tmp_p
         async with KafkaClient(absent.bootstrap) as other:
             offsets = [record.offset async for record in read_topic(other, "t")]
         assert offsets[-1] == 49
-        assert offsets[0] >= 42, "what was deleted stays deleted on every replica"
+        assert offsets[0] >= 42, "deleted records stay deleted on every replica"
 
 
 async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
@@ -157,7 +157,7 @@ async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
         node_id = follower.settings.broker_id
         saved = json.loads((follower.log_dir / SESSION_FILE).read_bytes())
         session = saved["session_id"], bytes.fromhex(saved["password"])
-        # Its process and its connections outlive its registration.
+        # Its process and its connections survive its registration.
         follower.pause()
         try:
             await asyncio.to_thread(end_session, follower.settings.zookeeper_connect, session)
@@ -171,7 +171,7 @@ async def test_a_follower_at_rest_that_registered_anew_is_in_sync_again(
                 await eventually(is_gone)
         finally:
             follower.resume()
-        # Nobody writes: its leaders hear of it only because it names all that it follows.
+        # No client writes: its leaders see it only because it names all partitions that it follows.
         await eventually(lambda: all_in_sync(client, "t"))
 
 
@@ -200,14 +200,14 @@ async def test_a_consumer_reads_from_the_replica_in_its_rack(
             found = await fetch_as_from(near, near.settings.rack or "")
             assert found.error_code == ErrorCode.none
             assert found.preferred_read_replica == -1
-            # The leader's high watermark comes with the next fetch of the follower.
+            # The follower learns the leader's high watermark with its next fetch.
             return found.high_watermark == 5 and found.records == own.records
 
         await eventually(all_is_readable_there)
 
 
 async def fetch_as_from(broker: BrokerProcess, rack_id: str) -> codec.PartitionFetched:
-    """What a consumer in a rack is answered by a broker, from the begin of t-0."""
+    """Fetch t-0 from its start, as a consumer in a rack."""
     connection = await connect("127.0.0.1", broker.port, client_id="c", timeout_ms=10_000)
     asked = codec.FetchPartition("t", 0, -1, 0, -1, -1, 1_000_000)
     request = codec.FetchRequest(-1, 0, 1, 1_000_000, 0, 0, -1, [asked], (), rack_id)

@@ -1,4 +1,4 @@
-"""`up` on an edited file restarts the brokers of a cluster one after the other."""
+"""`up` on an edited file restarts the brokers of a cluster one at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -50,7 +49,7 @@ EVENT = re.compile(r"broker (\d) of c (ended \(exit code 0\)|runs as pid \d+)$",
 
 
 def events(state: StateDir) -> list[tuple[int, str]]:
-    """What the supervisor wrote down: each broker that ended cleanly, or was ready."""
+    """Return from the supervisor's log each broker that ended cleanly, or was ready."""
     found = EVENT.findall(state.log_file("supervisor").read_text())
     return [(int(broker), what.split()[0]) for broker, what in found]
 
@@ -113,23 +112,23 @@ clusters:
 SYNCED = [PartitionState("t-0", 1, (1, 2), (1, 2))]
 BEHIND = [PartitionState("t-0", 2, (1, 2), (2,))]
 TOO_LONG = [PartitionState("t-0", 2, (1, 2), (2,))]
-"""Behind, when the time is over."""
+"""Behind, at the timeout."""
 
 EVERYBODY_ANSWERS = Liveness(external_brokers={}, silent_clusters={}, silent_daemons={})
-"""The tiny daemons speak no protocol."""
+"""The fake daemons speak no protocol."""
 
 
 class Fakes:
-    """A cluster of tiny daemons, and what its controller is pretended to say."""
+    """A cluster of fake daemons, and scripted responses of its controller."""
 
     def __init__(self, state: StateDir) -> None:
         self.state = state
         self.answers: list[list[PartitionState] | None] = []
-        """To be given one by one, before that all are in sync."""
+        """Responses in order; after them all replicas are in sync."""
         self.asked_of: list[dict[str, int]] = []
-        """The processes at each question."""
+        """The processes at each request."""
         self.now_s = 0.0
-        """What the roll takes for the time."""
+        """The time that the rolling restart sees."""
 
     def read_partitions(self, bootstrap: str) -> list[PartitionState] | None:
         self.asked_of.append(self.pids())
@@ -172,12 +171,24 @@ class Fakes:
         )
 
 
+class FakeTime:
+    """The `time` module of a rolling restart, on the clock of `Fakes`."""
+
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+
+    def monotonic(self) -> float:
+        return self._fakes.now_s
+
+    def sleep(self, _: float) -> None:
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
     fakes = Fakes(StateDir(tmp_path / "state"))
-    clock = SimpleNamespace(monotonic=lambda: fakes.now_s, sleep=lambda _: time.sleep(0.01))
     monkeypatch.setattr(rolling_restart, "read_partitions", fakes.read_partitions)
-    monkeypatch.setattr(rolling_restart, "time", clock)
+    monkeypatch.setattr(rolling_restart, "time", FakeTime(fakes))
     monkeypatch.setattr(liveness, "check_liveness", lambda *_: EVERYBODY_ANSWERS)
     yield fakes
     down(fakes.state)
@@ -186,9 +197,9 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fakes]:
 def test_the_others_run_as_they_did_until_the_first_is_in_sync(fakes: Fakes) -> None:
     fakes.up()
     before, seen = fakes.pids(), len(events(fakes.state))
-    assert fakes.asked_of == [], "nothing rolls where nothing ran"
+    assert fakes.asked_of == [], "no rolling restart without running brokers"
     fakes.answers = [SYNCED, BEHIND, None, BEHIND]
-    fakes.up(print="anew")
+    fakes.up(print="changed")
     assert events(fakes.state)[seen:] == one_after_the_other(1, 2, 3)
     first, *behind = fakes.asked_of[:4]
     assert first == before
@@ -196,7 +207,7 @@ def test_the_others_run_as_they_did_until_the_first_is_in_sync(fakes: Fakes) -> 
     assert all(
         each["b1"] != before["b1"] and each == {**before, "b1": each["b1"]} for each in behind
     )
-    assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
+    assert plan_steps(fakes.deployment(print="changed"), fakes.state) == []
 
 
 def test_a_roll_whose_time_is_over_says_what_is_behind_and_the_next_up_goes_on(
@@ -206,23 +217,23 @@ def test_a_roll_whose_time_is_over_says_what_is_behind_and_the_next_up_goes_on(
     before = fakes.pids()
     fakes.answers = [SYNCED, BEHIND, TOO_LONG]
     with pytest.raises(DeployError, match="rolling restart of c stopped") as caught:
-        fakes.up(print="anew")
-    told = "\n".join(caught.value.details)
-    assert "t-0 is behind on broker 1" in told
-    assert "run as before: broker 2, 3 of c" in told
+        fakes.up(print="changed")
+    details = "\n".join(caught.value.details)
+    assert "t-0 is behind on broker 1" in details
+    assert "run as before: broker 2, 3 of c" in details
     assert fakes.pids() == {**before, "b1": fakes.pids()["b1"]}
     assert fakes.pids()["b1"] != before["b1"]
-    steps = plan_steps(fakes.deployment(print="anew"), fakes.state)
+    steps = plan_steps(fakes.deployment(print="changed"), fakes.state)
     assert [step.key for step in steps] == ["b2", "b3"]
 
-    fakes.up(print="anew")
-    assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
+    fakes.up(print="changed")
+    assert plan_steps(fakes.deployment(print="changed"), fakes.state) == []
 
 
 def test_a_supervisor_that_is_killed_with_a_stage_has_the_next_stop_one_broker(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has written the stage down, and stopped nobody yet. Nor is its keeper left."""
+    """It has stored the stage, and stopped no broker yet. Its keeper is killed as well."""
     fakes.up()
     stages = 0
 
@@ -242,9 +253,9 @@ def test_a_supervisor_that_is_killed_with_a_stage_has_the_next_stop_one_broker(
         return []
 
     monkeypatch.setattr(handover, "supervisor_apply", apply)
-    fakes.up(print="anew")
-    assert plan_steps(fakes.deployment(print="anew"), fakes.state) == []
-    # Everything runs whenever the controller is asked.
+    fakes.up(print="changed")
+    assert plan_steps(fakes.deployment(print="changed"), fakes.state) == []
+    # All brokers run at each request to the controller.
     for before, after in pairwise(fakes.asked_of):
         assert len({*after.items()} - {*before.items()}) <= 1, fakes.asked_of
 

@@ -1,4 +1,4 @@
-"""A broker comes back with replicas of topics that went while it was away."""
+"""A broker comes back with replicas of topics that were deleted while it was down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real
 
 CONFIG = {"log.retention.check.interval.ms": "500"}
 AWAY = 2
-"""The broker that is away, and led everything."""
+"""The broker that is down, and was the leader of all partitions."""
 
 
 async def write(client: KafkaClient, topic: str, value: bytes) -> None:
@@ -72,7 +72,7 @@ async def delete(client: KafkaClient, topic: str) -> None:
 
 
 def held(broker: BrokerProcess) -> set[str]:
-    """The directories of replicas, of strays without the topic id."""
+    """Return the replica directories; those of strays without the topic id."""
     names = [path.name for path in broker.log_dir.iterdir() if path.is_dir()]
     return {
         f"{name.split('.')[0]} stray" if name.endswith("-stray") else name
@@ -88,7 +88,7 @@ async def test_replicas_of_topics_that_went_meanwhile_are_set_aside_and_then_del
         away = brokers[AWAY - 1]
         left = [broker for broker in brokers if broker is not away]
         async with KafkaClient(bootstrap(left)) as client:
-            names = ("anew", "gone", "moved", "stays")
+            names = ("recreated", "gone", "moved", "stays")
             await client.create_topics(
                 [NewTopic(name=name, assignments={0: (AWAY, 1)}) for name in names]
             )
@@ -96,30 +96,30 @@ async def test_replicas_of_topics_that_went_meanwhile_are_set_aside_and_then_del
                 await write(client, name, b"old")
                 await eventually(functools.partial(all_in_sync, client, name))
             await away.kill()
-            for name in ("anew", "gone", "moved"):
+            for name in ("recreated", "gone", "moved"):
                 await move(client, name, 1, 3)
-            for name in ("anew", "gone"):
+            for name in ("recreated", "gone"):
                 await delete(client, name)
-            await client.create_topics([NewTopic(name="anew", assignments={0: (1, 3)})])
-            await write(client, "anew", b"new")
+            await client.create_topics([NewTopic(name="recreated", assignments={0: (1, 3)})])
+            await write(client, "recreated", b"new")
             assert held(away) == {f"{name}-0" for name in names}
 
             await away.start()
             await eventually(lambda: all_in_sync(client, "stays"))
-            strays = {"anew-0 stray", "gone-0 stray"}
+            strays = {"recreated-0 stray", "gone-0 stray"}
             await eventually(lambda: held(away) == strays | {"stays-0"})
-            await move(client, "anew", 1, AWAY)
-            await eventually(lambda: all_in_sync(client, "anew"))
-            assert held(away) == strays | {"anew-0", "stays-0"}
-            await replicas_are_equal([brokers[0], away], "anew")
+            await move(client, "recreated", 1, AWAY)
+            await eventually(lambda: all_in_sync(client, "recreated"))
+            assert held(away) == strays | {"recreated-0", "stays-0"}
+            await replicas_are_equal([brokers[0], away], "recreated")
             await replicas_are_equal([brokers[0], away], "stays")
-            assert [record.value async for record in read_topic(client, "anew")] == [b"new"]
+            assert [record.value async for record in read_topic(client, "recreated")] == [b"new"]
             assert [record.value async for record in read_topic(client, "stays")] == [b"old"]
 
-            # A kill finds them as strays again; one with no patience deletes them.
+            # After a kill they are strays again; without a delete delay they are deleted.
             await away.kill()
             away.settings.config["heliograph.stray.delete.delay.ms"] = "0"
             await away.start()
-            await eventually(lambda: held(away) == {"anew-0", "stays-0"})
+            await eventually(lambda: held(away) == {"recreated-0", "stays-0"})
             await eventually(lambda: all_in_sync(client, "stays"))
             assert [record.value async for record in read_topic(client, "stays")] == [b"old"]

@@ -1,4 +1,4 @@
-"""An embedded ensemble of three ZooKeeper nodes: a cluster goes on without any one of them."""
+"""An embedded ensemble of three ZooKeeper nodes: a cluster works without any one of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NODES = 3
 
 
 class Ensemble:
-    """Three nodes on ports that they keep."""
+    """Three nodes on fixed ports."""
 
     def __init__(self, directory: Path) -> None:
         ports = quiet_ports(3 * NODES)
@@ -76,7 +76,7 @@ class Ensemble:
         return await zookeeper_serves(server.host, server.port)
 
     async def leads(self, index: int) -> bool:
-        """Whether a node says that it leads the ensemble."""
+        """Return whether a node is the leader of the ensemble."""
         server = self.servers[index]
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection(server.host, server.port)
@@ -108,13 +108,13 @@ async def test_a_cluster_goes_on_without_any_one_node(ensemble: Ensemble, tmp_pa
         await producer.advance(10)
         leading = [index for index in range(NODES) if await ensemble.leads(index)]
         assert len(leading) == 1
-        # The leader of the ensemble first, then another node, each back before the next goes.
+        # The leader of the ensemble first, then another node; each is back before the next stops.
         for index in (leading[0], (leading[0] + 1) % NODES):
             ensemble.kill(index)
             created = NewTopic(name=f"without-{index}", partitions=1, replication_factor=2)
 
             async def is_created(created: NewTopic = created) -> bool:
-                with contextlib.suppress(KafkaError):  # asked again: sessions may be moving
+                with contextlib.suppress(KafkaError):  # retried: sessions may be moving
                     await client.create_topics([created])
                     return created.name in (await client.metadata()).topics
                 return False
@@ -123,7 +123,7 @@ async def test_a_cluster_goes_on_without_any_one_node(ensemble: Ensemble, tmp_pa
             await producer.advance(10)
             ensemble.start(index)
             await eventually(lambda index=index: ensemble.serves(index))  # type: ignore[misc]
-        # Sessions live on over the change of nodes, or are made anew: all are members, in sync.
+        # Sessions move to another node, or are replaced: all brokers are members, in sync.
         await eventually(lambda: all_in_sync(client, "t"))
         await producer.stop()
         assert [each.value async for each in read_topic(client, "t")] == producer.acknowledged

@@ -1,4 +1,4 @@
-"""The embedded ZooKeeper outlives what controllers of many partitions write."""
+"""The embedded ZooKeeper survives the writes of controllers with many partitions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.real
 
 STATES_PER_COMMIT = 500
 COMMITS_IN_FLIGHT_MAX = 8
-"""As a controller commits them (controller/state_writer.py)."""
+"""As a controller commits them (controller/active/state_writer.py)."""
 STATE_BYTES = 1_900
 COMMITS = 180
-"""The server keeps them all, and each state three times: 550 MB. A controller comes to 350 MB
-in 500 commits, with states of 100 bytes of partitions that have the longest names."""
+"""The server keeps all of them, and each state three times: 550 MB. A controller reaches 350 MB in
+500 commits, with states of 100 bytes and the longest partition names."""
 START_SECONDS_MAX = 60.0
 
 
@@ -28,7 +28,7 @@ async def test_the_heap_holds_every_commit_that_is_kept(tmp_path: Path) -> None:
     server = ZooKeeperProcess(tmp_path / "zookeeper")
     try:
         await asyncio.to_thread(commit_states, server.server.connect)
-        assert server.process.poll() is None, "it ended itself, out of memory"
+        assert server.process.poll() is None, "the server ended itself, out of memory"
     finally:
         server.kill()
 

@@ -1,4 +1,4 @@
-"""ZooKeeper goes away under three brokers: what is in sync goes on, and all recovers by itself."""
+"""ZooKeeper stops under three brokers: in-sync partitions stay writable, and all recovers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ async def test_producing_goes_on_without_zookeeper(
         own_zookeeper.kill()
         before = len(producer.errors)
         await producer.advance(200)
-        assert len(producer.errors) == before, "all three are in sync, and nobody said otherwise"
-        # A follower dies: nobody can write the ISR without it, so a record waits for its whole
-        # time, and nothing is acknowledged but one that the follower had fetched before.
+        assert len(producer.errors) == before, "all three are in sync, and none was removed"
+        # A follower dies: without ZooKeeper the ISR cannot shrink, so a record waits until its
+        # timeout. Only a record that the follower had fetched before may be acknowledged.
         follower = next(broker for broker in brokers if broker is not leader)
         await follower.kill()
         acknowledged, refused = len(producer.acknowledged), len(producer.errors)
@@ -59,12 +59,12 @@ async def test_producing_goes_on_without_zookeeper(
         )
         assert len(producer.acknowledged) <= acknowledged + 1
         own_zookeeper.start()
-        # The controller takes it out of the ISR when its session is over, and producing goes on.
+        # When its session ends, the controller shrinks the ISR, and producing continues.
         await producer.advance(20)
         assert len(producer.acknowledged) > acknowledged
         await follower.start()
         await eventually(lambda: all_in_sync(client, "t"))
-        # And what needs ZooKeeper works as before: another leader is elected.
+        # Operations that need ZooKeeper work again: another leader is elected.
         await (await leader_of(brokers, client, "t")).stop()
         await producer.advance(20)
         await producer.stop()

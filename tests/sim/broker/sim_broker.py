@@ -1,8 +1,8 @@
-"""One broker of the simulated cluster: the real parts, on a simulated disk, network and clock.
+"""One broker of the simulated cluster: the real parts on a simulated disk, network and clock.
 
-What server/broker.py puts together, with PORTS replaced: `SimDisk` for files, `SimNetwork` for
-sockets, `SimCoordination` for ZooKeeper, the loop's virtual time for the clock, and a flusher that
-takes time instead of a thread.
+It composes the parts of server/broker.py with other PORTS: `SimDisk` for files, `SimNetwork` for
+sockets, `SimCoordination` for ZooKeeper, virtual time for the clock, and a flusher that takes
+virtual time instead of a thread.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from local_cluster.handlers.services import BrokerServices
 from local_cluster.log.config.log_config import LogConfig
 from local_cluster.log.directory.log_directories import LogDirectories
 from local_cluster.log.directory.log_directory import LogDirectory
-from local_cluster.log.disk.tickets import Deletion, LogDirectoryError
+from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.follower.replica_fetchers import ReplicaFetchers
-from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.replication.throttle import ReplicationThrottle
 from local_cluster.server.isr_changes import IsrChanges
@@ -42,17 +41,16 @@ from local_cluster.wire.errors import KafkaError
 from tests.sim.broker.sim_clock import SimClock
 from tests.sim.broker.sim_disk import SimDisk
 from tests.sim.broker.sim_flusher import SimFlusher
-from tests.sim.broker.sim_network import SimLine, SimNetwork
+from tests.sim.broker.sim_housekeeping import SimHousekeeping
+from tests.sim.broker.sim_network import SimConnection, SimNetwork
 from tests.sim.broker.sim_process import HOME, OUTSIDE, SimProcess
 from tests.sim.broker.sim_serving import LISTENER, Body, dispatch
 from tests.sim.broker.sim_zookeeper import SimCoordination, SimZooKeeper
 
 Result = TypeVar("Result")
 
-CHECKPOINT_SECONDS = 2.0
-SPACE_PROBE_SECONDS = 0.5
-HAND_OVER_MS_MAX = 3_000
-START_AGAIN_SECONDS = 0.5
+SHUTDOWN_MS_MAX = 3_000
+RESTART_SECONDS = 0.5
 
 
 def host_of(broker_id: int) -> str:
@@ -72,7 +70,6 @@ class SimBroker(SimProcess):
         flush: Literal["fsync", "page_cache"],
         config: Mapping[str, str],
         log_dirs: tuple[str, ...] = ("/data",),
-        flusher_of: Callable[[SimBroker, Random], SimFlusher] = SimFlusher,
     ) -> None:
         super().__init__()
         self.id = broker_id
@@ -80,15 +77,14 @@ class SimBroker(SimProcess):
         self.disk = SimDisk()
         self.life = 0
         self.failure: BaseException | None = None
-        """What ended a process by itself: no fault does that."""
-        self.is_leaving = False
-        """It was told to shut down."""
+        """An exception that ended the process or a request; no fault leads to one."""
+        self.is_shutting_down = False
+        """After SIGTERM."""
         self.is_serving = False
-        """It joined the cluster and takes requests."""
+        """It has joined the cluster and serves requests."""
         self._network = network
         self._zookeeper = zookeeper
         self._random = random
-        self._flusher_of = flusher_of
         self.settings = BrokerSettings(
             cluster="sim",
             broker_id=broker_id,
@@ -114,11 +110,11 @@ class SimBroker(SimProcess):
     # -- life -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start a process on what the disk has; it joins when it can."""
+        """Start a process on the present disk; it joins the cluster when it can."""
         assert not self.is_alive
         self.life += 1
         self.is_alive = True
-        self.is_leaving = False
+        self.is_shutting_down = False
         context = contextvars.copy_context()
         context.run(HOME.set, self)
         self._context = context
@@ -127,12 +123,10 @@ class SimBroker(SimProcess):
         try:
             context.run(self._build)
         except LogDirectoryError:
-            if self.disk.is_well:
+            if self.disk.is_healthy:
                 raise
             self.kill()
-            loop.call_later(
-                START_AGAIN_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy()
-            )
+            loop.call_later(RESTART_SECONDS, self._start_if_down, self.life, context=OUTSIDE.copy())
             return
         self._joining = loop.create_task(self._join(), context=context)
         self._joining.add_done_callback(self._ended)
@@ -141,7 +135,7 @@ class SimBroker(SimProcess):
         if not self.is_alive and self.life == life:
             self.start()
 
-    def _start_again(self, life: int) -> None:
+    def _restart(self, life: int) -> None:
         if self.is_alive and self.life == life:
             self.kill()
             self.start()
@@ -160,16 +154,16 @@ class SimBroker(SimProcess):
             clock=self.clock,
             on_failed=self._on_directory_failed,
         )
-        self.flusher = (
-            self._flusher_of(self, self._random) if self.settings.flush == "fsync" else None
-        )
+        self.flusher = SimFlusher(self, self._random) if self.settings.flush == "fsync" else None
         throttle = ReplicationThrottle(self.id, self.settings.config, self.clock.monotonic_ms)
         self.fetchers = ReplicaFetchers(
             self.settings,
             self.metadata,
             self.clock,
             throttle=throttle,
-            after_cut=self._after_cut,
+            after_cut=lambda replica, deletion: self._housekeeping.after_truncation(
+                replica, deletion
+            ),
             open_line=self._open_line,
         )
         self.replicas = ReplicaSet(
@@ -183,6 +177,7 @@ class SimBroker(SimProcess):
             fetching=self.fetchers,
             isr_may_change=lambda partition: self.isr_changes.may_change(partition),
         )
+        self._housekeeping = SimHousekeeping(self.log_directories, self.replicas, self._random)
         self.log_dir_moves = LogDirMoves(
             self.id,
             self.log_directories,
@@ -190,8 +185,11 @@ class SimBroker(SimProcess):
             self.metadata,
             self.clock,
             flusher_of=lambda _: self.flusher,
-            checkpoint=self._checkpoint,
+            checkpoint=self._housekeeping.checkpoint_directory,
         )
+        self._build_services()
+
+    def _build_services(self) -> None:
         self.coordination = SimCoordination(self._zookeeper, self._random)
         self.control_plane = ControlPlane(
             self.settings,
@@ -226,48 +224,22 @@ class SimBroker(SimProcess):
         try:
             await self.control_plane.start()
         except (CoordinationUnavailable, KafkaError):
-            # The process ends, and its supervisor starts it again.
-            asyncio.get_running_loop().call_soon(self._start_again, self.life)
+            # The process ends, and its supervisor restarts it.
+            asyncio.get_running_loop().call_soon(self._restart, self.life)
             return
         assert self.metadata.cluster_id is not None
         try:
             self.log_directories.bind_cluster_id(self.metadata.cluster_id)
         except LogDirectoryError:
-            if self.disk.is_well:
+            if self.disk.is_healthy:
                 raise
-            asyncio.get_running_loop().call_soon(self._start_again, self.life)
+            asyncio.get_running_loop().call_soon(self._restart, self.life)
             return
         self.strays.directories_bound()
         self._network.listen(self.host, self.serve)
         self.is_serving = True
         self.replica_watch.start()
-        await asyncio.gather(self._checkpoints(), self._space())
-
-    async def _checkpoints(self) -> None:
-        """What server/housekeeping.py does every few seconds."""
-        while True:
-            await asyncio.sleep(CHECKPOINT_SECONDS)
-            for directory in self.log_directories.live:
-                try:
-                    directory.checkpoint(self._high_watermarks())
-                    directory.collect_garbage().run()
-                except OSError as error:
-                    directory.disk.note(error)
-
-    async def _space(self) -> None:
-        """Write a full disk again as soon as it takes a probe."""
-        while True:
-            await asyncio.sleep(SPACE_PROBE_SECONDS)
-            for directory in self.log_directories.live:
-                if not directory.disk.is_full:
-                    continue
-                try:
-                    directory.prepare_probe().run()
-                except OSError as error:
-                    directory.disk.note(error)
-                    continue
-                directory.disk.freed()
-                self.replicas.resume()
+        await self._housekeeping.run()
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -275,14 +247,14 @@ class SimBroker(SimProcess):
         self._network.stopped_hosts.add(self.host)
         self.coordination.fall_silent()
 
-    def proceed(self) -> None:
+    def resume(self) -> None:
         """SIGCONT."""
         self._network.stopped_hosts.discard(self.host)
-        self.go_on()
+        self.continue_running()
 
     def shut_down(self, gone: Callable[[], None]) -> None:
-        """SIGTERM, a clean stop; `gone` is called when it is over."""
-        self.is_leaving = True
+        """SIGTERM, a clean stop; calls `gone` at its end."""
+        self.is_shutting_down = True
 
         def end(stopping: asyncio.Task[None]) -> None:
             if stopping.cancelled():
@@ -296,9 +268,9 @@ class SimBroker(SimProcess):
         stopping.add_done_callback(end, context=OUTSIDE.copy())
 
     async def _stop(self) -> None:
-        """In the order of server/broker.py."""
+        """Stop the parts in the order of server/broker.py."""
         if len(self.metadata.brokers) > 1:
-            await self.control_plane.hand_over(HAND_OVER_MS_MAX)
+            await self.control_plane.request_controlled_shutdown(SHUTDOWN_MS_MAX)
         self._joining.cancel()
         await self.replica_watch.stop()
         await self.log_dir_moves.stop()
@@ -311,19 +283,21 @@ class SimBroker(SimProcess):
         live = self.log_directories.live
         for directory in self.log_directories.all:
             try:
-                directory.close(clean=directory in live, high_watermarks=self._high_watermarks())
+                directory.close(
+                    clean=directory in live, high_watermarks=self._housekeeping.high_watermarks()
+                )
             except LogDirectoryError:
-                # No clean stop, and the next start finds no marker of one.
-                if self.disk.is_well:
+                # No clean shutdown marker is written then.
+                if self.disk.is_healthy:
                     raise
 
     def kill(self) -> None:
-        """kill -9: what was written is on the machine."""
+        """kill -9: all written data stays on the machine."""
         self._end()
         self.disk.process_died()
 
     def crash(self) -> None:
-        """The power is gone: what was not synced may be lost."""
+        """Power loss: unsynced data may be lost."""
         self._end()
         self.disk.power_lost(self._random)
 
@@ -334,28 +308,26 @@ class SimBroker(SimProcess):
         self.end_tasks()
 
     def as_its_own(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Have the broker do something; it dies with the broker."""
+        """Run work in the broker's process; it dies with the process."""
         return asyncio.get_running_loop().create_task(work, context=self._context)
 
-    # -- what others call -----------------------------------------------------------------------
+    # -- calls from outside ---------------------------------------------------------------------
 
     def serve(self, connection: str, api: int, version: int, body: bytes) -> asyncio.Future[Body]:
-        """Dispatch a request now; its answer's body later. As server/connection.py does."""
+        """Dispatch a request now, as server/connection.py does; return the future response."""
         future: asyncio.Future[Body] = asyncio.get_running_loop().create_future()
-        self._context.copy().run(dispatch, self, connection, api, version, body, future)
+        services = cast(BrokerServices, self)
+        self._context.copy().run(
+            dispatch, services, self._failed, connection, api, version, body, future
+        )
         return future
 
     def authorize(self, *_: object) -> bool:
         return True
 
     async def checkpoint(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Have the offsets of these partitions on the disk; a moment later. As server/broker.py."""
-        homes = dict.fromkeys(self.log_directories.of(*each) for each in partitions)
-        for home in homes:
-            if home is not None:
-                checkpoint = home.prepare_checkpoint(self._high_watermarks())
-                await asyncio.sleep(self._random.uniform(0.001, 0.01))
-                checkpoint.run()
+        """Checkpoint the offsets of these partitions, after a moment. As server/broker.py."""
+        await self._housekeeping.checkpoint(partitions)
 
     def directory_failed(self, log: PartitionLog, error: BaseException) -> None:
         """An fsync of a log failed."""
@@ -363,9 +335,12 @@ class SimBroker(SimProcess):
             if log.directory.startswith(directory.path + "/"):
                 self.log_directories.fail(directory, error)
 
-    # -- inside -----------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------
 
-    async def _open_line(self, host: str, port: int) -> SimLine:
+    def _failed(self, error: BaseException) -> None:
+        self.failure = error
+
+    async def _open_line(self, host: str, port: int) -> SimConnection:
         return await self._network.open_line(self.host, host)
 
     def _on_change(self, changes: Changes) -> None:
@@ -374,34 +349,12 @@ class SimBroker(SimProcess):
         self.strays.heard(changes)
         self.log_dir_moves.heard(changes)
 
-    async def _checkpoint(self, directory: LogDirectory) -> None:
-        directory.checkpoint(self._high_watermarks())
-
     def _on_directory_failed(self, _: LogDirectory, __: BaseException) -> None:
         if self.log_directories.live:
             self.replica_watch.look()
             return
-        # The process ends, and its supervisor starts it again.
-        asyncio.get_running_loop().call_soon(self._start_again, self.life, context=OUTSIDE.copy())
-
-    async def _after_cut(self, replica: Partition, deletion: Deletion) -> None:
-        directory = self.log_directories.of(replica.topic, replica.partition)
-        while directory is not None and directory in self.log_directories.live:
-            checkpoint = directory.prepare_checkpoint(self._high_watermarks())
-            await asyncio.sleep(self._random.uniform(0.001, 0.01))
-            try:
-                deletion.run()
-                checkpoint.run()
-                return
-            except OSError as error:
-                directory.disk.note(error)
-                if not directory.disk.is_full:
-                    self.log_directories.fail(directory, error)
-                    return
-            await asyncio.sleep(SPACE_PROBE_SECONDS)
-
-    def _high_watermarks(self) -> dict[tuple[str, int], int]:
-        return {(p.topic, p.partition): p.high_watermark for p in self.replicas}
+        # The process ends, and its supervisor restarts it.
+        asyncio.get_running_loop().call_soon(self._restart, self.life, context=OUTSIDE.copy())
 
     def _new_uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._random.getrandbits(128), version=4)

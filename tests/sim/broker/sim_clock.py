@@ -8,7 +8,7 @@ START_OF_TIME_MS = 1_700_000_000_000
 
 
 class SimClock:
-    """The loop's time, and a wall clock that may be wrong."""
+    """The virtual time of the loop, and a wall clock that may be wrong."""
 
     def __init__(self, skew_ms: int) -> None:
         self.skew_ms = skew_ms

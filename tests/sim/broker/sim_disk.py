@@ -1,10 +1,9 @@
-"""A disk in memory that loses what was not fsynced when the power goes.
+"""A disk in memory that loses unsynced data when the power goes.
 
-The operating system's view and the disk's are kept apart, per file: a sync copies the first to
-the second. A crash of the machine leaves each file with what was synced, or with more of what was
-written after that (a torn tail included), or with all of it. The names of files that were never
-synced may be gone; renames, removals and durable replacements are there. The death of a process
-alone loses nothing.
+Each file has the operating system's content and the disk's; a sync copies the first to the second.
+A crash of the machine leaves a file with its synced content, with a part of the later writes (a
+torn tail included), or with all of them. The names of files that were never synced may be gone;
+renames, removals and durable replacements survive. The death of a process alone loses nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class _Inode:
     def __init__(self) -> None:
         self.content = bytearray()
         self.synced: bytes | None = None
-        """None while nothing of it, its name included, is surely on the disk."""
+        """None until its content and name are surely on the disk."""
         self.modified_ms = 0
 
     def sync(self) -> None:
@@ -35,7 +34,7 @@ class _Inode:
 
 
 class SimFile:
-    """An open file; what was appended is visible at once and durable after `sync`."""
+    """An open file; appended bytes are visible at once and durable after `sync`."""
 
     def __init__(self, disk: SimDisk, path: str, inode: _Inode) -> None:
         self._disk = disk
@@ -57,7 +56,7 @@ class SimFile:
 
     def truncate(self, size_bytes: int, /) -> int:
         self._check()
-        self._disk.require_well(self._path)
+        self._disk.require_healthy(self._path)
         content = self._inode.content
         if size_bytes <= len(content):
             del content[size_bytes:]
@@ -68,7 +67,7 @@ class SimFile:
 
     def sync(self) -> None:
         self._check()
-        self._disk.require_well(self._path)
+        self._disk.require_healthy(self._path)
         self._inode.sync()
 
     def close(self) -> None:
@@ -76,48 +75,48 @@ class SimFile:
 
     def _check(self) -> None:
         if self._life != self._disk.life:
-            raise OSError(errno.EIO, "this process died")
+            raise OSError(errno.EIO, "the process of this file died")
 
 
 class _SyncedDirectory:
-    """Syncing a directory makes the names in it durable."""
+    """An open directory; a sync makes the names in it durable."""
 
     def __init__(self, disk: SimDisk, path: str) -> None:
         self._disk = disk
         self._path = path
 
     def sync(self) -> None:
-        self._disk.require_well(self._path)
+        self._disk.require_healthy(self._path)
         for name, inode in self._disk.files.items():
             if inode.synced is None and posixpath.dirname(name) == self._path:
                 inode.synced = b""
 
 
 class SimDisk:
-    """PORT `Files`, one disk of one machine."""
+    """The disk of one machine, as the port `Files`."""
 
     def __init__(self) -> None:
         self.files: dict[str, _Inode] = {}
         self.dirs: set[str] = {"/"}
         self.life = 0
-        """Grows with each death of the process: its open files write no more."""
+        """Grows with each death of the process; its open files then refuse writes."""
         self.is_full = False
         self.failing: set[str] = set()
-        """Directories at the top whose disk takes no writes any more, and answers reads."""
+        """Top directories whose disk refuses writes and still serves reads."""
 
     # -- faults ---------------------------------------------------------------------------------
 
     def process_died(self) -> None:
-        """Open files are gone; all that was written is there."""
+        """Invalidate open files; all written data stays."""
         self.life += 1
 
     def power_lost(self, random: Random) -> None:
-        """The machine went down: of what was not synced, anything may be missing."""
+        """The machine lost its power: any unsynced data may be missing."""
         self.life += 1
         self.lose_pages(random, "/")
 
     def lose_pages(self, random: Random, top: str) -> None:
-        """Of what was not synced below a directory, anything may be missing."""
+        """Any unsynced data below a directory may be missing."""
         for path, inode in sorted(self.files.items()):
             if not path.startswith(top):
                 continue
@@ -165,7 +164,7 @@ class SimDisk:
         self.files[path] = inode
 
     def rename(self, path: str, new_path: str) -> None:
-        self.require_well(path)
+        self.require_healthy(path)
         if path in self.files:
             self.files[new_path] = self.files.pop(path)
             return
@@ -179,12 +178,12 @@ class SimDisk:
             self.dirs.add(new_path + name[len(path) :])
 
     def remove(self, path: str) -> None:
-        self.require_well(path)
+        self.require_healthy(path)
         self._inode(path)
         del self.files[path]
 
     def remove_tree(self, path: str) -> None:
-        self.require_well(path)
+        self.require_healthy(path)
         prefix = path + "/"
         for name in [name for name in self.files if name.startswith(prefix)]:
             del self.files[name]
@@ -192,7 +191,7 @@ class SimDisk:
 
     def make_dir(self, path: str) -> None:
         if path not in self.dirs:
-            self.require_well(path)
+            self.require_healthy(path)
         while path not in self.dirs:
             self.dirs.add(path)
             path = posixpath.dirname(path)
@@ -232,14 +231,14 @@ class SimDisk:
         return self.open(path, create=True)
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         return not self.is_full and not self.failing
 
     def require_writable(self, path: str) -> None:
-        self.require_well(path)
+        self.require_healthy(path)
         self.require_space()
 
-    def require_well(self, path: str) -> None:
+    def require_healthy(self, path: str) -> None:
         if self.failing and "/" + path.split("/", 2)[1] in self.failing:
             raise OSError(errno.EIO, "the simulated disk failed", path)
 

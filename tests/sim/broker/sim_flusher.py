@@ -1,26 +1,34 @@
-"""Group commit of a simulated broker: its rounds take time instead of a thread."""
+"""Group commit of a simulated broker; a round takes virtual time instead of a thread."""
 
 from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from local_cluster.log.disk.tickets import LogDirectoryError
 from local_cluster.log.partition.partition_log import PartitionLog
 from local_cluster.replication.partition_flushes import PartitionFlushes
 from local_cluster.wire.errors import ErrorCode
 
-if TYPE_CHECKING:
-    from tests.sim.broker.sim_broker import SimBroker
-
 RETRY_SECONDS = 0.5
+
+
+class FlushedBroker(Protocol):
+    """The broker of a flusher."""
+
+    life: int
+    is_alive: bool
+
+    def directory_failed(self, log: PartitionLog, error: BaseException) -> None:
+        """An fsync of a log failed."""
+        ...
 
 
 class SimFlusher:
     """Group commit whose rounds take a while."""
 
-    def __init__(self, broker: SimBroker, random: Random) -> None:
+    def __init__(self, broker: FlushedBroker, random: Random) -> None:
         self._broker = broker
         self._life = broker.life
         self._random = random
@@ -36,7 +44,7 @@ class SimFlusher:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the process that it flushes for is gone."""
+        """Whether the process of this flusher is gone."""
         return self._life != self._broker.life or not self._broker.is_alive
 
     def _begin(self) -> None:
@@ -46,7 +54,7 @@ class SimFlusher:
         tickets = []
         for partition in dirty:
             if not partition.is_flushed_by(self):
-                # It changes its log directory just now, and asks again.
+                # It moves to another log directory, and requests a flush again.
                 continue
             ticket = partition.log.begin_flush()
             if ticket is not None:
@@ -70,7 +78,7 @@ class SimFlusher:
                 self._broker.directory_failed(log, error)
         for partition, log, ticket in tickets:
             if ticket.is_done:
-                # Of the log that it was made for: the partition may have another one by now.
+                # The ticket belongs to this log; the partition may have another one by now.
                 log.complete_flush(ticket)
                 partition.flushed()
             else:

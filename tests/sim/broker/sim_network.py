@@ -1,10 +1,9 @@
 """A network between simulated brokers: delays, cut links, connections that break.
 
-Bytes of one connection keep their order in each direction. While a link is cut they wait (TCP
-sends them again), and a connection that saw a cut may break instead; so a request of long ago can
-still arrive. Every other answer leaves late, as from a server whose socket is full: the slices of
-logs in it are read then. The death of a process breaks its connections; one that is stopped
-(SIGSTOP) reads what came when it goes on.
+The bytes of one connection keep their order in each direction. While a link is cut they wait (TCP
+sends them again), or the connection breaks; so an old request can still arrive. Every other
+response leaves late, as from a server whose socket is full: its log slices are read then. The death
+of a process breaks its connections. A stopped process (SIGSTOP) reads its input when it continues.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ from tests.sim.broker.sim_process import OUTSIDE
 from tests.sim.broker.sim_serving import Body, rendered
 
 POLL_SECONDS = 0.1
-"""How often bytes that wait at a cut link try again."""
+"""How often bytes try again to pass a cut link."""
 BREAK_CHANCE = 0.15
-"""Of a connection, at each such try."""
+"""Probability that the connection breaks, at each such try."""
 
-Answer = asyncio.Future[tuple[memoryview, int]]
+Response = asyncio.Future[tuple[memoryview, int]]
 Serve = Callable[[str, int, int, bytes], "asyncio.Future[Body]"]
-"""(connection id, api, version, body) to the answer's body; begins at once, in order."""
+"""Serves (connection id, api, version, body); starts at once, in order."""
 
 
 class SimNetwork:
-    """All links; hosts are named."""
+    """All links between named hosts."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.slow_hosts: set[str] = set()
         self.stopped_hosts: set[str] = set()
-        """Their processes read nothing."""
+        """Hosts whose processes read nothing."""
         self._servers: dict[str, Serve] = {}
         self._cut: set[tuple[str, str]] = set()
-        self._lines: list[SimLine] = []
-        self._connections = 0
+        self._connections: list[SimConnection] = []
+        self._opened = 0
 
     def listen(self, host: str, serve: Serve) -> None:
         self._servers[host] = serve
 
     def close(self, host: str) -> None:
-        """The process on a host died."""
+        """Break the connections of a host whose process died."""
         self._servers.pop(host, None)
-        for line in [line for line in self._lines if host in (line.source, line.target)]:
-            line.abort("a process died")
+        for each in [each for each in self._connections if host in (each.source, each.target)]:
+            each.abort("a process died")
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from one host to the other."""
+        """Let nothing pass from one host to the other."""
         self._cut.add((source, target))
 
     def heal(self) -> None:
@@ -71,24 +70,24 @@ class SimNetwork:
         slow = source in self.slow_hosts or target in self.slow_hosts
         return self.random.uniform(0.05, 0.4) if slow else self.random.uniform(0.0002, 0.005)
 
-    async def open_line(self, source: str, target: str) -> SimLine:
+    async def open_line(self, source: str, target: str) -> SimConnection:
         await asyncio.sleep(2 * self.delay_seconds(source, target))
         if self.is_cut(source, target) or self.is_cut(target, source):
             await asyncio.sleep(1.0)
-            raise KafkaError(ErrorCode.network_exception, f"no way from {source} to {target}")
+            raise KafkaError(ErrorCode.network_exception, f"{target} is unreachable from {source}")
         if target not in self._servers:
             raise RefusedError(ErrorCode.network_exception, f"{target} refuses connections")
-        self._connections += 1
-        line = SimLine(self, source, target, self._servers[target], self._connections)
-        self._lines.append(line)
-        return line
+        self._opened += 1
+        connection = SimConnection(self, source, target, self._servers[target], self._opened)
+        self._connections.append(connection)
+        return connection
 
-    def forget(self, line: SimLine) -> None:
-        if line in self._lines:
-            self._lines.remove(line)
+    def forget(self, connection: SimConnection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
 
 
-class SimLine:
+class SimConnection:
     """One connection, as `local_cluster.network.Line`."""
 
     def __init__(
@@ -104,12 +103,12 @@ class SimLine:
         self._requests: asyncio.Queue[
             tuple[int, int, bytes, asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
-        self._answers: asyncio.Queue[
+        self._responses: asyncio.Queue[
             tuple[asyncio.Future[Body], asyncio.Future[tuple[memoryview, int]]]
         ] = asyncio.Queue()
         self._waiting: dict[asyncio.Future[tuple[memoryview, int]], None] = {}
         self._on_closed: Callable[[], None] = _nothing
-        # What is on the way belongs to nobody.
+        # Bytes on the wire belong to no process.
         self._tasks = [
             loop.create_task(carry, context=OUTSIDE.copy())
             for carry in (self._carry_there(), self._carry_back())
@@ -118,9 +117,11 @@ class SimLine:
     def send(
         self, api: ApiKey, version: int, body: tuple[bytes, ...]
     ) -> Awaitable[tuple[memoryview, int]]:
-        future: Answer = asyncio.get_running_loop().create_future()
+        future: Response = asyncio.get_running_loop().create_future()
         if self.is_closed:
-            future.set_exception(KafkaError(ErrorCode.network_exception, "the line is closed"))
+            future.set_exception(
+                KafkaError(ErrorCode.network_exception, "the connection is closed")
+            )
             return future
         self._waiting[future] = None
         future.add_done_callback(lambda done: self._waiting.pop(done, None))
@@ -138,17 +139,17 @@ class SimLine:
         for future in waiting:
             if not future.done():
                 future.set_exception(KafkaError(ErrorCode.network_exception, reason))
-                future.exception()  # nobody may ask for it any more
+                future.exception()  # the caller may be gone
         self._on_closed()
 
     def when_closed(self, callback: Callable[[], None]) -> None:
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
 
-        def tell() -> None:
-            # The process that asked is told, and not the world, whose doing the end may be.
+        def notify() -> None:
+            # Runs in the process that asked, not in the world that may have caused the end.
             loop.call_soon(callback, context=context)
 
-        self._on_closed = tell
+        self._on_closed = notify
         if self.is_closed:
             self._on_closed()
 
@@ -158,12 +159,12 @@ class SimLine:
             await self._pass(self.source, self.target)
             while self.target in self._network.stopped_hosts:
                 await asyncio.sleep(POLL_SECONDS)
-            self._answers.put_nowait((self._serve(self._name, api, version, body), future))
+            self._responses.put_nowait((self._serve(self._name, api, version, body), future))
 
     async def _carry_back(self) -> None:
         is_late = False
         while True:
-            serving, future = await self._answers.get()
+            serving, future = await self._responses.get()
             try:
                 body = await serving
             except KafkaError as error:

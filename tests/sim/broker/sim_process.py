@@ -1,7 +1,7 @@
-"""Processes of a simulated machine: what they run belongs to them, stops with them, and dies.
+"""Processes of a simulated machine: their callbacks and tasks stop and die with them.
 
-Everything that the loop runs has a context; `HOME` in it names the process, None the world's own.
-A process that is stopped (SIGSTOP) runs nothing: what is due is held, in order, until it goes on.
+Everything that the loop runs has a context; `HOME` in it names the process, None the world's own. A
+stopped process (SIGSTOP) runs nothing: due callbacks are held, in order, until it continues.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any, TypeVarTuple, Unpack
 from tests.sim.virtual_time import VirtualTimeLoop
 
 WORKER_SECONDS = 0.001
-"""What work in a thread takes."""
+"""Duration of work in a thread."""
 Arguments = TypeVarTuple("Arguments")
 
 
 class SimProcess:
-    """What a loop must know of a process."""
+    """A process, as the loop sees it."""
 
     def __init__(self) -> None:
         self.is_alive = False
         self.is_stopped = False
-        """SIGSTOP came, SIGCONT did not."""
+        """After SIGSTOP, before SIGCONT."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._held: list[asyncio.Handle] = []
 
     def hold(self, handle: asyncio.Handle) -> None:
-        """Run this when the process goes on."""
+        """Run this when the process continues."""
         self._held.append(handle)
 
     def stop_running(self) -> None:
         """SIGSTOP."""
         self.is_stopped = True
 
-    def go_on(self) -> None:
-        """SIGCONT; also what the kernel does for a process that is killed."""
+    def continue_running(self) -> None:
+        """SIGCONT; the kernel also does this to a process that is killed."""
         self.is_stopped = False
         held, self._held = self._held, []
         loop = asyncio.get_running_loop()
@@ -46,19 +46,19 @@ class SimProcess:
         loop.run_held(held)
 
     def end_tasks(self) -> None:
-        """The process is gone, and all that it did."""
+        """The process died: cancel all of its tasks."""
         self.is_alive = False
         tasks, self.tasks = self.tasks, {}
         for task in tasks:
             task.cancel()
         if self.is_stopped:
-            self.go_on()
+            self.continue_running()
 
 
 HOME: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("HOME", default=None)
 """The process that the running code belongs to."""
 OUTSIDE = contextvars.Context()
-"""Belongs to no process; to be copied."""
+"""A context of no process; copy it."""
 
 
 class _Handle(asyncio.Handle):
@@ -86,7 +86,7 @@ def _is_held(handle: Any) -> bool:
 
 
 class ProcessLoop(VirtualTimeLoop):
-    """A loop in virtual time that runs nothing of processes that are stopped."""
+    """A loop in virtual time that runs nothing of stopped processes."""
 
     may_use_threads = False
 
@@ -119,7 +119,7 @@ class ProcessLoop(VirtualTimeLoop):
     def run_in_executor(
         self, executor: Any, work: Callable[[Unpack[Arguments]], Any], *args: *Arguments
     ) -> asyncio.Future[Any]:
-        """No threads here: it is done after a moment, at once."""
+        """Run the work in the loop, after a moment: there are no threads."""
         future = self.create_future()
 
         def do() -> None:
@@ -127,19 +127,19 @@ class ProcessLoop(VirtualTimeLoop):
                 return
             try:
                 future.set_result(work(*args))
-            except Exception as error:  # noqa: BLE001 - whoever waits is told
+            except Exception as error:  # noqa: BLE001 - passed on to the caller
                 future.set_exception(error)
 
         self.call_later(WORKER_SECONDS, do)
         return future
 
     def run_held(self, handles: list[asyncio.Handle]) -> None:
-        """These were due before."""
+        """Run callbacks that were held."""
         self._ready.extend(handles)  # type: ignore[attr-defined]
 
 
 def _task_of_home(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task, and note it with the process that it belongs to, so that it can die with it."""
+    """Create a task, and register it with its process, so that it can die with it."""
     task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
     context = options.get("context")
     home = context.get(HOME) if context is not None else HOME.get()

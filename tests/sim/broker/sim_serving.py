@@ -1,11 +1,11 @@
-"""Requests to a simulated broker, handed to the real handlers."""
+"""Requests to a simulated broker, dispatched to the real handlers."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import local_cluster.handlers.all
 from local_cluster.handlers.registry import RequestContext, find_handler
@@ -15,21 +15,18 @@ from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
-if TYPE_CHECKING:
-    from tests.sim.broker.sim_broker import SimBroker
-
 assert local_cluster.handlers.all, "importing it registers every handler"
 
 LISTENER = "PLAINTEXT"
-"""The only one of every broker."""
+"""The only listener of every broker."""
 
 Body = bytes | Sequence[bytes | LogSlice]
-"""Of an answer. Slices of a log are read when they leave, as from server/outbox.py: their file may
-have changed by then."""
+"""The body of a response. Slices of a log are read when they are sent, as in server/outbox.py: the
+file may have changed by then."""
 
 
 def rendered(body: Body) -> bytes | None:
-    """The bytes of an answer as its files are now; None where one is shorter than its slice."""
+    """Return the bytes of a response, None if a file is shorter than its slice."""
     if isinstance(body, bytes):
         return body
     parts = [part.read() if isinstance(part, LogSlice) else part for part in body]
@@ -42,14 +39,18 @@ def rendered(body: Body) -> bytes | None:
 
 
 def dispatch(
-    broker: SimBroker,
+    broker: BrokerServices,
+    failed: Callable[[BaseException], None],
     connection: str,
     api: int,
     version: int,
     body: bytes,
     future: asyncio.Future[Body],
 ) -> None:
-    """Hand a request over now; the future gets its answer's body. As server/connection.py does."""
+    """Dispatch a request now; the future gets the response body. As server/connection.py does.
+
+    `failed` gets an exception that a handler may not raise.
+    """
     handler = find_handler(api)
     assert handler is not None
     host, _, number = connection.partition("#")
@@ -57,18 +58,22 @@ def dispatch(
     raw = memoryview(bytearray(body))
     try:
         request = raw if handler.raw else messages.decode_request(api, version, raw, 0)
-        reply = handler.function(cast(BrokerServices, broker), context, request)
+        reply = handler.function(broker, context, request)
     except (KafkaError, PeerError) as error:
         future.set_exception(KafkaError(ErrorCode.network_exception, str(error)))
         return
     if inspect.isawaitable(reply):
-        asyncio.get_running_loop().create_task(_answer(broker, api, version, reply, future))
+        asyncio.get_running_loop().create_task(_answer(failed, api, version, reply, future))
     else:
         future.set_result(_encoded(api, version, reply))
 
 
 async def _answer(
-    broker: SimBroker, api: int, version: int, reply: Any, future: asyncio.Future[Body]
+    failed: Callable[[BaseException], None],
+    api: int,
+    version: int,
+    reply: Any,
+    future: asyncio.Future[Body],
 ) -> None:
     try:
         answer = await reply
@@ -77,8 +82,8 @@ async def _answer(
         if not future.done():
             future.set_exception(error)
         return
-    except Exception as error:  # noqa: BLE001 - whatever it is, a handler may not raise it
-        broker.failure = error
+    except Exception as error:  # noqa: BLE001 - a handler may raise nothing else
+        failed(error)
         return
     if not future.done():
         future.set_result(encoded)

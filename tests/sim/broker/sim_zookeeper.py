@@ -1,4 +1,4 @@
-"""ZooKeeper for simulations: sessions time out, answers and watches come late or never."""
+"""ZooKeeper for simulations: sessions time out; responses and watches come late or never."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Sequence
 from random import Random
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import topic_znodes, znode_paths
 from local_cluster.controller.zk.coordination import (
     CoordinationUnavailable,
     Create,
@@ -28,33 +28,33 @@ LATE_WATCH_CHANCE = 0.3
 class SimCoordination(FakeCoordination):
     """One broker's client, as `Coordination`.
 
-    The server ends a session that was not heard of for SESSION_SECONDS; the client learns of it
-    when it reaches the server again, as ZooKeeper's clients do.
+    The server ends a session without a ping for SESSION_SECONDS. As ZooKeeper's clients do, the
+    client learns of it when it reaches the server again.
     """
 
     def __init__(self, server: FakeZooKeeper, random: Random) -> None:
         super().__init__(server)
         self.context = contextvars.copy_context()
-        """Of the process that the client is in."""
+        """The context of the client's process."""
         self._random = random
         self._heard_at = 0.0
         self._is_expired = True
         self._is_suspended = False
         self.missed_watch = False
-        """A watch fired while nothing could reach this client."""
+        """Whether a watch fired while this client was unreachable."""
         self._is_dead = False
         self._pinging: asyncio.Task[None] | None = None
 
     # -- faults -----------------------------------------------------------------------------
 
     def die(self) -> None:
-        """The process is gone; its session stays until it times out."""
+        """The process died; its session stays until it times out."""
         self._is_dead = True
         self.cut_off = True
         self.fall_silent()
 
     def fall_silent(self) -> None:
-        """The process is gone, or stopped: the server ends its session in time."""
+        """The process died or was stopped: the server ends its session after the timeout."""
         loop = asyncio.get_running_loop()
         loop.call_at(
             max(loop.time(), self._heard_at + SESSION_SECONDS),
@@ -64,12 +64,12 @@ class SimCoordination(FakeCoordination):
         )
 
     def end_session(self) -> None:
-        """The server ends the session, for whatever reason; the client is told in time."""
+        """The server ends the session; the client learns of it with its next ping."""
         self._expire()
 
     @property
-    def is_well(self) -> bool:
-        """Whether it has a session, and ZooKeeper in reach."""
+    def is_healthy(self) -> bool:
+        """Whether it has a session and reaches ZooKeeper."""
         return not self.cut_off and not self._is_expired
 
     def _expire_if_silent(self, since: float) -> None:
@@ -96,7 +96,7 @@ class SimCoordination(FakeCoordination):
     async def stop(self) -> None:
         if self._pinging is not None:
             self._pinging.cancel()
-        if self.is_well:
+        if self.is_healthy:
             self._expire()
 
     def _connect(self) -> None:
@@ -105,7 +105,7 @@ class SimCoordination(FakeCoordination):
         self._heard_at = asyncio.get_running_loop().time()
 
     async def _ping(self) -> None:
-        """The session's life, on both sides."""
+        """Run the session, on both sides."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_SECONDS)
@@ -160,28 +160,27 @@ class SimCoordination(FakeCoordination):
             raise CoordinationUnavailable("cut off")
 
     async def _back(self) -> None:
-        """An answer whose connection broke meanwhile is lost, whatever happened."""
+        """A response is lost if the connection broke meanwhile."""
         await asyncio.sleep(self._random.uniform(0.0002, 0.004))
         if self.cut_off or self._is_expired:
-            raise CoordinationUnavailable("the answer was lost")
+            raise CoordinationUnavailable("the response was lost")
 
 
 class SimZooKeeper(FakeZooKeeper):
-    """Watches arrive later than the change, and never at a client that is cut off."""
+    """Watches arrive late, and never at a client that is cut off."""
 
-    random: Random = Random(0)
-
-    def __init__(self) -> None:
+    def __init__(self, random: Random) -> None:
         super().__init__()
+        self._random = random
         self.unfenced: list[str] = []
-        """States that were written for another controller epoch than the present one."""
+        """State writes of another controller epoch than the present one."""
 
     def commit(self, ops: Sequence[ZkOp], session_id: int) -> tuple[int, ...]:
         versions = super().commit(ops, session_id)
-        epoch = self.tree.get(znodes.CONTROLLER_EPOCH)
+        epoch = self.tree.get(znode_paths.CONTROLLER_EPOCH)
         for op in ops:
             if isinstance(op, Create | SetPayload) and op.path.endswith("/state"):
-                state = znodes.decode_state(op.payload)
+                state = topic_znodes.decode_state(op.payload)
                 if epoch is None or str(state.controller_epoch).encode() != epoch.payload:
                     self.unfenced.append(f"{op.path}: {state}")
         return versions
@@ -192,12 +191,12 @@ class SimZooKeeper(FakeZooKeeper):
             clients = self.watches.pop(path, set())
             for client in sorted(clients, key=lambda client: client.session_id):
                 assert isinstance(client, SimCoordination)
-                late = self.random.random() < LATE_WATCH_CHANCE
-                seconds = self.random.uniform(0.0002, 3.0 if late else 0.01)
-                loop.call_later(seconds, _tell, client, path, context=client.context.copy())
+                late = self._random.random() < LATE_WATCH_CHANCE
+                seconds = self._random.uniform(0.0002, 3.0 if late else 0.01)
+                loop.call_later(seconds, _notify, client, path, context=client.context.copy())
 
 
-def _tell(client: SimCoordination, path: str) -> None:
+def _notify(client: SimCoordination, path: str) -> None:
     if client.cut_off:
         client.missed_watch = True
     else:

@@ -21,20 +21,20 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 Broken = AbstractContextManager[Any]
 
 
-def answer_before_the_decision_is_written() -> Broken:
-    """A coordinator answers when it has appended."""
+def answer_before_the_decision_is_committed() -> Broken:
+    """A coordinator answers when its records are appended, not committed."""
     return mock.patch.object(
         CommitQueue, "_park", lambda self, outcome: self._on_committed(outcome)
     )
 
 
-def forget_what_was_decided() -> Broken:
-    """A coordinator that comes next writes no markers for what the one before decided."""
+def forget_decided_transactions() -> Broken:
+    """The next coordinator writes no markers for decided transactions."""
     return mock.patch.object(TransactionShard, "finish_load", lambda self, now: Outcome())
 
 
-def mark_only_what_is_led_here() -> Broken:
-    """The markers are not sent to other leaders."""
+def send_markers_to_no_other_broker() -> Broken:
+    """Markers are not sent to other leaders."""
     send = MarkerSender._send
 
     async def send_here(self: MarkerSender, leader: int, partitions: Any, *more: Any) -> Any:
@@ -46,12 +46,12 @@ def mark_only_what_is_led_here() -> Broken:
 
 
 def never_time_transactions_out() -> Broken:
-    """A producer that is gone holds its readers back for ever."""
+    """The transaction of a dead producer is never aborted."""
     return mock.patch.object(TransactionShard, "expire", lambda self, now_ms: ShardOutcome())
 
 
-def serve_producers_that_were_replaced() -> Broken:
-    """The coordinator asks for no epoch."""
+def serve_fenced_producers() -> Broken:
+    """The coordinator does not check producer epochs."""
 
     def check(known: Any, producer_id: int, epoch: int) -> ErrorCode:
         if known is None or known.producer_id != producer_id:
@@ -62,7 +62,7 @@ def serve_producers_that_were_replaced() -> Broken:
 
 
 def end_transactions_of_any_epoch() -> Broken:
-    """Whoever asks ends the transaction that is open."""
+    """A request of any epoch ends the open transaction."""
 
     def judge(known: Any, request: Any) -> Any:
         if known.state is TransactionState.ONGOING:
@@ -73,14 +73,14 @@ def end_transactions_of_any_epoch() -> Broken:
 
 
 def read_past_open_transactions() -> Broken:
-    """Readers are shown what is not decided yet."""
+    """Readers see records of open transactions."""
     return mock.patch.object(
         PartitionLog, "last_stable_offset", lambda self, high_watermark: high_watermark
     )
 
 
-def show_new_leaders_readers_nothing() -> Broken:
-    """A read_committed reader gets no answer from who was elected later."""
+def starve_readers_of_new_leaders() -> Broken:
+    """A read_committed reader gets no response from a re-elected leader."""
     read = partition_read._read
 
     def read_once(broker: Any, context: Any, entry: Any, **how: Any) -> Any:
@@ -93,8 +93,8 @@ def show_new_leaders_readers_nothing() -> Broken:
     return mock.patch.object(partition_read, "_read", read_once)
 
 
-def show_what_was_aborted() -> Broken:
-    """Readers are not told which transactions were aborted."""
+def show_aborted_records() -> Broken:
+    """Responses do not list aborted transactions."""
     return mock.patch.object(
         PartitionLog, "aborted_transactions", lambda self, offset, next_offset: []
     )

@@ -1,6 +1,6 @@
-"""Deliberately broken brokers: each breaks one rule that a promise hangs on.
+"""Deliberately broken brokers: each breaks one rule that a promise depends on.
 
-The simulation must notice every one of them, else it proves nothing. To add one: a function that
+The simulation must notice every one of them, or it proves nothing. To add one: a function that
 patches the rule away, and its line in VARIANTS with a seed that notices.
 """
 
@@ -14,11 +14,11 @@ from unittest import mock
 
 from local_cluster.controller.active import active_controller, isr_writer
 from local_cluster.controller.active.state_writer import StateWriter
-from local_cluster.controller.decisions import elections, isr_requests, reassignments
+from local_cluster.controller.decisions import elections, isr_changes, reassignments
 from local_cluster.controller.decisions.elections import decide_leader
-from local_cluster.controller.member import isr_messages
-from local_cluster.controller.member.isr_messages import response_fields
+from local_cluster.controller.model import isr_proposals
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
+from local_cluster.controller.model.isr_proposals import response_fields
 from local_cluster.controller.zk.coordination import ANY_VERSION, SetPayload
 from local_cluster.controller.zk.term import Term
 from local_cluster.log.directory.log_directory import LogDirectory
@@ -29,37 +29,37 @@ from local_cluster.replication.partition import Partition
 from local_cluster.replication.replica_set import ReplicaSet
 from local_cluster.server.log_dir_moves import LogDirMoves
 from local_cluster.wire.errors import ErrorCode
-from tests.sim.cluster.broken_deletions import (
-    delete_what_nobody_asked_for,
-    never_tell_followers_what_was_deleted,
-    refuse_the_batch_to_begin_within,
+from tests.sim.cluster.broken_log_starts import (
+    delete_one_record_too_many,
+    never_send_the_log_start_to_followers,
+    refuse_the_batch_to_start_within,
 )
 from tests.sim.cluster.broken_transactions import (
     Broken,
-    answer_before_the_decision_is_written,
+    answer_before_the_decision_is_committed,
     end_transactions_of_any_epoch,
-    forget_what_was_decided,
-    mark_only_what_is_led_here,
+    forget_decided_transactions,
     never_time_transactions_out,
     read_past_open_transactions,
-    serve_producers_that_were_replaced,
-    show_new_leaders_readers_nothing,
-    show_what_was_aborted,
+    send_markers_to_no_other_broker,
+    serve_fenced_producers,
+    show_aborted_records,
+    starve_readers_of_new_leaders,
 )
 
 
 def acknowledge_before_replicating() -> Broken:
-    """The leader alone decides what is committed."""
+    """The high watermark is the leader's own end offset."""
     return mock.patch.object(InSyncReplicas, "committed_offset", lambda self, own, **_: own)
 
 
 def forget_min_insync_replicas() -> Broken:
-    """The high watermark moves however few are in sync."""
+    """The high watermark moves below min.insync.replicas."""
     return mock.patch.object(InSyncReplicas, "is_under_min", lambda self, least: False)
 
 
-def take_a_proposal_for_decided() -> Broken:
-    """The leader goes by the in-sync replicas that it only asked for."""
+def use_a_proposed_isr() -> Broken:
+    """The leader uses an ISR that it has only proposed."""
     decide = Partition.decide_isr
 
     def decide_and_believe(self: Partition) -> tuple[int, ...] | None:
@@ -72,12 +72,12 @@ def take_a_proposal_for_decided() -> Broken:
 
 
 def never_truncate() -> Broken:
-    """A former leader keeps what was never committed."""
+    """A former leader keeps records that were never committed."""
     return mock.patch.object(Partition, "find_divergence", lambda self, offset, epoch: None)
 
 
 def truncate_to_the_high_watermark() -> Broken:
-    """What Kafka did before KIP-101: a follower knows the high watermark too late."""
+    """As Kafka before KIP-101: a follower truncates to a high watermark that is too old."""
     resign = Partition.resign
 
     def resign_and_cut(self: Partition, *args: Any) -> None:
@@ -91,18 +91,18 @@ def truncate_to_the_high_watermark() -> Broken:
     return stack
 
 
-def count_what_a_follower_has_not_flushed() -> Broken:
-    """A follower asks for more before it has on its disk what it got."""
+def count_unflushed_records_of_followers() -> Broken:
+    """A follower fetches on before its records are on its disk."""
     return mock.patch.object(Partition, "durable", lambda self: None)
 
 
-def count_what_the_leader_has_not_flushed() -> Broken:
+def count_unflushed_records_of_the_leader() -> Broken:
     """The leader's page cache counts as its disk."""
     return mock.patch.object(Partition, "_in_sync_end_offset", lambda self: self.log.log_end_offset)
 
 
 def let_replicas_join_early() -> Broken:
-    """A follower that is behind the high watermark may be in sync."""
+    """A follower that is behind the high watermark may join the ISR."""
 
     def joining(self: InSyncReplicas, **_: object) -> list[int]:
         if self.proposed is not None:
@@ -117,7 +117,7 @@ def let_replicas_join_early() -> Broken:
 
 
 def believe_any_proposal() -> Broken:
-    """The controller writes the in-sync replicas of a leader that it deposed (a stale znode)."""
+    """The controller writes the ISR that a deposed leader proposes (a stale znode)."""
 
     def decide(state: Any, partition: Any, broker_id: int, proposal: Any) -> Any:
         ids = tuple(replica for replica, _ in proposal.isr)
@@ -125,10 +125,10 @@ def believe_any_proposal() -> Broken:
 
     stack = ExitStack()
     replaced = {
-        isr_requests.decide_isr: decide,
-        isr_requests.check_proposer: lambda state, broker_id, broker_epoch: None,
+        isr_changes.decide_isr: decide,
+        isr_changes.check_broker_epoch: lambda state, broker_id, broker_epoch: None,
     }
-    for module in (isr_requests, isr_writer, active_controller):
+    for module in (isr_changes, isr_writer, active_controller):
         for name, value in list(vars(module).items()):
             if callable(value) and value in replaced:
                 stack.enter_context(mock.patch.object(module, name, replaced[value]))
@@ -136,7 +136,7 @@ def believe_any_proposal() -> Broken:
 
 
 def skip_the_fence_of_the_controller() -> Broken:
-    """A deposed controller goes on writing, whatever versions the states have."""
+    """A deposed controller continues to write, whatever versions the states have."""
     write = StateWriter._op
 
     def unconditional(self: StateWriter, request: Any) -> Any:
@@ -152,8 +152,8 @@ def skip_the_fence_of_the_controller() -> Broken:
     return stack
 
 
-def forget_the_replicas_that_join() -> Broken:
-    """Only the in-sync replicas that are decided count, while others are being added."""
+def ignore_joining_replicas() -> Broken:
+    """Only the written ISR counts, while an expanded one is in flight."""
 
     def committed(self: InSyncReplicas, own: int, *, min_insync_replicas: int, **_: Any) -> int:
         if self.is_under_min(min_insync_replicas):
@@ -168,8 +168,8 @@ def forget_the_replicas_that_join() -> Broken:
     return mock.patch.object(InSyncReplicas, "committed_offset", committed)
 
 
-def take_the_log_for_committed_when_elected() -> Broken:
-    """A new leader shows what its followers do not have."""
+def commit_the_log_when_elected() -> Broken:
+    """A new leader shows records that its followers do not have."""
     become_leader = Partition.become_leader
 
     def become_and_commit(self: Partition, *args: Any) -> None:
@@ -182,7 +182,7 @@ def take_the_log_for_committed_when_elected() -> Broken:
 
 
 def acknowledge_when_leadership_ends() -> Broken:
-    """What waits for its commit is answered as if it were committed."""
+    """Requests that wait for the commit are answered as if it had happened."""
 
     def settle_all(self: Partition, code: ErrorCode) -> None:
         parked, self._parked = self._parked, []
@@ -193,12 +193,12 @@ def acknowledge_when_leadership_ends() -> Broken:
 
 
 def serve_followers_of_any_epoch() -> Broken:
-    """A leader counts what a follower told in another epoch."""
+    """A leader counts the fetches of followers in another epoch."""
     return mock.patch.object(Partition, "require_epoch", lambda self, epoch: None)
 
 
 def keep_the_leader_epoch() -> Broken:
-    """Another leader goes on in the epoch of the one before."""
+    """A new leader has the epoch of the one before."""
 
     def decide(state: PartitionState, *args: Any, **options: Any) -> PartitionState | None:
         decided = decide_leader(state, *args, **options)
@@ -209,8 +209,8 @@ def keep_the_leader_epoch() -> Broken:
     return mock.patch.object(elections, "decide_leader", decide)
 
 
-def elect_whoever_lives() -> Broken:
-    """Unclean elections where nobody asked for them."""
+def elect_any_live_replica() -> Broken:
+    """Unclean elections in topics that do not allow them."""
     return mock.patch.object(elections, "_allows_unclean", lambda state, topic: True)
 
 
@@ -226,34 +226,36 @@ def empty_the_isr() -> Broken:
     return mock.patch.object(elections, "decide_leader", decide)
 
 
-def finish_a_move_at_once() -> Broken:
-    """The replicas that go are deleted before the ones that come have anything."""
-    return mock.patch.object(reassignments, "is_done", lambda partition, reassignment, live: True)
+def complete_a_reassignment_at_once() -> Broken:
+    """Removed replicas are deleted before the added ones are in sync."""
+    return mock.patch.object(
+        reassignments, "is_complete", lambda partition, reassignment, live: True
+    )
 
 
-def never_delete_what_was_moved() -> Broken:
-    """The replicas that went stay where they were."""
+def never_delete_reassigned_replicas() -> Broken:
+    """Replicas that were reassigned away are never deleted."""
     return mock.patch.object(ReplicaSet, "_drop_moved", lambda self, topic, index: None)
 
 
-def never_tell_a_leader_that_it_was_refused() -> Broken:
-    """The answer to a proposal that is refused cannot be sent."""
+def never_answer_a_refused_proposal() -> Broken:
+    """The response to a refused proposal cannot be sent."""
 
     def fields(results: Any) -> Any:
         raise_for = [each for each in results if each.state is None]
         assert not raise_for, "a field has no value"
         return response_fields(results)
 
-    return mock.patch.object(isr_messages, "response_fields", fields)
+    return mock.patch.object(isr_proposals, "response_fields", fields)
 
 
-def leave_former_topics_in_the_way() -> Broken:
-    """What is left of a topic stays where the one of the same name has to be."""
+def leave_logs_of_deleted_topics_in_place() -> Broken:
+    """The log of a deleted topic stays in the directory of the re-created one."""
     return mock.patch.object(ReplicaSet, "_set_former_aside", lambda self, topic: None)
 
 
-def take_former_topics_for_living_ones() -> Broken:
-    """A log is whose name it has, whatever partition.metadata says."""
+def adopt_logs_of_deleted_topics() -> Broken:
+    """A log belongs to the topic of its name, whatever partition.metadata says."""
 
     def adopt(self: ReplicaSet, topic: Any) -> None:
         for index in self._directories.partitions_of(topic.name):
@@ -267,8 +269,8 @@ def take_former_topics_for_living_ones() -> Broken:
     return mock.patch.object(ReplicaSet, "_set_former_aside", adopt)
 
 
-def take_a_copy_for_flushed() -> Broken:
-    """A replica goes to another log directory before it is on the disk there."""
+def skip_the_flush_of_a_copy() -> Broken:
+    """A replica moves to another log directory before it is on the disk there."""
 
     async def pretend(self: LogDirMoves, log: PartitionLog, home: LogDirectory) -> None:
         ticket = log.begin_sync()
@@ -279,7 +281,7 @@ def take_a_copy_for_flushed() -> Broken:
 
 
 def forget_the_producers() -> Broken:
-    """What a producer repeats is appended again."""
+    """The retry of a batch is appended again."""
     return mock.patch.object(ProducerState, "check", lambda self, header: None)
 
 
@@ -295,39 +297,39 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     for variant in (
         Variant(acknowledge_before_replicating, 0),
         Variant(forget_min_insync_replicas, 8),
-        Variant(take_a_proposal_for_decided, 35),
-        Variant(forget_the_replicas_that_join, 267),
+        Variant(use_a_proposed_isr, 35),
+        Variant(ignore_joining_replicas, 267),
         Variant(never_truncate, 10),
         Variant(truncate_to_the_high_watermark, 44),
-        Variant(take_the_log_for_committed_when_elected, 35),
+        Variant(commit_the_log_when_elected, 35),
         Variant(acknowledge_when_leadership_ends, 8),
         Variant(serve_followers_of_any_epoch, 32),
-        Variant(count_what_a_follower_has_not_flushed, 0),
-        Variant(count_what_the_leader_has_not_flushed, 14),
+        Variant(count_unflushed_records_of_followers, 0),
+        Variant(count_unflushed_records_of_the_leader, 14),
         Variant(let_replicas_join_early, 14),
         Variant(believe_any_proposal, 100),
         Variant(skip_the_fence_of_the_controller, 325),
         Variant(keep_the_leader_epoch, 1),
-        Variant(elect_whoever_lives, 119),
+        Variant(elect_any_live_replica, 119),
         Variant(empty_the_isr, 28),
-        Variant(finish_a_move_at_once, 58),
-        Variant(never_delete_what_was_moved, 6),
-        Variant(never_tell_a_leader_that_it_was_refused, 39),
-        Variant(take_a_copy_for_flushed, 1),
+        Variant(complete_a_reassignment_at_once, 58),
+        Variant(never_delete_reassigned_replicas, 6),
+        Variant(never_answer_a_refused_proposal, 39),
+        Variant(skip_the_flush_of_a_copy, 1),
         Variant(forget_the_producers, 4),
-        Variant(leave_former_topics_in_the_way, 98),
-        Variant(take_former_topics_for_living_ones, 328),
-        Variant(answer_before_the_decision_is_written, 322),
-        Variant(forget_what_was_decided, 109),
-        Variant(mark_only_what_is_led_here, 9),
+        Variant(leave_logs_of_deleted_topics_in_place, 98),
+        Variant(adopt_logs_of_deleted_topics, 328),
+        Variant(answer_before_the_decision_is_committed, 322),
+        Variant(forget_decided_transactions, 109),
+        Variant(send_markers_to_no_other_broker, 9),
         Variant(never_time_transactions_out, 39),
-        Variant(serve_producers_that_were_replaced, 19),
+        Variant(serve_fenced_producers, 19),
         Variant(end_transactions_of_any_epoch, 29),
         Variant(read_past_open_transactions, 39),
-        Variant(show_new_leaders_readers_nothing, 9),
-        Variant(show_what_was_aborted, 9),
-        Variant(refuse_the_batch_to_begin_within, 142),
-        Variant(delete_what_nobody_asked_for, 2),
-        Variant(never_tell_followers_what_was_deleted, 2),
+        Variant(starve_readers_of_new_leaders, 9),
+        Variant(show_aborted_records, 9),
+        Variant(refuse_the_batch_to_start_within, 142),
+        Variant(delete_one_record_too_many, 2),
+        Variant(never_send_the_log_start_to_followers, 2),
     )
 }

@@ -1,14 +1,15 @@
-"""A consumer group of a simulated cluster: one consumer that commits a growing position.
+"""A consumer group of a simulated cluster: one consumer that commits growing offsets.
 
-What was committed last is what is read: no commit is lost, and none goes back, wherever the group's
-coordinator moves to. A commit without an answer may or may not have happened. As in Kafka, a
-coordinator that was deposed and does not know it yet commits nothing, but may answer an old one.
+A read returns the last commit: no commit is lost, and none goes back, wherever the coordinator
+moves to. A commit without a response may have happened or not. As in Kafka, a deposed coordinator
+that has not noticed commits nothing, but may answer a read with an older offset.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.wire import messages
@@ -16,32 +17,30 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.cluster.client import SimClient
 from tests.sim.cluster.names import Anomaly, At
-
-if TYPE_CHECKING:
-    from tests.sim.cluster.world import SimWorld
+from tests.sim.cluster.sim_cluster import SimCluster
 
 GROUP = "g"
 VERSION = 7
 OFFSETS = At(OFFSETS_TOPIC, 0)
 READ_CHANCE = 0.3
-"""Of reading what is committed, after a commit."""
+"""Probability of a read after a commit."""
 
 
 class SimGroup:
     """Commits 1, 2, 3... for one partition."""
 
-    def __init__(self, world: SimWorld, at: At) -> None:
+    def __init__(self, cluster: SimCluster, at: At) -> None:
         self.stopping = False
-        """Commit and read once more, and end."""
+        """Commit and read once more, then end."""
         self.committed = 0
-        """What was acknowledged last."""
+        """The last acknowledged offset."""
         self.reads = 0
         self._at = at
-        self._world = world
-        self._client = SimClient(world)
+        self._cluster = cluster
+        self._client = SimClient(cluster)
 
     async def run(self) -> None:
-        random = self._world.random
+        random = self._cluster.random
         while True:
             is_last = self.stopping
             await self._until_done(self._commit)
@@ -53,11 +52,11 @@ class SimGroup:
                 return
             await asyncio.sleep(random.expovariate(1 / 0.3))
 
-    async def _until_done(self, attempt: Any) -> None:
+    async def _until_done(self, attempt: Callable[[], Awaitable[ErrorCode]]) -> None:
         while not await self._is_done(attempt):
             await asyncio.sleep(0.1)
 
-    async def _is_done(self, attempt: Any) -> bool:
+    async def _is_done(self, attempt: Callable[[], Awaitable[ErrorCode]]) -> bool:
         try:
             return bool(await attempt() == ErrorCode.none)
         except (KafkaError, TimeoutError):
@@ -94,13 +93,13 @@ class SimGroup:
         if answer.error_code:
             return ErrorCode(answer.error_code)
         (found,) = answer.topics[0].partitions
-        state = self._world.state_in_zookeeper(OFFSETS)
+        state = self._cluster.state_in_zookeeper(OFFSETS)
         if state is None or state.leader != self._client.asked:
-            # A coordinator that was deposed, and does not know, answers what it knew.
+            # A deposed coordinator that has not noticed answers from its old state.
             return ErrorCode.not_coordinator
         if found.error_code == ErrorCode.none and found.committed_offset != self.committed:
             raise Anomaly(
-                f"group {GROUP}: {self.committed} was committed, {found.committed_offset} is read"
+                f"group {GROUP}: committed offset {self.committed}, read {found.committed_offset}"
             )
         return ErrorCode(found.error_code)
 

@@ -1,4 +1,4 @@
-"""How the judges of a simulated cluster name things, and what they say when it breaks a promise."""
+"""Partitions and logs as the judges of a simulated cluster name them, and their verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class At(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One partition of one topic among those that had its name."""
+    """One partition of a topic id: a re-created topic has other logs."""
 
     at: At
     topic_id: uuid.UUID

@@ -1,10 +1,10 @@
-"""An idempotent producer of a simulated cluster: one batch in flight, repeated until answered."""
+"""An idempotent producer of a simulated cluster: one batch in flight, with retries."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire import produce as produce_codec
@@ -12,9 +12,7 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.sim.cluster.client import SimClient
 from tests.sim.cluster.names import Anomaly, At, Log
-
-if TYPE_CHECKING:
-    from tests.sim.cluster.world import SimWorld
+from tests.sim.cluster.sim_cluster import SimCluster
 
 PRODUCE_VERSION = 13
 SEQUENCE_ERRORS = frozenset(
@@ -27,24 +25,34 @@ SEQUENCE_ERRORS = frozenset(
 
 
 class SimProducer:
-    """Writes one log until its topic is gone, and remembers what it was told."""
+    """Writes one log until its topic is deleted, and keeps what was acknowledged."""
 
-    def __init__(self, world: SimWorld, at: At, topic_id: uuid.UUID, producer_id: int) -> None:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        at: At,
+        topic_id: uuid.UUID,
+        producer_id: int,
+        *,
+        acknowledged: Callable[[Log, int], None],
+    ) -> None:
+        """`acknowledged` gets the log and its end offset after each acknowledged batch."""
         self.at = at
         self.log = Log(at, topic_id)
         self.stopping = False
-        """Write once more, and end."""
+        """Write one more batch, then end."""
         self.acknowledged: dict[bytes, int] = {}
-        """Value to offset."""
+        """Offset by value."""
         self.sent: list[bytes] = []
-        self._world = world
+        self._cluster = cluster
+        self._on_acknowledged = acknowledged
         self._producer_id = producer_id
         self._sequence = 0
         self._count = 0
-        self._client = SimClient(world)
+        self._client = SimClient(cluster)
 
     async def run(self) -> None:
-        random = self._world.random
+        random = self._cluster.random
         while True:
             is_last = self.stopping
             values = [
@@ -60,9 +68,9 @@ class SimProducer:
             await asyncio.sleep(random.expovariate(1 / 0.12))
 
     async def _write(self, values: list[bytes]) -> bool:
-        """Until they are acknowledged; False where the topic is gone."""
+        """Write until acknowledged; return False if the topic was deleted."""
         records = [NewRecord(0, None, value) for value in values]
-        while self._world.topic_id(self.at.topic) == self.log.topic_id:
+        while self._cluster.topic_id(self.at.topic) == self.log.topic_id:
             batch = encode_batch(
                 records,
                 producer_id=self._producer_id,
@@ -74,7 +82,7 @@ class SimProducer:
             except (KafkaError, TimeoutError):
                 error, base_offset = ErrorCode.network_exception, -1
             if error == ErrorCode.none:
-                self._world.checks.acknowledged(self.log, base_offset + len(values))
+                self._on_acknowledged(self.log, base_offset + len(values))
                 for index, value in enumerate(values):
                     self.acknowledged[value] = base_offset + index
                 return True
@@ -84,17 +92,17 @@ class SimProducer:
         return False
 
     def _suspect(self, error: ErrorCode) -> None:
-        """A leader misses what came before. One that was deposed, and does not know, may."""
-        if self.at.topic in self._world.unclean_topics:
-            # Records were lost, as the topic allows: begin anew, as clients do.
+        """A leader has lost earlier records. Only a deposed one that has not noticed may."""
+        if self.at.topic in self._cluster.unclean_topics:
+            # Records were lost, as the topic allows: start over, as clients do.
             self._producer_id += 1000
             self._sequence = 0
             return
-        state = self._world.state_in_zookeeper(self.at)
-        if self._world.living_topic_id(self.at.topic) != self.log.topic_id:
+        state = self._cluster.state_in_zookeeper(self.at)
+        if self._cluster.living_topic_id(self.at.topic) != self.log.topic_id:
             return
         if state is not None and state.leader == self._client.asked:
-            raise Anomaly(f"{self.log}: {error.name}: what was acknowledged before is lost")
+            raise Anomaly(f"{self.log}: {error.name}: acknowledged records are lost")
 
     async def _attempt(self, batch: bytes) -> tuple[ErrorCode, int]:
         body = produce_codec.encode_request(

@@ -1,23 +1,23 @@
-"""What a seed plays: how many brokers, which settings, which faults. Everything follows from it.
+"""The scenario of a seed: the number of brokers, their settings, the faults.
 
     seed % 10  scenario
     0          three brokers, fsync: the default
-    1          brokers with two log directories, one of which fails now and then, and replicas that
-               move between them
-    2          four brokers whose replicas move, to any number of others, one included; a consumer
-               group, whose coordinator goes from broker to broker
+    1          brokers with two log directories, one of which fails now and then; replicas move
+               between them
+    2          four brokers; reassignments to any number of replicas, one included; a consumer
+               group, whose coordinator moves from broker to broker
     3          page_cache: processes die, and now and then one machine loses its power
     4          a topic that allows unclean elections beside one that does not
-    5          three brokers whose replicas move, and disks that are full for a while
-    6          page_cache, and replicas that move
+    5          three brokers; reassignments, and disks that are full for a while
+    6          page_cache, and reassignments
     7          min.insync.replicas changes and partitions are added while it runs
-    8          a topic that is deleted and made anew under its name, on any of four brokers, with
+    8          a topic that is deleted and re-created under its name, on any of four brokers, with
                other partitions
-    9          transactions by a producer that is replaced now and then, read by read_committed
-               readers, in two partitions that move among four brokers, as their coordinator does
+    9          transactions by a producer that is replaced now and then, and read_committed readers;
+               two partitions and the coordinator move among four brokers
 
-In 1, 2, 5, 6 and 9 somebody deletes records now and then. Topics have three replicas until they are
-moved, and most have one partition.
+In 1, 2, 5, 6 and 9 an operator deletes records now and then. Topics have three replicas until they
+are reassigned; most have one partition.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ZOOKEEPER_FAULTS: Final = {"zookeeper": 1, "zk_outage": 0.8, "depose": 1}
 DISK_FAULTS: Final = {"crash": 1.5, "crash_all": 0.8, "slow_disk": 1}
 MOVES: Final = {"move": 4, "cancel_move": 0.7, "elect_preferred": 0.7}
 DELETIONS: Final = {"delete_records": 3}
-"""Faults by how often they are chosen."""
+"""Faults by their relative frequency."""
 
 USUAL: Final = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | DISK_FAULTS
 WITH_PAGE_CACHE: Final = PROCESS_FAULTS | NETWORK_FAULTS | ZOOKEEPER_FAULTS | {"power": 3}
@@ -52,16 +52,16 @@ class Scenario:
     partitions: int = 1
     min_insync_replicas: int = 2
     has_unclean_topic: bool = False
-    ends_a_session_at_rest: bool = False
-    """Whether, in the end, a broker has to register anew while nobody writes."""
+    ends_a_session_when_idle: bool = False
+    """Whether, at the end, the session of a broker ends while the cluster is idle."""
     has_transactions: bool = False
-    """Whether the topic is written in transactions, and by nobody else."""
+    """Whether the topic is written in transactions only."""
     has_group: bool = False
-    """Whether somebody commits positions; the offsets topic moves as the other one does."""
+    """Whether a group commits offsets; the offsets topic is reassigned as well."""
 
 
 def scenario_of(seed: int) -> Scenario:
-    """The scenario of a seed."""
+    """Return the scenario of a seed."""
     partitions = 2 if Random(seed).random() < 0.3 else 1
     match seed % SCENARIOS:
         case 1:
@@ -88,19 +88,19 @@ def scenario_of(seed: int) -> Scenario:
             changes = {"min_insync": 1.5, "add_partition": 0.7}
             return Scenario(faults=USUAL | changes)
         case 8:
-            anew = {
+            recreations = {
                 "recreate": 3,
                 "recreate_and_crash": 3,
                 "miss_deletion": 2,
                 "wipe": 1,
                 "move": 2,
             }
-            return Scenario(faults=USUAL | anew, brokers=4, partitions=partitions)
+            return Scenario(faults=USUAL | recreations, brokers=4, partitions=partitions)
         case 9:
-            # Timeouts of transactions go by the wall clock of whoever coordinates.
+            # Transaction timeouts go by the wall clock of the coordinator.
             faults = {name: weight for name, weight in USUAL.items() if name != "clock"}
             return Scenario(
                 faults=faults | MOVES | DELETIONS, brokers=4, partitions=2, has_transactions=True
             )
         case _:
-            return Scenario(faults=USUAL, partitions=partitions, ends_a_session_at_rest=True)
+            return Scenario(faults=USUAL, partitions=partitions, ends_a_session_when_idle=True)

@@ -1,6 +1,6 @@
-"""The broker's own modules as a cluster in a seeded world: no anomaly; broken ones are found.
+"""The simulated cluster: no seed shows an anomaly, and every broken variant is noticed.
 
-`SIM_SEED=n` plays one seed; see cluster.py for the command that plays many.
+`SIM_SEED=n` plays one seed; `python -m tests.sim.cluster` plays many.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tests.sim.cluster.broken_variants import VARIANTS
 ONE = os.environ.get("SIM_SEED")
 SEEDS = 500
 SEEDS_PER_TEST = 50
-"""So that several workers share them."""
+"""Several pytest workers share the seeds."""
 SEEDS_FOR_VARIANTS = 600
-"""A broken variant that none of so many seeds notices is not noticed."""
+"""Seeds that are tried before a broken variant counts as unnoticed."""
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(900)
-"""A variant may take many seeds, on a machine that has other things to do."""
+"""A variant may take many seeds, on a busy machine."""
 
 
 def played(*arguments: str) -> dict[str, Any]:
-    """What the command says; in a process of its own, for a fixed order of sets."""
+    """Run the command and return its result; a process of its own fixes the order of sets."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.sim.cluster", *arguments],
         cwd=ROOT,

@@ -1,7 +1,7 @@
 """Bits that flip at the end of a log while its broker is down: no acknowledged record is lost.
 
-The brokers are the real ones in a world of seeds. What happens in it is told here, at a moment when
-the last batch of a replica is acknowledged and no checkpoint names it yet.
+The tests script the faults of a simulated cluster. They start when the last batch of a replica is
+acknowledged and no checkpoint covers it yet.
 """
 
 from __future__ import annotations
@@ -19,33 +19,35 @@ from local_cluster.controller.decisions.elections import decide_leader
 from local_cluster.log.partition import recovery
 from local_cluster.log.state import checkpoints
 from tests.sim.broker.sim_broker import SimBroker
-from tests.sim.cluster.__main__ import play
 from tests.sim.cluster.names import Anomaly, At
 from tests.sim.cluster.nemesis import Nemesis
+from tests.sim.cluster.play import play
 from tests.sim.cluster.scenarios import Scenario
-from tests.sim.cluster.world import TOPIC, SimWorld
+from tests.sim.cluster.sim_cluster import TOPIC
+from tests.sim.cluster.world import SimWorld
 
 AT = At(TOPIC, 0)
 SECONDS = 60.0
-"""Of virtual time, for the story; it ends earlier."""
+"""Limit in virtual time; a story ends earlier."""
 POLL_SECONDS = 0.001
 STEP_SECONDS = 3.0
-"""For a broker to join, and for others to hear of it."""
+"""For a broker to join, and for the others to learn of it."""
 
 Story = Literal["it is back alone", "the others go when it is back", "its leader lives on"]
 
 
 class Damage(Nemesis):
-    """One story instead of dice."""
+    """A scripted story instead of dice."""
 
     def __init__(self, world: SimWorld, story: Story, led: bool) -> None:
-        super().__init__(world)
+        super().__init__(world.cluster, world.operators)
+        self._world = world
         self._story = story
         self._led = led
-        """Whether the damaged replica led."""
+        """Whether the damaged replica is the leader."""
 
     async def trouble(self) -> None:
-        brokers = list(self._world.brokers.values())
+        brokers = list(self._cluster.brokers.values())
         victim = await self._wait_for_a_moment()
         others = [each for each in brokers if each is not victim]
         if self._story == "it is back alone":
@@ -71,15 +73,15 @@ class Damage(Nemesis):
             await asyncio.sleep(POLL_SECONDS)
 
     async def _wait_for_a_moment(self) -> SimBroker:
-        """The broker whose last batch is acknowledged, and named by no checkpoint."""
+        """Return a broker whose last batch is acknowledged, and covered by no checkpoint."""
         await asyncio.sleep(STEP_SECONDS)
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            state = self._world.state_in_zookeeper(AT)
+            state = self._cluster.state_in_zookeeper(AT)
             if state is None or len(state.isr) < len(state.replicas):
                 continue
-            leader = self._world.brokers[state.leader]
-            followers = [self._world.brokers[each] for each in state.isr if each != state.leader]
+            leader = self._cluster.brokers[state.leader]
+            followers = [self._cluster.brokers[each] for each in state.isr if each != state.leader]
             victim = leader if self._led else followers[0]
             leading, replica = leader.replicas.get(*AT), victim.replicas.get(*AT)
             if leading is None or replica is None:
@@ -105,7 +107,7 @@ class Damage(Nemesis):
         return max((offsets.get(AT, 0) for offsets in known), default=0)
 
     def _flip(self, broker: SimBroker) -> None:
-        """The last bit of the last batch."""
+        """Flip the last bit of the last batch."""
         directory = f"/data/{AT.topic}-{AT.partition}/"
         logs = [name for name in broker.disk.files if name.startswith(directory)]
         last = broker.disk.files[max(name for name in logs if name.endswith(".log"))]
@@ -114,8 +116,8 @@ class Damage(Nemesis):
         self._world.checks.damaged.add((broker.id, AT))
 
 
-def told(story: Story, led: bool) -> SimWorld:
-    """The world after the story. Raises Anomaly."""
+def play_story(story: Story, led: bool) -> SimWorld:
+    """Return the world after the story. Raises Anomaly."""
 
     def make(seed: int) -> SimWorld:
         world = SimWorld(seed, Scenario(faults={}))
@@ -135,21 +137,21 @@ STORIES: tuple[Story, ...] = (
 @pytest.mark.parametrize("led", [False, True])
 @pytest.mark.parametrize("story", STORIES)
 def test_a_damaged_tail_costs_nothing(story: Story, led: bool) -> None:
-    world = told(story, led)
+    world = play_story(story, led)
     assert world.checks.damaged
     assert world.records_acknowledged > 30
 
 
-def cut_and_count() -> contextlib.AbstractContextManager[object]:
-    """A damaged tail is taken for a torn one."""
+def truncate_a_damaged_tail() -> contextlib.AbstractContextManager[object]:
+    """A damaged tail counts as a torn one, and is truncated."""
     return mock.patch.object(recovery, "is_damaged_batch", lambda *place: False)
 
 
 @contextlib.contextmanager
-def hear_nobody() -> Iterator[None]:
-    """Who is back is the last in sync before it said what it has."""
+def shrink_to_unreported_brokers() -> Iterator[None]:
+    """A broker may be alone in the ISR before it reported its offline replicas."""
 
-    def decide(*args: object, unheard: object = (), **options: object) -> object:
+    def decide(*args: object, unreported: object = (), **options: object) -> object:
         return decide_leader(*args, **options)  # type: ignore[arg-type]
 
     with mock.patch.object(elections, "decide_leader", decide):
@@ -158,10 +160,13 @@ def hear_nobody() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("broken", "anomaly"),
-    [(cut_and_count, "leads in epoch 1 without all committed"), (hear_nobody, "has no leader")],
+    [
+        (truncate_a_damaged_tail, "leads in epoch 1 without all committed"),
+        (shrink_to_unreported_brokers, "has no leader"),
+    ],
 )
-def test_who_breaks_the_rule_is_noticed(
+def test_a_broken_rule_is_noticed(
     broken: Callable[[], contextlib.AbstractContextManager[object]], anomaly: str
 ) -> None:
     with broken(), pytest.raises(Anomaly, match=anomaly):
-        told("it is back alone", led=True)
+        play_story("it is back alone", led=True)

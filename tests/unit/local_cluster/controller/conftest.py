@@ -1,4 +1,4 @@
-"""A ZooKeeper in memory and one broker, which therefore controls."""
+"""A ZooKeeper in memory, and one broker, which is therefore the controller."""
 
 from __future__ import annotations
 

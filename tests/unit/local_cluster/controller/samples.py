@@ -26,7 +26,7 @@ SETTINGS = BrokerSettings(
 
 
 def broker(broker_id: int, *, epoch: int = 0, rack: str | None = None) -> BrokerEndpoints:
-    """A broker with one listener; its epoch defaults to ten times its id."""
+    """Return a broker with one listener; its epoch defaults to ten times its id."""
     return BrokerEndpoints(
         broker_id,
         rack,
@@ -48,7 +48,7 @@ def partition(
     isr: tuple[int, ...] | None = None,
     version: int = 0,
 ) -> PartitionState:
-    """A partition led by its first replica, everybody in sync, unless said otherwise."""
+    """Return a partition; by default its first replica leads and all are in sync."""
     return PartitionState(
         index,
         replicas,

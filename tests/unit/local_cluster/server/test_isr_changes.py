@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller.decisions.isr_requests import IsrProposal, IsrResult
 from local_cluster.controller.model.cluster_image import PartitionState
+from local_cluster.controller.model.isr_proposals import IsrProposal, IsrResult
 from local_cluster.server import isr_changes
 from local_cluster.server.isr_changes import IsrChanges
 from local_cluster.wire.errors import ErrorCode, KafkaError

@@ -1,4 +1,4 @@
-"""Moves and elections that old tools ask for by writing a znode."""
+"""Reassignments and elections that old tools request by writing a znode."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local_cluster.controller.decisions.isr_requests import IsrProposal
 from local_cluster.controller.decisions.reassignments import ReassignmentRequest
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import topic_znodes, znode_paths
+from local_cluster.controller.model.isr_proposals import IsrProposal
 from tests.unit.local_cluster.controller.member.control_plane_member import (
     Member,
     dead_broker,
@@ -17,7 +17,7 @@ from tests.unit.local_cluster.controller.member.control_plane_member import (
 )
 from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeZooKeeper
 
-REASSIGN, ELECT = znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION
+REASSIGN, ELECT = znode_paths.REASSIGN_PARTITIONS, znode_paths.PREFERRED_ELECTION
 MALFORMED = (
     b"",
     b"{",
@@ -37,7 +37,7 @@ def asked(*partitions: tuple[str, int, list[int]]) -> bytes:
 
 @pytest.fixture
 async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
-    """Broker 1 leads topic a with two partitions; broker 2 is there, said so, and does nothing."""
+    """Broker 1 leads topic a with two partitions; broker 2 has reported, and is idle."""
     member = Member(server)
     await member.plane.start()
     await member.create("a", 2)
@@ -45,7 +45,7 @@ async def member(server: FakeZooKeeper) -> AsyncIterator[Member]:
     await eventually(lambda: 2 in member.cache.brokers)
     controller = member.plane._member.controller
     assert controller is not None
-    controller.news.replicas_reported(2, member.cache.brokers[2].broker_epoch, frozenset())
+    controller.changes.note_offline_replicas(2, member.cache.brokers[2].broker_epoch, frozenset())
     yield member
     await member.plane.stop()
 
@@ -55,7 +55,7 @@ def replicas(member: Member, index: int) -> tuple[int, ...]:
 
 
 async def catch_up(member: Member, index: int, *isr: int) -> None:
-    """Broker 1 proposes who is in sync now, and the controller writes it."""
+    """Broker 1 proposes this ISR, and the controller writes it."""
     topic = member.cache.topics["a"]
     state = topic.partitions[index]
     epochs = {each: member.cache.brokers[each].broker_epoch for each in isr}
@@ -66,7 +66,7 @@ async def catch_up(member: Member, index: int, *isr: int) -> None:
     assert result.state is not None
 
 
-async def test_replicas_move_and_entries_go_one_by_one(
+async def test_entries_are_removed_as_their_reassignments_complete(
     member: Member, server: FakeZooKeeper
 ) -> None:
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 1, [2, 1])))
@@ -80,21 +80,21 @@ async def test_replicas_move_and_entries_go_one_by_one(
 
 
 def asked_again(*partitions: tuple[str, int, list[int]]) -> bytes:
-    return znodes.encode_reassignments({(t, p): ids for t, p, ids in partitions})
+    return topic_znodes.encode_reassignments({(t, p): ids for t, p, ids in partitions})
 
 
-async def test_what_cannot_be_moved_is_taken_out(member: Member, server: FakeZooKeeper) -> None:
+async def test_entries_that_cannot_start_are_removed(member: Member, server: FakeZooKeeper) -> None:
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 9, [1]), ("b", 0, [1]), ("a", 1, [7])))
     await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 0, [1, 2])))
     assert member.plane.reassignments().keys() == {("a", 0)}
 
 
-async def test_what_is_so_already_is_done(member: Member, server: FakeZooKeeper) -> None:
+async def test_an_entry_without_a_change_is_removed(member: Member, server: FakeZooKeeper) -> None:
     server.write(REASSIGN, asked(("a", 0, [1])))
     await eventually(lambda: REASSIGN not in server.tree)
 
 
-async def test_a_move_that_is_cancelled_is_not_begun_again(
+async def test_a_cancelled_reassignment_is_not_started_again(
     member: Member, server: FakeZooKeeper
 ) -> None:
     server.write(REASSIGN, asked(("a", 0, [1, 2])))
@@ -106,30 +106,30 @@ async def test_a_move_that_is_cancelled_is_not_begun_again(
 
 
 @pytest.mark.parametrize("how", ["deleted", "removed by hand"])
-async def test_entries_of_a_topic_that_goes_are_taken_out(
+async def test_entries_of_a_deleted_topic_are_removed(
     member: Member, server: FakeZooKeeper, how: str
 ) -> None:
     await member.create("b")
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("a", 1, [1, 2]), ("b", 0, [1, 2])))
     await eventually(lambda: len(member.plane.reassignments()) == 3)
     if how == "deleted":
-        server.write(znodes.delete_topic_path("a"))
+        server.write(znode_paths.delete_topic_path("a"))
     else:
-        server.remove(znodes.topic_path("a"))
+        server.remove(znode_paths.topic_path("a"))
     await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("b", 0, [1, 2])))
     if how == "deleted":
-        server.write(znodes.delete_topic_path("b"))
+        server.write(znode_paths.delete_topic_path("b"))
     else:
-        server.remove(znodes.topic_path("b"))
+        server.remove(znode_paths.topic_path("b"))
     await eventually(lambda: REASSIGN not in server.tree)
     assert member.plane.is_controller
-    # The next one is heard.
+    # The next request is noticed.
     await member.create("c")
     server.write(REASSIGN, asked(("c", 0, [1, 2])))
     await eventually(lambda: member.cache.topics["c"].partitions[0].replicas == (1, 2))
 
 
-async def test_the_next_controller_goes_on(member: Member, server: FakeZooKeeper) -> None:
+async def test_the_next_controller_continues(member: Member, server: FakeZooKeeper) -> None:
     server.write(REASSIGN, asked(("a", 0, [1, 2]), ("b", 0, [1])))
     await eventually(lambda: server.tree[REASSIGN].payload == asked_again(("a", 0, [1, 2])))
     third = Member(server, 3)
@@ -143,13 +143,13 @@ async def test_the_next_controller_goes_on(member: Member, server: FakeZooKeeper
 
 @pytest.mark.parametrize("payload", MALFORMED)
 @pytest.mark.parametrize("path", [REASSIGN, ELECT])
-async def test_what_nobody_can_read_is_deleted(
+async def test_an_unreadable_request_is_deleted(
     member: Member, server: FakeZooKeeper, path: str, payload: bytes
 ) -> None:
     server.write(path, payload)
     await eventually(lambda: path not in server.tree)
     assert member.plane.is_controller
-    # The next one is heard.
+    # The next request is noticed.
     server.write(REASSIGN, asked(("a", 0, [1, 2])))
     await eventually(lambda: replicas(member, 0) == (1, 2))
 

@@ -1,4 +1,4 @@
-"""How images reach the other brokers: differences when all is well, full images after trouble."""
+"""Images reach the other brokers: as differences, and as full images after a failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = ErrorCode | Exception
 
 
 class FakeBroker:
-    """What one other broker got, and how it answers."""
+    """Another broker: the deltas that it got, and its responses."""
 
     def __init__(self) -> None:
         self.got: list[ClusterDelta] = []
@@ -36,7 +36,7 @@ class FakeBroker:
         self.is_closed = False
         self.epoch_min = NO_EPOCH
         self.answers: list[Answer] = []
-        """Answers to come; ErrorCode.none when there are none left."""
+        """The next responses; ErrorCode.none when none is left."""
         self.gate = asyncio.Event()
         self.gate.set()
         self.reachable = True
@@ -60,35 +60,37 @@ class FakeBroker:
         self.on_closed = callback
 
     def die(self) -> None:
-        """The process is gone, and its connections with it."""
+        """End the process, and its connections with it."""
         self.is_closed = True
         self.refuses = True
         self.on_closed()
 
 
 class Cluster:
-    """A publisher on broker 1, and the brokers it tells."""
+    """A publisher on broker 1, and the other brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, FakeBroker] = {2: FakeBroker(), 3: FakeBroker()}
         self.here: list[ClusterImage] = []
         self.acknowledged: list[tuple[int, int]] = []
-        self.answering: list[tuple[int, bool]] = []
-        self.epochs_wanted: list[int] = []
+        self.reachable: list[tuple[int, bool]] = []
+        self.epochs_required: list[int] = []
         self.reports: dict[int, ReplicaReport] = {}
-        """What each broker answered last."""
+        """The last report of each broker."""
         self.refuses_here = False
         self.publisher = Publisher(
             broker_id=1,
             listener="PLAINTEXT",
-            apply_here=self.apply_here,
+            apply_locally=self.apply_locally,
             acknowledged=self.note,
-            answering=lambda who, answers: self.answering.append((who.id, answers)),
-            epoch_wanted=self.epochs_wanted.append,
-            open_line=self.open,
+            reachable_changed=lambda who, is_reachable: self.reachable.append(
+                (who.id, is_reachable)
+            ),
+            epoch_required=self.epochs_required.append,
+            open_connection=self.open,
         )
 
-    def apply_here(self, image: ClusterImage) -> ReplicaReport | None:
+    def apply_locally(self, image: ClusterImage) -> ReplicaReport | None:
         self.here.append(image)
         return None if self.refuses_here else ReplicaReport(frozenset({("here", 0)}))
 
@@ -147,10 +149,10 @@ async def test_an_image_that_this_broker_refuses_is_not_acknowledged(cluster: Cl
     assert cluster.acknowledged == [(2, 1)]
 
 
-async def test_this_broker_is_told_again_until_it_has_taken_over_the_image(
+async def test_the_own_broker_applies_an_image_again_until_it_succeeds(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "HERE_AGAIN_MS", 1)
+    monkeypatch.setattr(publisher, "LOCAL_RETRY_MS", 1)
     cluster.refuses_here = True
     cluster.publisher.publish(image(1, A, live=brokers(1)))
     newest = image(2, A, B, live=brokers(1))
@@ -161,10 +163,10 @@ async def test_this_broker_is_told_again_until_it_has_taken_over_the_image(
     await eventually(lambda: cluster.acknowledged)
     told = len(cluster.here)
     await asyncio.sleep(0.01)
-    assert (len(cluster.here), cluster.acknowledged) == (told, [(1, 2)]), "and no more"
+    assert (len(cluster.here), cluster.acknowledged) == (told, [(1, 2)]), "and not again"
 
 
-async def test_every_broker_says_what_it_cannot_serve(cluster: Cluster) -> None:
+async def test_every_broker_reports_its_offline_replicas(cluster: Cluster) -> None:
     ill = ReplicaReport(frozenset({("a", 0)}), frozenset({A.topic_id}))
     cluster.brokers[2].report = ill
     cluster.publisher.publish(image(1, A))
@@ -185,7 +187,7 @@ async def test_first_a_full_image_then_differences(cluster: Cluster) -> None:
     assert (2, 2) in cluster.acknowledged
 
 
-async def test_a_slow_broker_skips_what_lies_between(cluster: Cluster) -> None:
+async def test_a_slow_broker_skips_images(cluster: Cluster) -> None:
     two = cluster.brokers[2]
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
@@ -208,7 +210,7 @@ async def test_a_slow_broker_skips_what_lies_between(cluster: Cluster) -> None:
         RuntimeError("a defect"),
     ],
 )
-async def test_after_any_trouble_a_full_image(cluster: Cluster, trouble: Answer) -> None:
+async def test_a_full_image_follows_any_failure(cluster: Cluster, trouble: Answer) -> None:
     two = cluster.brokers[2]
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
@@ -219,7 +221,7 @@ async def test_after_any_trouble_a_full_image(cluster: Cluster, trouble: Answer)
     assert two.got[-1].topics == {"a": A, "b": B}
 
 
-async def test_a_broker_that_refuses_says_of_which_epoch_it_takes_images(
+async def test_a_refusal_names_the_epoch_that_the_broker_accepts(
     cluster: Cluster,
 ) -> None:
     two = cluster.brokers[2]
@@ -227,7 +229,7 @@ async def test_a_broker_that_refuses_says_of_which_epoch_it_takes_images(
     two.answers = [ErrorCode.stale_controller_epoch]
     cluster.publisher.publish(image(1, A))
     await eventually(lambda: (2, 1) in cluster.acknowledged)
-    assert cluster.epochs_wanted == [4], "once: it took the next one"
+    assert cluster.epochs_required == [4], "once: it accepted the next one"
 
 
 async def test_a_connection_that_died_between_two_images(cluster: Cluster) -> None:
@@ -250,23 +252,23 @@ async def test_a_broker_out_of_reach_is_not_waited_for(cluster: Cluster) -> None
     await eventually(lambda: (2, 1) in cluster.acknowledged)
 
 
-async def test_a_broker_whose_process_is_gone_is_noticed_and_again_when_it_is_back(
+async def test_a_dead_process_is_reported_and_its_return_too(
     cluster: Cluster,
 ) -> None:
     two = cluster.brokers[2]
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
     two.die()
-    await eventually(lambda: cluster.answering == [(2, False)])
+    await eventually(lambda: cluster.reachable == [(2, False)])
     opened = two.opened
     await eventually(lambda: two.opened > opened + 1)
-    assert cluster.answering == [(2, False)], "once"
+    assert cluster.reachable == [(2, False)], "once"
     two.refuses = False
-    await eventually(lambda: cluster.answering == [(2, False), (2, True)])
+    await eventually(lambda: cluster.reachable == [(2, False), (2, True)])
     assert two.got[-1].full
 
 
-async def test_a_line_that_ended_alone_is_opened_again_without_a_word(cluster: Cluster) -> None:
+async def test_a_broken_connection_is_opened_again_without_a_report(cluster: Cluster) -> None:
     two = cluster.brokers[2]
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
@@ -277,7 +279,7 @@ async def test_a_line_that_ended_alone_is_opened_again_without_a_word(cluster: C
     two.is_closed = True
     two.on_closed()
     await eventually(lambda: two.opened > 3)
-    assert cluster.answering == [], "out of reach is not gone"
+    assert cluster.reachable == [], "an unreachable broker is not a dead one"
 
 
 async def test_a_broker_that_is_not_up_yet_is_not_gone(cluster: Cluster) -> None:
@@ -287,16 +289,16 @@ async def test_a_broker_that_is_not_up_yet_is_not_gone(cluster: Cluster) -> None
     await eventually(lambda: two.opened > 2)
     two.refuses = False
     await eventually(lambda: (2, 1) in cluster.acknowledged)
-    assert cluster.answering == []
+    assert cluster.reachable == []
 
 
-async def test_a_slow_broker_is_waited_for_in_vain(cluster: Cluster) -> None:
+async def test_waiting_for_a_slow_broker_times_out(cluster: Cluster) -> None:
     cluster.brokers[2].gate.clear()
     cluster.publisher.publish(image(1, A))
     assert not await cluster.publisher.wait_acknowledged(1, 10)
 
 
-async def test_a_broker_that_registered_anew_gets_its_own_epoch(cluster: Cluster) -> None:
+async def test_a_broker_that_registered_again_gets_its_new_epoch(cluster: Cluster) -> None:
     two = cluster.brokers[2]
     cluster.publisher.publish(image(1, A))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
@@ -306,7 +308,7 @@ async def test_a_broker_that_registered_anew_gets_its_own_epoch(cluster: Cluster
     assert (two.got[-1].full, two.got[-1].broker_epoch) == (True, 999)
 
 
-async def test_a_broker_that_left_is_told_nothing(cluster: Cluster) -> None:
+async def test_a_broker_that_left_gets_no_image(cluster: Cluster) -> None:
     cluster.publisher.publish(image(1, A, live=brokers(1, 2, 3)))
     assert await cluster.publisher.wait_acknowledged(1, 1_000)
     cluster.publisher.publish(image(2, B, live=brokers(1, 3)))
@@ -315,7 +317,7 @@ async def test_a_broker_that_left_is_told_nothing(cluster: Cluster) -> None:
     assert cluster.brokers[3].got[-1].brokers == {2: None}
 
 
-async def test_nobody_is_told_after_the_end(cluster: Cluster) -> None:
+async def test_no_image_is_sent_after_close(cluster: Cluster) -> None:
     two = cluster.brokers[2]
     two.gate.clear()
     cluster.publisher.publish(image(1, A))
@@ -327,8 +329,8 @@ async def test_nobody_is_told_after_the_end(cluster: Cluster) -> None:
     assert (2, 1) not in cluster.acknowledged
 
 
-async def test_nothing_begins_anew_after_the_end(cluster: Cluster) -> None:
+async def test_publish_does_nothing_after_close(cluster: Cluster) -> None:
     await cluster.publisher.close()
     cluster.publisher.publish(image(1, A))
     assert cluster.here == []
-    assert await cluster.publisher.wait_acknowledged(1, 1_000), "nobody is told, nobody waited for"
+    assert await cluster.publisher.wait_acknowledged(1, 1_000), "no broker to wait for"

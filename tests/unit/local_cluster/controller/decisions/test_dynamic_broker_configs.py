@@ -1,12 +1,9 @@
-"""Configs of running brokers: who may change what, and how every broker comes to know."""
+"""Dynamic broker configs: changes, refusals, descriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
-from local_cluster.controller.decisions import fsm
 from local_cluster.controller.decisions.config_requests import (
     BROKER_RULES,
     AlterOperation,
@@ -20,12 +17,10 @@ from local_cluster.controller.decisions.dynamic_broker_configs import (
     describe_dynamic,
 )
 from local_cluster.controller.decisions.fsm import step
-from local_cluster.controller.member.config_writer import write_broker_configs
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import events
 from local_cluster.controller.model.cluster_state import ClusterState
 from local_cluster.log.config.log_config import ConfigSource
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from tests.unit.local_cluster.controller.zk.fake_zookeeper import FakeCoordination, FakeZooKeeper
 
 
 @pytest.mark.parametrize(
@@ -43,20 +38,20 @@ def test_refusals(name: str, value: str, code: ErrorCode) -> None:
     assert refused.value.code is code
 
 
-def test_what_a_tool_of_another_version_set_is_kept() -> None:
+def test_unknown_configs_of_other_tools_are_kept() -> None:
     before = {"log.cleaner.threads": "2"}
     changes = [ConfigChange(LEADER_RATE, AlterOperation.SET, "5")]
     assert changed_configs(before, changes, BROKER_RULES) == {**before, LEADER_RATE: "5"}
 
 
-def test_tools_may_take_away_what_is_not_set() -> None:
-    """kafka-reassign-partitions --verify does that to all throttles."""
+def test_tools_may_delete_configs_that_are_not_set() -> None:
+    """kafka-reassign-partitions --verify deletes all throttles."""
     names = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE)
     changes = [ConfigChange(name, AlterOperation.DELETE, None) for name in names]
     assert changed_configs({LEADER_RATE: "5"}, changes, BROKER_RULES) == {}
 
 
-def test_what_is_described() -> None:
+def test_describe_configs() -> None:
     entities = {"1": {LEADER_RATE: "5"}, "<default>": {LEADER_RATE: "7", FOLLOWER_RATE: "8"}}
     told = {entry.name: entry for entry in describe_dynamic(entities, 1)}
     assert told[LEADER_RATE].value == "5"
@@ -69,28 +64,7 @@ def test_what_is_described() -> None:
     assert describe_dynamic({}, 1) == []
 
 
-async def test_the_change_and_its_notification_are_one_commit() -> None:
-    server = FakeZooKeeper()
-    coordination = FakeCoordination(server)
-    for path in znodes.PERSISTENT_PATHS:
-        server.write(path)
-
-    def plan(current: Mapping[str, str]) -> dict[str, str]:
-        return {**current, LEADER_RATE: "5"}
-
-    await write_broker_configs(coordination, "1", plan, validate_only=True)
-    assert server.child_names(znodes.CONFIG_CHANGES) == ()
-    await write_broker_configs(coordination, "1", plan, validate_only=False)
-    stored = await coordination.read("/config/brokers/1")
-    assert stored is not None
-    assert znodes.decode_config(stored.payload) == {LEADER_RATE: "5"}
-    (name,) = server.child_names(znodes.CONFIG_CHANGES)
-    notice = await coordination.read(f"{znodes.CONFIG_CHANGES}/{name}")
-    assert notice is not None
-    assert znodes.decode_config_change(notice.payload) == ("brokers", "1")
-
-
 def test_the_controller_forgets_a_broker_without_configs() -> None:
-    seen = step(ClusterState(), fsm.BrokerConfigsSeen("1", {LEADER_RATE: "5"})).state
+    seen = step(ClusterState(), events.BrokerConfigsSeen("1", {LEADER_RATE: "5"})).state
     assert seen.broker_configs == {"1": {LEADER_RATE: "5"}}
-    assert step(seen, fsm.BrokerConfigsSeen("1", {})).state.broker_configs == {}
+    assert step(seen, events.BrokerConfigsSeen("1", {})).state.broker_configs == {}

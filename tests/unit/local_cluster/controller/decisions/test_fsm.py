@@ -1,41 +1,23 @@
-"""What the controller decides, event by event."""
+"""The decisions of the controller, event by event."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
-from local_cluster.controller.decisions.elections import decide_leader
-from local_cluster.controller.decisions.fsm import (
-    BrokersSeen,
-    ClearMark,
-    ClusterState,
+from local_cluster.controller.decisions.fsm import step
+from local_cluster.controller.model.cluster_image import (
+    NO_LEADER,
+)
+from local_cluster.controller.model.cluster_state import ClusterState, TopicDeletion
+from local_cluster.controller.model.events import (
     ConfigsSeen,
-    Deletion,
     DeletionsMarked,
-    ElectionsWanted,
-    EraseTopic,
-    FinishReassignments,
     Loaded,
-    ReplicasDeleted,
-    ReplicasReported,
     SeenTopic,
     StatesRead,
     StatesWritten,
-    Step,
-    TopicErased,
     TopicsSeen,
     WriteState,
-    step,
 )
-from local_cluster.controller.model.cluster_image import (
-    NO_LEADER,
-    BrokerEndpoints,
-    PartitionState,
-    TopicState,
-)
-from local_cluster.controller.model.cluster_state import Reassignment
+from tests.unit.local_cluster.controller.decisions.states import seen, state_of
 from tests.unit.local_cluster.controller.samples import (
     broker,
     brokers,
@@ -46,97 +28,15 @@ from tests.unit.local_cluster.controller.samples import (
 )
 
 
-def state_of(live: tuple[int, ...], *topics: TopicState) -> ClusterState:
-    return ClusterState(brokers(*live), {each.name: each for each in topics})
-
-
-def written(done: Step) -> ClusterState:
-    """The state when what was decided is in ZooKeeper."""
-    writes = [effect for effect in done.effects if isinstance(effect, WriteState)]
-    return step(
-        done.state, StatesWritten({(w.topic, w.state.partition): w.state for w in writes})
-    ).state
-
-
-def led(state: ClusterState) -> tuple[int, int, tuple[int, ...]]:
-    """Leader, epoch and ISR of partition 0 of topic a."""
-    known = state.topics["a"].partitions[0]
-    return known.leader, known.leader_epoch, known.isr
-
-
-def seen(name: str, replicas: dict[int, tuple[int, ...]], **configs: str) -> SeenTopic:
-    return SeenTopic(topic_id(name), replicas, configs)
-
-
-class TestDecideLeader:
-    """One partition, with live and bounced brokers."""
-
-    @pytest.mark.parametrize(
-        ("before", "live", "after"),
-        [
-            # new: the first live replica, everybody alive in sync
-            (unwritten(0, 1, 2), {1, 2}, (1, 0, (1, 2))),
-            (unwritten(0, 1, 2), {2}, (2, 0, (2,))),
-            (unwritten(0, 1), {2}, None),
-            # well
-            (partition(0, 1), {1, 2}, None),
-            # the only replica went: nobody leads, the ISR is kept
-            (partition(0, 1, epoch=4), {2}, (NO_LEADER, 5, (1,))),
-            # still away
-            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {2}, None),
-            # came back
-            (partition(0, 1, leader=-1, epoch=5, isr=(1,)), {1, 2}, (1, 6, (1,))),
-            # a follower in sync takes over, in the order of the replicas
-            (partition(0, 1, 2, 3, epoch=1), {2, 3}, (2, 2, (2, 3))),
-            (partition(0, 3, 2, 1, epoch=1, isr=(3, 1)), {1, 2}, (1, 2, (1,))),
-            # a live replica that is not in sync does not lead
-            (partition(0, 1, 2, isr=(1,)), {2}, (NO_LEADER, 1, (1,))),
-            # a dead follower leaves the ISR
-            (partition(0, 1, 2), {1}, (1, 1, (1,))),
-            # the whole ISR is away: it stays, so that its members alone may lead
-            (partition(0, 1, 2, 3, isr=(1, 2)), {3}, (NO_LEADER, 1, (1, 2))),
-            # reassigned away from its leader
-            (PartitionState(0, (2,), 1, 3, (1, 2), 0), {1, 2}, (2, 4, (2,))),
-        ],
-    )
-    def test_decision(
-        self,
-        before: PartitionState,
-        live: set[int],
-        after: tuple[int, int, tuple[int, ...]] | None,
-    ) -> None:
-        decided = decide_leader(before, live)
-        if after is None:
-            assert decided is None
-        else:
-            assert decided is not None
-            assert (decided.leader, decided.leader_epoch, decided.isr) == after
-            assert decided.zk_version == before.zk_version, "the write is conditional on it"
-
-    def test_a_bounced_leader_leads_under_a_new_epoch(self) -> None:
-        decided = decide_leader(partition(0, 1, epoch=7), {1}, {1})
-        assert decided is not None
-        assert (decided.leader, decided.leader_epoch) == (1, 8)
-
-    def test_a_bounced_follower_changes_nothing(self) -> None:
-        assert decide_leader(partition(0, 1, 2), {1, 2}, {2}) is None
-
-    def test_a_lost_state_znode_does_not_take_the_epoch_back(self) -> None:
-        lost = partition(0, 1, epoch=9)._replace(leader=NO_LEADER, zk_version=-1)
-        decided = decide_leader(lost, {1})
-        assert decided is not None
-        assert decided.leader_epoch == 10
-
-
 class TestLoaded:
-    """The begin of a term."""
+    """A term begins."""
 
-    def test_what_is_well_is_left_alone(self) -> None:
+    def test_a_healthy_partition_is_not_written(self) -> None:
         done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", partition(0, 1))}))
         assert done.effects == ()
         assert done.state.topics["a"].partitions[0].leader == 1
 
-    def test_missing_states_and_dead_leaders_are_put_right(self) -> None:
+    def test_missing_states_and_dead_leaders_are_repaired(self) -> None:
         loaded = Loaded(brokers(1), {"a": topic("a", unwritten(0, 1), partition(1, 2, epoch=3))})
         done = step(ClusterState(), loaded)
         writes = {w.state.partition: w.state for w in done.effects if isinstance(w, WriteState)}
@@ -147,14 +47,16 @@ class TestLoaded:
         done = step(ClusterState(), Loaded(brokers(1), {"a": topic("a", unwritten(0, 1))}))
         assert done.state.topics["a"].partitions[0].leader == NO_LEADER
 
-    def test_a_leader_that_registered_after_its_election_is_elected_anew(self) -> None:
+    def test_a_leader_that_registered_after_its_election_is_elected_again(self) -> None:
         topics = {"a": topic("a", partition(0, 1, epoch=2), partition(1, 1, epoch=2))}
-        done = step(ClusterState(), Loaded(brokers(1), topics, outlived=frozenset({("a", 1)})))
+        done = step(
+            ClusterState(), Loaded(brokers(1), topics, restarted_leaders=frozenset({("a", 1)}))
+        )
         (write,) = done.effects
         assert isinstance(write, WriteState)
         assert (write.state.partition, write.state.leader, write.state.leader_epoch) == (1, 1, 3)
 
-    def test_a_broker_that_bounced_while_the_connection_was_away(self) -> None:
+    def test_a_broker_that_restarted_while_the_connection_was_lost(self) -> None:
         before = state_of((1,), topic("a", partition(0, 1)))
         again = Loaded({1: broker(1, epoch=999)}, before.topics)
         (write,) = step(before, again).effects
@@ -168,55 +70,12 @@ class TestLoaded:
         assert done.state.deletions["gone"].waiting == {1}
         assert "gone" not in done.state.topics
 
-    def test_everybody_is_asked_again_after_a_reload(self) -> None:
+    def test_every_broker_confirms_again_after_a_reload(self) -> None:
         state = ClusterState(
-            brokers(1, 2), {}, {"d": Deletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
+            brokers(1, 2), {}, {"d": TopicDeletion(topic("d", partition(0, 1, 2)), frozenset({2}))}
         )
         again = Loaded(brokers(1, 2), {"d": topic("d", partition(0, 1, 2))}, frozenset({"d"}))
         assert step(state, again).state.deletions["d"].waiting == {1, 2}
-
-
-class TestBrokers:
-    """Brokers come, go and come back."""
-
-    def test_a_death_touches_only_its_partitions(self) -> None:
-        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
-        done = step(state, BrokersSeen(brokers(1)))
-        (write,) = done.effects
-        assert write == WriteState("a", partition(1, 2, leader=-1, epoch=1, isr=(2,)))
-
-    def test_a_return_elects_again(self) -> None:
-        state = state_of((1,), topic("a", partition(0, 2, leader=-1, epoch=1, isr=(2,))))
-        (write,) = step(state, BrokersSeen(brokers(1, 2))).effects
-        assert write == WriteState("a", partition(0, 2, epoch=2))
-
-    def test_a_first_broker_takes_what_waits(self) -> None:
-        state = state_of((), topic("a", unwritten(0, 5)))
-        (write,) = step(state, BrokersSeen(brokers(5))).effects
-        assert isinstance(write, WriteState)
-        assert write.state.leader == 5
-
-    def test_a_quick_restart_is_seen_by_the_epoch(self) -> None:
-        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
-        done = step(state, BrokersSeen({1: broker(1, epoch=500), 2: broker(2)}))
-        (write,) = done.effects
-        assert write == WriteState("a", partition(0, 1, epoch=1))
-
-    def test_a_bounce_is_not_forgotten_when_its_write_is_overtaken(self) -> None:
-        state = state_of((1,), topic("a", partition(0, 1)))
-        bounced = step(state, BrokersSeen({1: broker(1, epoch=500)})).state
-        theirs = partition(0, 1, version=8)
-        (write,) = step(bounced, StatesRead({("a", 0): theirs})).effects
-        assert write == WriteState("a", partition(0, 1, epoch=1, version=8))
-        written = step(bounced, StatesWritten({("a", 0): partition(0, 1, epoch=1, version=9)}))
-        assert written.state.outlived == frozenset()
-
-    def test_a_moved_listener_elects_nobody(self) -> None:
-        state = state_of((1,), topic("a", partition(0, 1)))
-        moved = {1: broker(1, rack="elsewhere")}
-        done = step(state, BrokersSeen(moved))
-        assert done.effects == ()
-        assert done.state.brokers == moved
 
 
 class TestTopics:
@@ -270,7 +129,7 @@ class TestTopics:
 
 
 class TestStates:
-    """Writes come back."""
+    """State writes are confirmed, or another writer was faster."""
 
     def test_written_states_are_adopted(self) -> None:
         state = state_of((1,), topic("a", unwritten(0, 1)))
@@ -283,7 +142,7 @@ class TestStates:
         done = step(state, StatesWritten({("a", 0): partition(0, 1)}))
         assert done.state == state
 
-    def test_what_others_wrote_is_adopted_and_judged(self) -> None:
+    def test_states_of_other_writers_are_adopted_and_checked(self) -> None:
         state = state_of((1, 2), topic("a", partition(0, 1, 2)))
         theirs = partition(0, 1, 2, epoch=1, isr=(1,), version=5)
         assert step(state, StatesRead({("a", 0): theirs})).effects == ()
@@ -291,174 +150,3 @@ class TestStates:
         (write,) = step(state, StatesRead({("a", 0): dead})).effects
         assert isinstance(write, WriteState)
         assert (write.state.leader, write.state.zk_version) == (2, 5)
-
-
-class TestDeletion:
-    """Marked, told, counted down, erased."""
-
-    def test_the_whole_way(self) -> None:
-        state = state_of((1, 2), topic("a", partition(0, 1), partition(1, 2)))
-        done = step(state, DeletionsMarked(frozenset({"a"})))
-        assert "a" not in done.state.topics, "nobody is told of it any more"
-        assert done.effects == (), "nothing is erased before the replicas are gone"
-        done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
-        assert done.effects == ()
-        assert done.state.deletions["a"].waiting == {2}
-        done = step(done.state, ReplicasDeleted(2, frozenset({topic_id("a")})))
-        assert done.effects == (EraseTopic("a"),)
-        assert "a" in done.state.deletions, "until the znodes are gone"
-        assert step(done.state, TopicErased("a")).state.deletions == {}
-
-    def test_a_broker_that_is_away_is_waited_for(self) -> None:
-        state = state_of((1,), topic("a", partition(0, 1), partition(1, 2)))
-        done = step(state, DeletionsMarked(frozenset({"a"})))
-        done = step(done.state, ReplicasDeleted(1, frozenset({topic_id("a")})))
-        assert done.effects == ()
-
-    def test_an_answer_said_twice_erases_once(self) -> None:
-        state = step(
-            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
-        ).state
-        gone = ReplicasDeleted(1, frozenset({topic_id("a")}))
-        first = step(state, gone)
-        assert first.effects == (EraseTopic("a"),)
-        assert step(first.state, gone).effects == ()
-
-    def test_another_topic_id_does_not_count(self) -> None:
-        state = step(
-            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
-        ).state
-        done = step(state, ReplicasDeleted(1, frozenset({topic_id("b")})))
-        assert done.state.deletions["a"].waiting == {1}
-
-    def test_a_mark_without_a_topic_is_cleared(self) -> None:
-        done = step(state_of((1,)), DeletionsMarked(frozenset({"nothing"})))
-        assert done.effects == (ClearMark("nothing"),)
-
-    def test_a_topic_without_partitions_goes_at_once(self) -> None:
-        done = step(state_of((1,), topic("a")), DeletionsMarked(frozenset({"a"})))
-        assert done.effects == (EraseTopic("a"),)
-
-    def test_marking_twice_waits_once(self) -> None:
-        state = state_of((1,), topic("a", partition(0, 1)))
-        once = step(state, DeletionsMarked(frozenset({"a"}))).state
-        assert step(once, DeletionsMarked(frozenset({"a"}))).state == once
-
-    def test_znodes_removed_by_others_end_the_deletion(self) -> None:
-        state = step(
-            state_of((1,), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
-        ).state
-        done = step(state, TopicsSeen({"a": None}))
-        assert done.state.deletions == {}
-        assert done.effects == (ClearMark("a"),)
-
-    def test_a_dying_broker_does_not_touch_what_is_being_deleted(self) -> None:
-        state = step(
-            state_of((1, 2), topic("a", partition(0, 1))), DeletionsMarked(frozenset("a"))
-        ).state
-        assert step(state, BrokersSeen(brokers(2))).effects == ()
-
-
-class TestReplicasReported:
-    """A live broker whose disk is ill: it counts as away, for what lies there."""
-
-    A = partition(0, 1, 2, 3)
-    B = partition(1, 1, 2, 3)
-    ILL = ReplicasReported(1, 10, frozenset({("a", 0)}))
-
-    def test_it_neither_leads_nor_counts_what_is_offline(self) -> None:
-        done = step(state_of((1, 2, 3), topic("a", self.A, self.B)), self.ILL)
-        (write,) = done.effects
-        assert isinstance(write, WriteState)
-        decided = write.state
-        assert (decided.partition, decided.leader, decided.isr) == (0, 2, (2, 3))
-        assert decided.leader_epoch == self.A.leader_epoch + 1
-        assert step(done.state, self.ILL).effects == (), "said twice"
-
-    def test_the_last_one_in_sync_stays_so(self) -> None:
-        alone = partition(0, 1, 2, 3, isr=(1,))
-        (write,) = step(state_of((1, 2, 3), topic("a", alone)), self.ILL).effects
-        assert isinstance(write, WriteState)
-        assert (write.state.leader, write.state.isr) == (NO_LEADER, (1,))
-
-    def test_what_is_well_again_leads_again(self) -> None:
-        alone = partition(0, 1, leader=NO_LEADER, epoch=4)
-        ill = step(state_of((1, 2), topic("a", alone)), self.ILL)
-        assert ill.effects == ()
-        (write,) = step(ill.state, ReplicasReported(1, 10, frozenset())).effects
-        assert isinstance(write, WriteState)
-        assert (write.state.leader, write.state.leader_epoch) == (1, 5)
-
-    def test_a_damaged_replica_that_is_back_first_does_not_become_the_last_in_sync(self) -> None:
-        away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
-        alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
-        assert alone.unheard == {1}
-        assert led(alone) == (1, 5, (1, 2, 3))
-        ill = written(step(alone, self.ILL))
-        assert ill.unheard == frozenset()
-        assert led(ill) == (NO_LEADER, 6, (1, 2, 3))
-        back = written(step(ill, BrokersSeen(brokers(1, 2))))
-        assert led(back) == (2, 7, (1, 2, 3))
-        assert led(written(step(back, ReplicasReported(2, 20, frozenset())))) == (2, 8, (2,))
-
-    def test_a_replica_that_is_back_first_and_well_is_in_sync_alone(self) -> None:
-        away = partition(0, 1, 2, 3, leader=NO_LEADER, epoch=4)
-        alone = written(step(state_of((), topic("a", away)), BrokersSeen(brokers(1))))
-        well = ReplicasReported(1, 10, frozenset())
-        heard = written(step(alone, well))
-        assert led(heard) == (1, 6, (1,))
-        assert step(heard, well) == Step(heard), "said twice"
-
-    @pytest.mark.parametrize("leader", [NO_LEADER, 1])
-    def test_a_new_controller_has_heard_nobody(self, leader: int) -> None:
-        """What the last one was told of a damaged replica ended with its term."""
-        away = partition(0, 1, 2, leader=leader, epoch=4)
-        moving = {("a", 0): Reassignment(adding=(1,), removing=(2,))}
-        loaded = Loaded(brokers(1), {"a": topic("a", away)}, reassigning=moving)
-        begun = written(step(ClusterState(), loaded))
-        assert begun.unheard == {1}
-        assert led(begun) == (1, 4 if leader == 1 else 5, (1, 2))
-        ill = step(begun, self.ILL)
-        assert not [each for each in ill.effects if isinstance(each, FinishReassignments)]
-        assert led(written(ill))[2] == (1, 2), "the other one may have all of it"
-        assert led(written(step(begun, ReplicasReported(1, 10, frozenset()))))[2] == (1,)
-
-    def test_who_said_so_in_this_term_need_not_say_it_again(self) -> None:
-        begun = written(step(ClusterState(), Loaded(brokers(1, 2), {"a": topic("a", self.A)})))
-        heard = written(step(begun, ReplicasReported(1, 10, frozenset())))
-        again = Loaded({**brokers(1), 2: broker(2, epoch=21)}, heard.topics)
-        assert step(heard, again).state.unheard == {2}
-
-    def test_a_run_that_is_over_says_nothing(self) -> None:
-        late = ReplicasReported(1, 9, frozenset({("a", 0)}))
-        state = state_of((1, 2, 3), topic("a", self.A))
-        assert step(state, late) == Step(state)
-        gone = ReplicasReported(4, 40, frozenset({("a", 0)}))
-        assert step(state, gone) == Step(state)
-
-    @pytest.mark.parametrize("back", [{}, {1: broker(1, epoch=11)}])
-    def test_a_broker_that_goes_or_comes_anew_is_asked_anew(
-        self, back: dict[int, BrokerEndpoints]
-    ) -> None:
-        ill = step(state_of((1, 2, 3), topic("a", self.A)), self.ILL).state
-        assert step(ill, BrokersSeen({**brokers(2, 3), **back})).state.offline == {}
-        assert step(ill, BrokersSeen(brokers(1, 2))).state.offline == {1: {("a", 0)}}
-        topics = {"a": topic("a", self.A)}
-        assert step(ill, Loaded({**brokers(2, 3), **back}, topics)).state.offline == {}
-        assert step(ill, Loaded(brokers(1, 2, 3), topics)).state.offline == {1: {("a", 0)}}
-
-    def test_new_partitions_and_asked_elections_pass_it_by(self) -> None:
-        state = step(state_of((1, 2), topic("a", self.A)), self.ILL).state
-        for unclean in (False, True):
-            led = replace(
-                state, topics={"a": topic("a", partition(0, 1, 2, leader=2 if not unclean else -1))}
-            )
-            wanted = step(led, ElectionsWanted((("a", 0),), unclean))
-            leaders = [w.state.leader for w in wanted.effects if isinstance(w, WriteState)]
-            assert leaders == ([2] if unclean else [])
-        fresh = replace(state, topics={"a": topic("a", unwritten(0, 1, 2))})
-        (write,) = step(fresh, BrokersSeen(brokers(1, 2, 3))).effects or (None,)
-        assert write is None, "nothing touched it"
-        (write,) = step(fresh, StatesRead({("a", 0): unwritten(0, 1, 2)})).effects
-        assert isinstance(write, WriteState)
-        assert (write.state.leader, write.state.isr) == (2, (2,))

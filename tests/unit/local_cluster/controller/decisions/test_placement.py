@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""Placement of new replicas."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_the_emptiest_broker_comes_first() -> None:
     assert place([0], 1, sites_of(live), topic=NOTHING, cluster=cluster) == {0: (3,)}
 
 
-def test_added_partitions_count_what_the_topic_has() -> None:
+def test_added_partitions_count_those_of_the_topic() -> None:
     grown = load_of([topic("t", partition(0, 1), partition(1, 2))])
     live = {i: broker(i) for i in (1, 2, 3)}
     placed = place([2, 3], 1, sites_of(live), topic=grown, cluster=grown)
     assert placed == {2: (3,), 3: (1,)}
 
 
-def test_the_callers_counts_are_left_alone() -> None:
+def test_the_counts_of_the_caller_are_not_changed() -> None:
     before = load_of(())
     place(range(3), 1, sites_of({1: broker(1)}), topic=before, cluster=before)
     assert not before.leaders
@@ -82,7 +82,7 @@ def test_the_callers_counts_are_left_alone() -> None:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[Site, ...]:
-    """Up to nine brokers; hosts may span racks, which nobody should do and somebody will."""
+    """Up to nine brokers; hosts may span racks, which is a mistake that happens."""
     hosts = st.sampled_from("uvwxyz")
     racks = st.sampled_from("abc")
     rack_of = draw(st.one_of(st.none(), st.dictionaries(hosts, racks)))
@@ -111,7 +111,7 @@ def test_one_host_never_holds_all_replicas_where_there_are_others(
 def test_replicas_spread_evenly_over_racks_and_then_over_hosts(
     sites: tuple[Site, ...], data: st.DataObject
 ) -> None:
-    """Where no host is in two racks, and there are racks to choose from."""
+    """Holds if no host is in two racks, and there are several racks."""
     rack_of = {site.host: site.rack for site in sites}
     if any(rack_of[site.host] != site.rack for site in sites):
         return

@@ -1,4 +1,4 @@
-"""What is made of a request about topics, and the code of each refusal."""
+"""Plans for new topics and partitions, and the code of each refusal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local_cluster.controller.decisions.fsm import ClusterState, Deletion
 from local_cluster.controller.decisions.topic_planner import TopicPlanner, plan_partitions
 from local_cluster.controller.model.cluster_image import TopicState
+from local_cluster.controller.model.cluster_state import ClusterState, TopicDeletion
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import (
@@ -24,7 +24,7 @@ from tests.unit.local_cluster.controller.samples import (
 STATE = ClusterState(
     brokers(1, 2),
     {"old": topic("old", partition(0, 1)), "a.b": topic("a.b", partition(0, 1))},
-    {"going": Deletion(topic("going", partition(0, 1)), frozenset({1}))},
+    {"going": TopicDeletion(topic("going", partition(0, 1)), frozenset({1}))},
 )
 
 
@@ -79,12 +79,12 @@ def test_refusals(fields: dict[str, Any], code: ErrorCode) -> None:
 
 
 def leader_of(planner: TopicPlanner, name: str) -> int:
-    """Of a topic of one partition, as planned."""
+    """Return the planned leader of a topic with one partition."""
     plan = planner.plan(TopicSpec(name=name, partitions=1), topic_id(name))
     return plan.replicas[0][0]
 
 
-def test_topics_of_one_request_know_of_those_before() -> None:
+def test_topics_of_one_request_count_those_before() -> None:
     planner = TopicPlanner(STATE, SETTINGS)
     assert [leader_of(planner, f"n.{each}") for each in range(4)] == [2, 2, 1, 2]
     given = TopicSpec(name="given", assignments={0: (2,), 1: (2,)})
@@ -99,15 +99,15 @@ def test_topics_of_one_request_know_of_those_before() -> None:
         assert refused.value.code is code
 
 
-def test_a_refused_topic_is_not_in_the_way_of_the_next() -> None:
+def test_a_refused_topic_does_not_block_the_next() -> None:
     planner = TopicPlanner(STATE, SETTINGS)
     with pytest.raises(KafkaError):
         planner.plan(TopicSpec(name="n", partitions=0), topic_id("n"))
     assert len(planner.plan(TopicSpec(name="n"), topic_id("n")).replicas) == 3
 
 
-def test_what_there_is_is_looked_through_once_for_all_topics_of_a_request() -> None:
-    """2,000 topics in a request would hold up everything else on the loop for seconds."""
+def test_existing_topics_are_counted_once_per_request() -> None:
+    """2,000 topics in a request would block the loop for seconds."""
     looked: list[None] = []
 
     class Topics(dict[str, TopicState]):
@@ -142,7 +142,7 @@ def test_without_brokers_nothing_can_be_placed() -> None:
     assert refused.value.code is ErrorCode.invalid_replication_factor
 
 
-def test_partitions_are_added_where_least_is() -> None:
+def test_partitions_are_added_to_the_emptiest_broker() -> None:
     assert plan_partitions(PartitionsSpec(topic="old", count=3), STATE) == {1: (2,), 2: (2,)}
 
 

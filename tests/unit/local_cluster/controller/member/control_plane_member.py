@@ -1,4 +1,4 @@
-"""A control plane over a ZooKeeper in memory, and what goes wrong beside it."""
+"""A control plane over a ZooKeeper in memory, and faults beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from local_cluster.clock import SystemClock
 from local_cluster.controller.member.control_plane import ControlPlane
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import broker_znodes, znode_paths
 from local_cluster.controller.model.cluster_image import ALL_WELL
 from local_cluster.controller.model.metadata_cache import Changes, MetadataCache
 from local_cluster.controller.model.topic_requests import TopicSpec
@@ -25,7 +25,7 @@ EVENTUALLY_SECONDS = 5.0
 
 
 class Member:
-    """A control plane with what it changed. Its port is its broker's id."""
+    """A control plane and its changes. Its port is its broker id."""
 
     def __init__(
         self,
@@ -72,20 +72,20 @@ class Member:
         return state.leader, state.leader_epoch
 
 
-class Lines:
-    """A network of members: images reach those that are put into `members`, by their ports."""
+class MemberNetwork:
+    """A network: images reach the brokers in `members`, by their ports."""
 
     def __init__(self) -> None:
         self.members: dict[int, Member] = {}
 
-    async def open(self, host: str, port: int) -> MemberLine:
+    async def open(self, host: str, port: int) -> MemberConnection:
         if port not in self.members:
             raise KafkaError(ErrorCode.network_exception, "out of reach")
-        return MemberLine(self.members[port])
+        return MemberConnection(self.members[port])
 
 
-class MemberLine:
-    """A line to a member, as `local_cluster.network.Line`; it answers at once."""
+class MemberConnection:
+    """A connection to a member, as `local_cluster.network.Line`; it answers at once."""
 
     def __init__(self, target: Member) -> None:
         self.is_closed = False
@@ -115,19 +115,19 @@ async def eventually(condition: Callable[[], Any]) -> None:
 
 
 def dead_broker(server: FakeZooKeeper, broker_id: int) -> int:
-    """Register a broker of a session of its own, which is returned."""
-    payload = znodes.encode_broker(
+    """Register a broker under a session of its own; return the session id."""
+    payload = broker_znodes.encode_broker(
         [("P", "127.0.0.1", 1)], {"P": "PLAINTEXT"}, rack=None, timestamp_ms=0
     )
     server.sessions += 1
     server.commit(
-        [Create(znodes.broker_id_path(broker_id), payload, ephemeral=True)], server.sessions
+        [Create(znode_paths.broker_id_path(broker_id), payload, ephemeral=True)], server.sessions
     )
     return server.sessions
 
 
 def fail_at_states(member: Member) -> list[ZkOp]:
-    """Its next write of a partition's state raises what nobody foresaw; what it was."""
+    """Make the next write of a partition state raise RuntimeError; return its operations."""
     failures: list[ZkOp] = []
 
     def fail(ops: Sequence[ZkOp]) -> None:

@@ -1,4 +1,4 @@
-"""What one broker's control plane answers, and what it takes from others."""
+"""The requests that one control plane serves, and the deltas that it accepts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from local_cluster.controller.model import znodes
+from local_cluster.controller.model import znode_paths
 from local_cluster.controller.model.cluster_image import ClusterImage, ReplicaReport, difference
 from local_cluster.controller.model.delta_json import decode_reply, encode_delta
 from local_cluster.controller.model.topic_requests import PartitionsSpec, TopicSpec
@@ -49,21 +49,21 @@ class TestOthers:
         assert refused.value.code is ErrorCode.coordinator_not_available
         member.coordination.cut_off = False
 
-    async def test_auto_creation_asked_twice_creates_once(
+    async def test_concurrent_auto_creations_create_once(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         answers = await asyncio.gather(*(member.plane.auto_create_topic("a") for _ in range(3)))
         assert answers == [None, None, None]
         topics = [op for ops in server.commits for op in ops if op.path == "/brokers/topics/a"]
         assert len(topics) == 1
-        assert await member.plane.auto_create_topic("a") is None, "it exists by now"
+        assert await member.plane.auto_create_topic("a") is None, "it exists already"
 
     async def test_auto_creation_refuses_bad_names(self, member: Member) -> None:
         refusal = await member.plane.auto_create_topic("no/good")
         assert refusal is not None
         assert refusal.code is ErrorCode.invalid_topic_exception
 
-    async def test_a_request_goes_on_when_its_client_left(
+    async def test_a_request_continues_when_its_client_left(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         asking = asyncio.create_task(member.plane.create_topics([TopicSpec(name="a")]))
@@ -87,13 +87,13 @@ class TestOthers:
         assert decode_reply(second.plane.take_delta(b"x"))[0] is ErrorCode.invalid_request
         await second.plane.stop()
 
-    async def test_a_broker_that_joins_anew_refuses_whoever_was_deposed_before(
+    async def test_a_joining_broker_refuses_a_controller_deposed_before(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
-        """A controller that does not know it yet may tell of replicas that moved since."""
+        """A deposed controller that has not noticed may send replicas that have moved since."""
         second = Member(server, 2)
         await second.plane.start()
-        server.remove(znodes.CONTROLLER)
+        server.remove(znode_paths.CONTROLLER)
         await eventually(lambda: member.plane.is_controller or second.plane.is_controller)
         third = Member(server, 3)
         await third.plane.start()
@@ -104,7 +104,7 @@ class TestOthers:
         for each in (second, third):
             await each.plane.stop()
 
-    async def test_a_broker_says_what_it_cannot_serve(
+    async def test_a_broker_reports_its_offline_replicas(
         self, member: Member, server: FakeZooKeeper
     ) -> None:
         second = Member(server, 2)
@@ -115,7 +115,7 @@ class TestOthers:
         assert decode_reply(second.plane.take_delta(delta)).report == second.report
         await second.plane.stop()
 
-    async def test_waiting_for_news(self, member: Member) -> None:
+    async def test_waiting_for_a_change(self, member: Member) -> None:
         assert await member.plane.wait_informed(10)
         assert not await member.plane.wait_until(lambda: "a" in member.cache.topics, 5)
         waiting = asyncio.create_task(

@@ -1,4 +1,4 @@
-"""CLUSTER_DELTA bodies: they come back as they went, and nothing else is read."""
+"""CLUSTER_DELTA bodies: round trips, and refusal of anything else."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_replies() -> None:
     assert decode_reply(refusal).epoch_min == 4
 
 
-def test_a_refusal_of_a_broker_that_names_no_epoch() -> None:
+def test_a_refusal_without_an_epoch() -> None:
     reply = decode_reply(b'\x01{"error_code":11,"error_message":"old"}')
     assert reply == Reply(ErrorCode.stale_controller_epoch, "old")
     assert reply.epoch_min == NO_EPOCH

@@ -1,4 +1,4 @@
-"""The read model: what it takes over, what it refuses, what it says has changed."""
+"""The metadata cache: applied and refused deltas, and the changes that it returns."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_full_image_fills_the_cache() -> None:
     assert (cache.controller_id, cache.controller_epoch) == (1, 1)
 
 
-def test_the_first_state_of_each_term_is_said_to_be_that() -> None:
+def test_the_first_image_of_each_term_is_marked() -> None:
     cache = registered()
     a = topic("a", partition(0, 1))
     first = image(1, a)
@@ -76,7 +76,7 @@ def test_the_first_state_of_each_term_is_said_to_be_that() -> None:
     assert [*told, cache.is_whole] == [False, True, False]
 
 
-def test_a_difference_says_only_what_differs() -> None:
+def test_a_difference_has_only_changed_values() -> None:
     cache = registered()
     a, b, c = (topic(name, partition(0, 1)) for name in "abc")
     first = image(1, a, b)
@@ -88,7 +88,7 @@ def test_a_difference_says_only_what_differs() -> None:
     assert cache.topics == second.topics
 
 
-def test_controllers_before_the_epoch_that_was_seen_are_refused() -> None:
+def test_controllers_of_earlier_epochs_are_refused() -> None:
     cache = registered()
     a = topic("a", partition(0, 1))
     first = image(7, a, epoch=3)
@@ -100,7 +100,7 @@ def test_controllers_before_the_epoch_that_was_seen_are_refused() -> None:
         with pytest.raises(KafkaError) as refused:
             take(cache, base, image(8, epoch=3))
         assert refused.value.code is ErrorCode.stale_controller_epoch
-    # A difference of the new term, from an image that happens to have the old one's number.
+    # A difference of the new term, from an image with the sequence of the old one.
     base = image(7, a, epoch=4)
     with pytest.raises(KafkaError) as refused:
         take(cache, base, image(8, epoch=4))
@@ -134,7 +134,7 @@ def test_a_delete_record_makes_it_deleted() -> None:
     assert changes.removed == ()
 
 
-def test_a_broker_that_was_away_is_told_of_deletions_by_the_full_image() -> None:
+def test_a_full_image_has_the_deletions() -> None:
     changes = take(registered(), None, image(7, deletions={"old": topic_id("old")}))
     assert changes.deleted == {"old": topic_id("old")}
 
@@ -173,7 +173,7 @@ def test_a_deposed_controller_is_refused() -> None:
     assert refused(cache, None, image(99, a, epoch=4), ME) is ErrorCode.stale_controller_epoch
 
 
-def test_a_delta_for_an_earlier_run_is_refused() -> None:
+def test_a_delta_for_an_earlier_broker_epoch_is_refused() -> None:
     a = topic("a", partition(0, 1))
     assert refused(registered(), None, image(1, a), ME - 1) is ErrorCode.stale_broker_epoch
 
@@ -182,7 +182,7 @@ def test_a_broker_that_is_not_registered_takes_nothing() -> None:
     assert refused(MetadataCache(), None, image(1), ME) is ErrorCode.stale_broker_epoch
 
 
-def test_a_difference_must_continue_what_is_here() -> None:
+def test_a_difference_must_start_from_the_cached_image() -> None:
     cache = registered()
     take(cache, None, image(1))
     gap = refused(cache, image(2), image(3), ME)
@@ -208,7 +208,7 @@ def test_the_same_full_image_may_come_twice() -> None:
     assert not take(cache, None, image(5))
 
 
-def test_a_new_term_counts_its_images_anew() -> None:
+def test_a_new_term_restarts_the_image_sequence() -> None:
     cache = registered()
     take(cache, None, image(50, epoch=1))
     take(cache, None, image(1, epoch=2))

@@ -1,4 +1,4 @@
-"""A ZooKeeper in memory: sessions, versions, multi, one-shot watches; and it can be cut off."""
+"""A ZooKeeper in memory: sessions, versions, transactions, one-shot watches, lost connections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class FakeZooKeeper:
         return versions
 
     def write(self, path: str, payload: bytes = b"") -> None:
-        """What an outside tool does: create or replace, parents included."""
+        """Create or replace a znode, parents included, as an outside tool does."""
         parent = path.rsplit("/", 1)[0]
         if parent and parent not in self.tree:
             self.write(parent)
@@ -109,7 +109,7 @@ class FakeZooKeeper:
 
 
 class FakeCoordination:
-    """One client of a FakeZooKeeper, as `Coordination` asks."""
+    """One client of a FakeZooKeeper, as the port `Coordination`."""
 
     def __init__(self, server: FakeZooKeeper) -> None:
         self.server = server
@@ -117,12 +117,12 @@ class FakeCoordination:
         self.on_path: Callable[[str | None], None] = lambda path: None
         self.on_session: Callable[[SessionState], None] = lambda state: None
         self.lose_answer_of: Callable[[Sequence[ZkOp]], bool] | None = None
-        """Commits for which it is true happen, but their answer is lost."""
+        """The response of the first commit for which it returns True is lost."""
         self.before_commit: Callable[[Sequence[ZkOp]], None] = lambda ops: None
         self.cut_off = False
         self.calls = 0
         self.break_at_call: int | None = None
-        """The connection breaks at this call, and is there again for the next."""
+        """The connection breaks at this call, and works again for the next."""
 
     def subscribe(
         self,
@@ -143,7 +143,7 @@ class FakeCoordination:
         self.session_id = self.server.sessions
 
     def lose_session(self) -> None:
-        """The server ends the session; the client gets a new one."""
+        """The server ends the session; the client opens a new one."""
         former = self.session_id
         self.server.expire(former)
         self.on_session(SessionState.LOST)
