@@ -26,7 +26,6 @@ from local_cluster.groups.consumer.requests import (
     HeartbeatAnswer,
 )
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
-from local_cluster.groups.former_topics import FormerTopics
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import (
     CommitRequest,
@@ -44,6 +43,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
+from local_cluster.groups.topic_deletions import FormerTopics
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 

@@ -30,12 +30,14 @@ from local_cluster.groups.classic.rebalance import (
     extend_session,
     prepare_rebalance,
 )
+from local_cluster.groups.classic.subscription import CONSUMER_PROTOCOL
 from local_cluster.groups.consumer import records as consumer_records
-from local_cluster.groups.consumer.groups import CONSUMER_TIMER_KINDS
 from local_cluster.groups.consumer.heartbeat import validate
 from local_cluster.groups.consumer.model import JOIN_EPOCH
 from local_cluster.groups.consumer.requests import HeartbeatAnswer
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
+from local_cluster.groups.consumer.shard_groups import CONSUMER_TIMER_KINDS
+from local_cluster.groups.offset_requests import ShardOffsets
 from local_cluster.groups.records import (
     GroupKey,
     OffsetKey,
@@ -56,8 +58,6 @@ from local_cluster.groups.requests import (
     SyncAnswer,
     SyncRequest,
 )
-from local_cluster.groups.shard_offsets import ShardOffsets
-from local_cluster.groups.subscription import CONSUMER_PROTOCOL
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

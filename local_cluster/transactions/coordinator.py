@@ -18,8 +18,8 @@ from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
 from local_cluster.network import OpenLine, open_line
-from local_cluster.transactions.broker_lines import BrokerLines
-from local_cluster.transactions.join_batches import JoinBatches
+from local_cluster.transactions.add_partitions import JoinBatches
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.transactions.markers import MarkerSender
 from local_cluster.transactions.requests import (
     AddRequest,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.records.control import EndMarker
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.transactions.transaction import TopicPartition, Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey

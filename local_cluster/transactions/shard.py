@@ -28,7 +28,7 @@ from collections.abc import Mapping
 
 from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, UnreadableRecordError
 from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
-from local_cluster.transactions.ending import Verdict, judge
+from local_cluster.transactions.end_txn import Verdict, judge
 from local_cluster.transactions.records import (
     TRANSACTIONAL_ID_BYTES_MAX,
     decode_key,

@@ -16,9 +16,9 @@ from typing import Final
 from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState, can_rebalance
 from local_cluster.groups.classic.group import ClassicGroup, Member
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
 from local_cluster.groups.records import StoredGroup, encode_group_key, encode_group_value
 from local_cluster.groups.requests import UNKNOWN_MEMBER, GroupLimits, JoinAnswer, SyncAnswer
+from local_cluster.groups.timers import TimerKey, TimerQueue
 from local_cluster.wire.errors import ErrorCode
 
 SESSION: Final = "session"

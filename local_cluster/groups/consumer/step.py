@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
 from local_cluster.groups.consumer import records as r
 from local_cluster.groups.consumer.assignors import ASSIGNORS, MemberSpec
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
@@ -14,6 +13,7 @@ from local_cluster.groups.consumer.model import Assignment, ConsumerMember, Memb
 from local_cluster.groups.consumer.reconcile import Target, reconcile
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.consumer.topics import Topics, metadata_hash
+from local_cluster.groups.timers import TimerKey, TimerQueue
 
 CONSUMER_SESSION: Final = "consumer session"
 CONSUMER_REBALANCE: Final = "consumer rebalance"

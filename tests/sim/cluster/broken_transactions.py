@@ -10,8 +10,8 @@ from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.handlers.data import partition_read
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.transactions import ending, shard
-from local_cluster.transactions.ending import Verdict
+from local_cluster.transactions import end_txn, shard
+from local_cluster.transactions.end_txn import Verdict
 from local_cluster.transactions.markers import MarkerSender
 from local_cluster.transactions.requests import Outcome as ShardOutcome
 from local_cluster.transactions.shard import TransactionShard
@@ -67,7 +67,7 @@ def end_transactions_of_any_epoch() -> Broken:
     def judge(known: Any, request: Any) -> Any:
         if known.state is TransactionState.ONGOING:
             return Verdict.DECIDES
-        return ending.judge(known, request)
+        return end_txn.judge(known, request)
 
     return mock.patch.object(shard, "judge", judge)
 

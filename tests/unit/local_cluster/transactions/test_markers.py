@@ -23,7 +23,7 @@ from local_cluster.network import OpenLine
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest

@@ -20,7 +20,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
-from tests.unit.local_cluster.groups.test_subscription import subscription
+from tests.unit.local_cluster.groups.classic.test_subscription import subscription
 
 HOUR_MS = 3_600_000
 RETENTION_MS = 10 * HOUR_MS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.groups.classic.timers import TimerQueue
 from local_cluster.groups.consumer import heartbeat as protocol
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import JOIN_EPOCH, ConsumerGroupState, MemberState
@@ -18,6 +17,7 @@ from local_cluster.groups.consumer.requests import (
 )
 from local_cluster.groups.consumer.step import CONSUMER_REBALANCE, CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
+from local_cluster.groups.timers import TimerQueue
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from local_cluster.transactions import join_batches
-from local_cluster.transactions.broker_lines import BrokerLines
-from local_cluster.transactions.join_batches import JoinBatches
+from local_cluster.transactions import add_partitions
+from local_cluster.transactions.add_partitions import JoinBatches
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -148,7 +148,7 @@ async def test_a_transaction_is_in_a_request_once() -> None:
 async def test_a_request_has_a_bounded_number_of_transactions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(join_batches, "TRANSACTIONS_MAX", 2)
+    monkeypatch.setattr(add_partitions, "TRANSACTIONS_MAX", 2)
     lines, batches = new_batches()
     for name in "wxyz":
         await ask(batches, about(name))
@@ -158,7 +158,7 @@ async def test_a_request_has_a_bounded_number_of_transactions(
 
 
 async def test_a_bounded_number_of_questions_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_batches, "WAITING_MAX", 1)
+    monkeypatch.setattr(add_partitions, "WAITING_MAX", 1)
     lines, batches = new_batches()
     await ask(batches, about("sent"))
     await ask(batches, about("waits"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
+from local_cluster.groups.timers import TimerKey, TimerQueue
 
 A = TimerKey("session", "g", "a")
 B = TimerKey("session", "g", "b")

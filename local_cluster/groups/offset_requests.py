@@ -8,14 +8,14 @@ from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState
 from local_cluster.groups.classic.group import ClassicGroup
 from local_cluster.groups.classic.rebalance import JOIN, SESSION, SYNC, Step, extend_session
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
+from local_cluster.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from local_cluster.groups.commit_rules import validate_commit, validate_transactional_commit
-from local_cluster.groups.consumer.groups import ConsumerGroups
+from local_cluster.groups.consumer.shard_groups import ConsumerGroups
 from local_cluster.groups.consumer.topics import NoTopics, Topics
 from local_cluster.groups.offsets import CommittedOffsets, TopicPartition
 from local_cluster.groups.records import STRING_BYTES_MAX, encode_group_key
 from local_cluster.groups.requests import CommitRequest, GroupLimits, TransactionalCommitRequest
-from local_cluster.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from local_cluster.groups.timers import TimerKey, TimerQueue
 from local_cluster.wire.errors import ErrorCode
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerLines
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import local_cluster.handlers.groups.p47_offset_delete  # noqa: F401
-from local_cluster.groups.subscription import read_topics
+from local_cluster.groups.classic.subscription import read_topics
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker

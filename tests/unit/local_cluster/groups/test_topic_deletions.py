@@ -11,8 +11,7 @@ import pytest
 from local_cluster.controller.model.cluster_image import ClusterImage, TopicState, difference
 from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.coordinator_runtime.outcome import Now
-from local_cluster.groups import former_topics
-from local_cluster.groups.former_topics import FormerTopics
+from local_cluster.groups import topic_deletions
 from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,
@@ -20,6 +19,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
+from local_cluster.groups.topic_deletions import FormerTopics
 from tests.unit.local_cluster.controller.samples import brokers, partition, topic
 
 ME = 55
@@ -131,7 +131,7 @@ def test_a_delete_record_may_come_after_it_was_missing() -> None:
 
 
 def test_what_is_remembered_of_absent_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(former_topics, "ABSENT_TOPICS_MAX", 2)
+    monkeypatch.setattr(topic_deletions, "ABSENT_TOPICS_MAX", 2)
     many = [topic(name, partition(0, 1)) for name in "abcd"]
     broker = Broker()
     broker.hears(*many)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.transactions.ending import Verdict, judge
+from local_cluster.transactions.end_txn import Verdict, judge
 from local_cluster.transactions.requests import EndRequest
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
