@@ -34,8 +34,8 @@ from local_cluster.groups.consumer.requests import (
     HeartbeatRequest,
 )
 from local_cluster.groups.consumer.step import ConsumerStep
-from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
 from local_cluster.groups.consumer.topics import Topics
+from local_cluster.groups.topic_regex import InvalidRegexError, TopicRegex
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 REGEX_REFRESH_MS_MIN: Final = 10_000
@@ -75,7 +75,7 @@ def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
         )
     if request.topic_regex:
         try:
-            compile_regex(request.topic_regex)
+            TopicRegex(request.topic_regex)
         except InvalidRegexError as error:
             raise KafkaError(
                 ErrorCode.invalid_regular_expression,
@@ -263,7 +263,7 @@ def _resolve(step: ConsumerStep, request: HeartbeatRequest) -> ResolvedRegex:
 
 def resolve(regex: str, topics: Topics, request: HeartbeatRequest, now_ms: int) -> ResolvedRegex:
     """The topics that match and that the client may know of. Raises InvalidRegexError."""
-    matched = compile_regex(regex).select(topics.names())
+    matched = TopicRegex(regex).select(topics.names())
     seen = tuple(name for name in matched if request.may_describe(name))
     return ResolvedRegex(seen, topics.version, now_ms)
 
