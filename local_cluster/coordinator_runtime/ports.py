@@ -18,37 +18,38 @@ if TYPE_CHECKING:
 class ReplayedShard(Protocol):
     """The state of one partition, a pure function of its records.
 
-    A method that changes the shard by a request does so at once and yields the records that tell
-    of it; replaying them into a new shard gives the same state. As in a compacted log, of several
-    records of one key only the last one may be replayed, in the order of those last ones.
+    A method that handles a request changes the shard at once and returns the records of the
+    change. Replaying them into a new shard gives the same state. Replay may skip all but the last
+    record of a key, as in a compacted log; the last records keep their order.
     """
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the log. Raises UnreadableRecordError."""
 
     def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Apply one record of a transaction whose end comes later. Raises UnreadableRecordError."""
+        """Apply one record of a transaction whose marker comes later. Raises
+        UnreadableRecordError."""
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
+        """Apply the marker of a producer's transaction."""
 
     def finish_load(self, now: Now) -> Outcome:
-        """After the last replayed record, before the first request."""
+        """Run after the last replayed record and before the first request."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire_timers` has something to do, in monotonic milliseconds; None: never."""
+        """Return when `expire_timers` is due, in monotonic milliseconds; None: never."""
 
     def expire_timers(self, now: Now) -> Outcome:
-        """Act on every timer whose deadline has come."""
+        """Act on every timer whose deadline has passed."""
         ...
 
-    def put_off_timers(self, until_ms: int) -> None:
-        """No timer's deadline is before this, in monotonic milliseconds."""
+    def defer_timers(self, until_ms: int) -> None:
+        """Move every earlier deadline to `until_ms`, in monotonic milliseconds."""
 
 
 class LogBounds(Protocol):
-    """Where a log begins and ends."""
+    """The first and the next offset of a log."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -58,7 +59,7 @@ class LogBounds(Protocol):
 
 
 class LeadingReplica(Protocol):
-    """What is needed of the leading replica: `replication.partition.Partition` fits."""
+    """What the runtime uses of the leading replica (`replication.partition.Partition`)."""
 
     @property
     def log(self) -> LogBounds: ...
@@ -73,7 +74,7 @@ class LeadingReplica(Protocol):
     def is_under_min_isr(self) -> bool: ...
 
     def require_in_sync_replicas(self) -> None:
-        """Raises KafkaError(not_enough_replicas) where `is_under_min_isr`."""
+        """Raise KafkaError(not_enough_replicas) if `is_under_min_isr`."""
 
     def append(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]

@@ -1,19 +1,20 @@
-"""Topics that are no more, whose committed positions must not be those of a new one. Pure.
+"""Detects deleted and re-created topics, so that a new topic inherits no committed offsets. Pure.
 
-A position in the log names its topic and not the topic's id, so that what it is of follows from
-what this broker hears of the cluster while it leads the log:
+An offset in the log names its topic by name, not by id. So this broker has to decide, from the
+metadata changes it receives while it leads the log, which committed offsets belong to a deleted
+topic:
 
-    deleted, by its record                  its positions go
-    another id under the name               what was committed until then goes
-    not there, in a later state of a term   it was deleted: the record came and went between two
-    whose controller vouches for all        states that this broker was told; its positions go
-    not there otherwise                     kept, and its id as well, until the name is there again
-    there, and not heard of before          kept, as in Kafka: whose they are cannot be known
+    a deletion record                         delete the topic's committed offsets
+    another topic id under the name           delete what was committed before
+    absent, in a later state of the same      deleted: the deletion record came and went between two
+    controller term with complete metadata    states that this broker received; delete
+    absent otherwise                          keep the offsets, and the id until the name returns
+    present for the first time                keep, as in Kafka: the topic of the offsets is unknown
 
-The state by which this broker begins to lead a log tells of everything that the coordinators
-before it knew when they wrote. So of what such a log holds, the positions in a topic that was
-deleted and is not there are of the former one. Where it is there by then, under whatever id, they
-may have been committed since, and are kept.
+The state at which this broker starts to lead a log contains everything that earlier coordinators
+knew when they wrote to it. So if a topic was deleted and is absent then, the log's offsets in it
+belong to the deleted topic. If the name is present by then, with any id, they may have been
+committed to the present topic, and are kept.
 """
 
 from __future__ import annotations
@@ -27,57 +28,60 @@ if TYPE_CHECKING:
     from local_cluster.controller.model.metadata_cache import Changes
 
 ABSENT_TOPICS_MAX: Final = 100_000
-"""Topics that are not there of which is remembered that there were; the oldest are forgotten."""
+"""Absent topics that are remembered; the oldest are forgotten."""
 
 
-class FormerTopics:
-    """Of one broker. Tell it every change, before the replicas are told."""
+class TopicDeletions:
+    """The topics that this broker has seen, and those that were deleted or are missing.
+
+    `apply` must see every change, before replicas act on it.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[str, uuid.UUID] = {}
-        """Of the topics that are there."""
+        """Ids of the present topics."""
         self._missing: dict[str, uuid.UUID] = {}
-        """Ids of topics that were there, and of which nobody says that they were deleted."""
+        """Ids of absent topics without evidence of a deletion."""
         self._deleted: dict[str, None] = {}
-        """Deleted, and not there; in the order in which that was heard."""
+        """Deleted and absent topics, in the order of their deletion."""
 
-    def hear(
+    def apply(
         self, changes: Changes, topics: Mapping[str, TopicState], *, is_whole: bool
     ) -> frozenset[str]:
-        """The topics whose positions in the logs that are led by now are of a former topic.
+        """Return the topics whose committed offsets must go from the logs that are led now.
 
-        `topics` are those after the change, `is_whole` says whether the controller vouches for
-        their being all.
+        `topics` is the metadata after the change; with `is_whole` the controller guarantees that
+        it is complete.
         """
-        former: set[str] = set()
+        deleted: set[str] = set()
         for name in changes.deleted:
-            # The record may be repeated after the name was taken again.
+            # A deletion record may be repeated after the topic was re-created.
             if name not in topics:
-                former.add(name)
+                deleted.add(name)
         for name in changes.removed:
             topic_id = self._ids.get(name)
             if is_whole and not changes.is_first_of_term:
-                former.add(name)
+                deleted.add(name)
             elif topic_id is not None:
                 self._missing[name] = topic_id
-        for name in former | set(changes.removed):
+        for name in deleted | set(changes.removed):
             self._ids.pop(name, None)
-        for name in former:
+        for name in deleted:
             self._missing.pop(name, None)
             self._deleted[name] = None
         for name in changes.topics:
             topic_id = topics[name].topic_id
             known = self._ids.get(name, self._missing.pop(name, topic_id))
             if known != topic_id:
-                former.add(name)
+                deleted.add(name)
             self._ids[name] = topic_id
             self._deleted.pop(name, None)
         for absent in (self._missing, self._deleted):
             while len(absent) > ABSENT_TOPICS_MAX:
                 del absent[next(iter(absent))]
-        return frozenset(former)
+        return frozenset(deleted)
 
     @property
-    def deleted(self) -> frozenset[str]:
-        """Topics that were deleted, and are not there if the controller vouches for all."""
+    def absent(self) -> frozenset[str]:
+        """The deleted topics that are absent, provided that the metadata is complete."""
         return frozenset(self._deleted)

@@ -1,16 +1,19 @@
-"""AddPartitionsToTxn to the coordinators on other brokers: one request at a time to each.
+"""Partitions that join a transaction by a write: the order of the writes that wait, and
+AddPartitionsToTxn to coordinators on other brokers.
 
-What comes while a request is under way goes with the next one (Kafka's AddPartitionsToTxnManager).
+Each broker gets one request at a time; what is added meanwhile goes with the next request (Kafka's
+AddPartitionsToTxnManager).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from local_cluster.transactions.broker_connections import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
@@ -18,44 +21,75 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 
 ADD_PARTITIONS_VERSION: Final = 5
 TRANSACTIONS_MAX: Final = 1_000
-"""Of one request."""
+"""Per request."""
 WAITING_MAX: Final = 100_000
-"""Questions that may wait for one broker at one time."""
+"""Additions that may wait for one broker at one time."""
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-class _Question(NamedTuple):
+class ProducerWriteQueue:
+    """Writes that wait for their coordinator, in order of arrival per producer id.
+
+    A producer has a queue only while one of its writes waits.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._counts: dict[int, int] = {}
+
+    def is_waiting(self, producer_id: int) -> bool:
+        """Return whether a write of this producer waits; a new write must not overtake it."""
+        return producer_id in self._counts
+
+    @asynccontextmanager
+    async def enter(self, producer_id: int) -> AsyncIterator[None]:
+        """Wait until every earlier write of the producer has left the queue."""
+        lock = self._locks.setdefault(producer_id, asyncio.Lock())
+        self._counts[producer_id] = self._counts.get(producer_id, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._counts[producer_id] -= 1
+            if not self._counts[producer_id]:
+                del self._counts[producer_id], self._locks[producer_id]
+
+
+class _Addition(NamedTuple):
     request: AddRequest
     verify_only: bool
-    answer: asyncio.Future[Errors]
+    errors: asyncio.Future[Errors]
 
 
-class JoinBatches:
-    """Questions to other brokers, and a task for each broker that has some."""
+class AddPartitionsSender:
+    """The additions that wait for other brokers, with a task for each broker that has some."""
 
-    def __init__(self, lines: BrokerLines) -> None:
-        self._lines = lines
-        self._waiting: dict[int, deque[_Question]] = {}
+    def __init__(self, connections: BrokerConnections) -> None:
+        self._connections = connections
+        self._waiting: dict[int, deque[_Addition]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def ask(
+    def send(
         self, broker_id: int, request: AddRequest, *, verify_only: bool
     ) -> asyncio.Future[Errors]:
-        """One error per partition; the future may fail with KafkaError. Raises KafkaError."""
+        """Return one error per partition; the future may fail with KafkaError.
+
+        Raises KafkaError(coordinator_not_available) if too many additions wait.
+        """
         waiting = self._waiting.setdefault(broker_id, deque())
         if len(waiting) >= WAITING_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many transactions wait")
-        answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
-        waiting.append(_Question(request, verify_only, answer))
+        errors: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        waiting.append(_Addition(request, verify_only, errors))
         if broker_id not in self._tasks:
             self._tasks[broker_id] = asyncio.create_task(
-                self._send(broker_id), name=f"partitions of transactions to broker {broker_id}"
+                self._send_waiting(broker_id), name=f"AddPartitionsToTxn to broker {broker_id}"
             )
-        return answer
+        return errors
 
     async def close(self) -> None:
-        """End the tasks; whoever waits is told to ask again."""
+        """Stop the tasks; what waits fails with NETWORK_EXCEPTION, after which clients retry."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -63,29 +97,29 @@ class JoinBatches:
         for waiting in self._waiting.values():
             _fail(waiting, KafkaError(ErrorCode.network_exception, "the broker stops"))
 
-    async def _send(self, broker_id: int) -> None:
+    async def _send_waiting(self, broker_id: int) -> None:
         waiting = self._waiting[broker_id]
         try:
             while waiting:
-                batch = _take(waiting)
+                batch = _take_batch(waiting)
                 try:
-                    response = await self._lines.call(
+                    response = await self._connections.call(
                         broker_id,
                         ApiKey.ADD_PARTITIONS_TO_TXN,
-                        {"transactions": [_transaction(question) for question in batch]},
+                        {"transactions": [_transaction_fields(addition) for addition in batch]},
                         ADD_PARTITIONS_VERSION,
                     )
                     if response.error_code:
                         raise KafkaError(response.error_code)
-                    answers = {
+                    results = {
                         entry.transactional_id: entry for entry in response.results_by_transaction
                     }
-                    for question in batch:
-                        _answer(question, answers.get(question.request.transactional_id))
+                    for addition in batch:
+                        _complete(addition, results.get(addition.request.transactional_id))
                 except KafkaError as error:
                     _fail(batch, error)
                 except BaseException:
-                    # This task ends: whoever waits for it must not wait for ever.
+                    # This task ends, so nothing may go on waiting for it.
                     _fail([*batch, *waiting], KafkaError(ErrorCode.network_exception, "no answer"))
                     waiting.clear()
                     raise
@@ -93,19 +127,19 @@ class JoinBatches:
             del self._tasks[broker_id]
 
 
-def _take(waiting: deque[_Question]) -> list[_Question]:
-    """The next request's questions: one of each transactional id, which is its key there."""
-    batch: dict[str, _Question] = {}
+def _take_batch(waiting: deque[_Addition]) -> list[_Addition]:
+    """Take the additions of the next request: one per transactional id, which is the key there."""
+    batch: dict[str, _Addition] = {}
     while waiting and len(batch) < TRANSACTIONS_MAX:
         if waiting[0].request.transactional_id in batch:
             break
-        question = waiting.popleft()
-        batch[question.request.transactional_id] = question
+        addition = waiting.popleft()
+        batch[addition.request.transactional_id] = addition
     return list(batch.values())
 
 
-def _transaction(question: _Question) -> dict[str, Any]:
-    request = question.request
+def _transaction_fields(addition: _Addition) -> dict[str, Any]:
+    request = addition.request
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(request.partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -113,26 +147,26 @@ def _transaction(question: _Question) -> dict[str, Any]:
         "transactional_id": request.transactional_id,
         "producer_id": request.producer_id,
         "producer_epoch": request.producer_epoch,
-        "verify_only": question.verify_only,
+        "verify_only": addition.verify_only,
         "topics": [
             {"name": topic, "partitions": tuple(indexes)} for topic, indexes in by_topic.items()
         ],
     }
 
 
-def _answer(question: _Question, result: Any) -> None:
-    if question.answer.done():
+def _complete(addition: _Addition, result: Any) -> None:
+    if addition.errors.done():
         return
-    # A partition of which nothing is said is asked about again.
-    errors = dict.fromkeys(question.request.partitions, ErrorCode.network_exception)
+    # A partition without a result gets an error after which it is sent again.
+    errors = dict.fromkeys(addition.request.partitions, ErrorCode.network_exception)
     for topic in () if result is None else result.topic_results:
         for entry in topic.results_by_partition:
             errors[topic.name, entry.partition_index] = entry.partition_error_code
-    question.answer.set_result(errors)
+    addition.errors.set_result(errors)
 
 
-def _fail(questions: Iterable[_Question], error: KafkaError) -> None:
-    for question in questions:
-        if not question.answer.done():
-            question.answer.set_exception(error)
-            question.answer.exception()  # whoever asked may be gone
+def _fail(additions: Iterable[_Addition], error: KafkaError) -> None:
+    for addition in additions:
+        if not addition.errors.done():
+            addition.errors.set_exception(error)
+            addition.errors.exception()  # avoids asyncio's warning if the caller is gone

@@ -1,4 +1,4 @@
-"""One connection to each other broker, for the calls between coordinators and partition leaders."""
+"""One connection to each other broker, for calls to coordinators and partition leaders."""
 
 from __future__ import annotations
 
@@ -16,44 +16,51 @@ if TYPE_CHECKING:
 CALL_TIMEOUT_MS: Final = 30_000
 
 
-class BrokerLines:
-    """Connections by broker id, opened when first used. Calls to one broker go out in order."""
+class BrokerConnections:
+    """Connections by broker id, opened at first use. Calls to one broker are sent in order."""
 
-    def __init__(self, broker: BrokerServices, open_line: OpenLine = open_line) -> None:
+    def __init__(self, broker: BrokerServices, connect: OpenLine = open_line) -> None:
         self._broker = broker
-        self._open_line = open_line
-        self._lines: dict[int, Line] = {}
+        self._connect = connect
+        self._connections: dict[int, Line] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
-        """kio's response. Raises KafkaError (network_exception, request_timed_out, ...)."""
+        """Return kio's response. Raises KafkaError (network_exception, request_timed_out, ...)."""
         body = messages.encode_request(api, version, fields)
         async with self._opening.setdefault(broker_id, asyncio.Lock()):
-            line = self._lines.get(broker_id)
-            if line is None or line.is_closed:
-                line = self._lines[broker_id] = await self._open(broker_id)
-            # Written here and now, so the lock keeps the order.
-            answer = line.send(api, version, (body,))
+            connection = self._connections.get(broker_id)
+            if connection is None or connection.is_closed:
+                connection = self._connections[broker_id] = await self._open(broker_id)
+            # Sent under the lock, which keeps the order of the calls.
+            response = connection.send(api, version, (body,))
         try:
             async with asyncio.timeout(CALL_TIMEOUT_MS / 1000):
-                frame, position = await answer
+                frame, position = await response
             return messages.decode_response(api, version, frame, position)
         except TimeoutError:
-            line.abort("no answer in time")
-            raise KafkaError(ErrorCode.request_timed_out, f"broker {broker_id}") from None
+            connection.abort("no response in time")
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"no response of broker {broker_id} in time"
+            ) from None
         except PeerError as error:
-            line.abort(f"broken answer: {error}")
-            raise KafkaError(ErrorCode.network_exception, f"broker {broker_id}: {error}") from error
+            connection.abort(f"unreadable response: {error}")
+            raise KafkaError(
+                ErrorCode.network_exception, f"unreadable response of broker {broker_id}: {error}"
+            ) from error
 
     def close(self) -> None:
         """Close every connection."""
-        for line in self._lines.values():
-            line.abort("the broker stops")
+        for connection in self._connections.values():
+            connection.abort("the broker stops")
 
     async def _open(self, broker_id: int) -> Line:
         listener = self._broker.settings.inter_broker_listener
         endpoints = self._broker.metadata.brokers.get(broker_id)
         address = None if endpoints is None else endpoints.listeners.get(listener)
         if address is None:
-            raise KafkaError(ErrorCode.broker_not_available, f"broker {broker_id} is not known")
-        return await self._open_line(*address)
+            raise KafkaError(
+                ErrorCode.broker_not_available,
+                f"broker {broker_id} has no address on listener {listener}",
+            )
+        return await self._connect(*address)

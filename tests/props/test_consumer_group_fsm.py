@@ -21,8 +21,8 @@ from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import Assignment, ConsumerGroupState
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from local_cluster.groups.consumer.topics import TopicFacts
 from local_cluster.groups.requests import CommitRequest, GroupLimits, OffsetToCommit
@@ -80,7 +80,7 @@ class Client:
         self.epoch, self.owned = 0, {}
         self.told_subscription, self.told_owned = False, None
 
-    def take(self, answer: HeartbeatAnswer) -> None:
+    def take(self, answer: HeartbeatResponse) -> None:
         if answer.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
             self.drop()
         elif answer.error is ErrorCode.none:
@@ -202,7 +202,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         outcome = self.shard.commit_offsets(0, request, self.now())
         group = self.group()
         known = None if group is None else group.members.get(client.member_id)
-        ((_, (error,)),) = outcome.answers
+        ((_, (error,)),) = outcome.responses
         if known is not None and epoch == known.member_epoch:
             assert error is ErrorCode.none
         elif known is not None and epoch >= 0:
@@ -252,7 +252,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def replay_gives_the_same_group(self) -> None:
         for compacted in (False, True):
             twin = self.replayed(compacted=compacted)
-            assert stored(twin.consumer_groups.get(GROUP)) == stored(self.group())
+            assert stored(twin.state.consumer_groups.get(GROUP)) == stored(self.group())
 
     # -- how it is done ---------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         return Now(self.now_ms, self.now_ms)
 
     def group(self) -> ConsumerGroup | None:
-        return self.shard.consumer_groups.get(GROUP)
+        return self.shard.state.consumer_groups.get(GROUP)
 
     def replayed(self, *, compacted: bool) -> GroupShard:
         shard = GroupShard(LIMITS, self.topics)
@@ -272,7 +272,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def do(self, outcome: Outcome) -> Any:
         self.log += outcome.records
-        return outcome.answers[0][1] if outcome.answers else None
+        return outcome.responses[0][1] if outcome.responses else None
 
     def expire(self) -> None:
         self.do(self.shard.expire_timers(self.now()))
@@ -287,7 +287,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             # A lost answer to a join is followed by another join.
             client.told_subscription = False
 
-    def send(self, client: Client, *, epoch: int) -> HeartbeatAnswer:
+    def send(self, client: Client, *, epoch: int) -> HeartbeatResponse:
         says_all = not client.told_subscription or epoch == 0
         request = HeartbeatRequest(
             group_id=GROUP,
@@ -305,7 +305,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             may_describe=lambda name: True,
         )
         answer = self.do(self.shard.consumer_heartbeat(0, request, self.now()))
-        assert isinstance(answer, HeartbeatAnswer)
+        assert isinstance(answer, HeartbeatResponse)
         assert answer.error in (
             ErrorCode.none,
             ErrorCode.fenced_member_epoch,

@@ -22,14 +22,14 @@ from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     LeavingMember,
     OffsetToCommit,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
@@ -90,19 +90,19 @@ class GroupMachine(RuleBasedStateMachine):
 
     def perform(self, outcome: Outcome) -> None:
         self.log += outcome.records
-        for ticket, answer in outcome.answers:
+        for ticket, answer in outcome.responses:
             assert ticket in self.asked, "answered twice, or never asked"
             client, request = self.asked.pop(ticket)
             if client.waits_for == request:
                 client.waits_for = ""
-            if isinstance(answer, JoinAnswer):
+            if isinstance(answer, JoinResponse):
                 self.on_join(client, answer)
-            elif isinstance(answer, SyncAnswer):
+            elif isinstance(answer, SyncResponse):
                 self.on_sync(client, answer)
             elif isinstance(answer, ErrorCode):
                 self.on_heartbeat(client, answer)
 
-    def on_join(self, client: Client, answer: JoinAnswer) -> None:
+    def on_join(self, client: Client, answer: JoinResponse) -> None:
         if answer.error is ErrorCode.none:
             client.member_id = answer.member_id
             client.generation = answer.generation_id
@@ -122,7 +122,7 @@ class GroupMachine(RuleBasedStateMachine):
         else:
             assert answer.error is ErrorCode.rebalance_in_progress, answer
 
-    def on_sync(self, client: Client, answer: SyncAnswer) -> None:
+    def on_sync(self, client: Client, answer: SyncResponse) -> None:
         if answer.error is ErrorCode.none:
             made_for = answer.assignment.decode().split("|")
             if made_for != [""]:
@@ -236,7 +236,7 @@ class GroupMachine(RuleBasedStateMachine):
         outcome = self.shard.leave(
             self.ticket(client, "leave"), LeaveRequest(GROUP, (leaving,)), self.now
         )
-        answers = [answer for _, answer in outcome.answers if isinstance(answer, LeaveAnswer)]
+        answers = [answer for _, answer in outcome.responses if isinstance(answer, LeaveResponse)]
         assert len(answers) == 1
         self.perform(outcome)
         client.member_id = ""
@@ -258,10 +258,10 @@ class GroupMachine(RuleBasedStateMachine):
             generation,
             (OffsetToCommit("t", partition, offset, 0, None),),
         )
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         ticket = self.ticket(client, "commit")
         outcome = self.shard.commit_offsets(ticket, request, self.now)
-        ((_, errors),) = outcome.answers
+        ((_, errors),) = outcome.responses
         assert isinstance(errors, tuple)
         if errors[0] is ErrorCode.none:
             self.committed["t", partition] = offset
@@ -289,7 +289,7 @@ class GroupMachine(RuleBasedStateMachine):
                 client.needs = "join"
         self.life += 1
         # What was not stored is forgotten, so its number may be given again.
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         stored_generation = group.generation_id if group is not None else 0
         self.generation_seen = stored_generation
         self.assigners = {g: m for g, m in self.assigners.items() if g <= stored_generation}
@@ -305,7 +305,7 @@ class GroupMachine(RuleBasedStateMachine):
                 break
             self.advance(1_000)
         assert self.is_settled(), [(c.name, c.needs, c.waits_for) for c in self.clients]
-        group = self.shard.groups[GROUP]
+        group = self.shard.state.classic_groups[GROUP]
         assert set(group.members) == {client.member_id for client in self.clients}
         assert {client.generation for client in self.clients} == {group.generation_id}
         for member in group.members.values():
@@ -314,7 +314,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert not live, "a request of a live client was never answered"
 
     def is_settled(self) -> bool:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         return (
             group is not None
             and group.state is GroupState.STABLE
@@ -332,7 +332,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def group_is_consistent(self) -> None:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
         group.check_invariants()
@@ -343,10 +343,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_has_a_session(self) -> None:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
-        timed = {key.member_id for key in self.shard.timers if key.kind == "session"}
+        timed = {key.member_id for key in self.shard.state.timers if key.kind == "session"}
         silent = group.members.keys() - timed
         # Whoever waits for us cannot send heartbeats; everyone else must be able to time out.
         assert silent <= group.awaiting_join.keys() | group.awaiting_sync.keys(), silent
@@ -355,22 +355,21 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def replay_gives_the_same_state(self) -> None:
         shard = self.replayed()
-        assert shard.offsets.fetch(GROUP, None) == self.shard.offsets.fetch(GROUP, None)
-        told = {
-            (o.topic, o.partition): o.committed.offset for o in shard.offsets.fetch(GROUP, None)
-        }
-        assert told == self.committed
-        group = self.shard.groups.get(GROUP)
+        fetched = shard.state.offsets.fetch(GROUP, None)
+        assert fetched == self.shard.state.offsets.fetch(GROUP, None)
+        found = {(o.topic, o.partition): o.committed.offset for o in fetched}
+        assert found == self.committed
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
-        if GROUP in shard.groups:
-            stored = shard.groups[GROUP].static_members
+        if GROUP in shard.state.classic_groups:
+            stored = shard.state.classic_groups[GROUP].static_members
             for instance_id in group.static_members.keys() & stored.keys():
                 # Whatever is not stored yet, the log must not fence whom we let in.
                 assert stored[instance_id] == group.static_members[instance_id]
         if group.state is not GroupState.STABLE:
             return
-        other = shard.groups[GROUP]
+        other = shard.state.classic_groups[GROUP]
         assert other.state is GroupState.STABLE
         assert other.generation_id == group.generation_id
         assert other.leader == group.leader

@@ -28,9 +28,9 @@ from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
     InitRequest,
-    Outcome,
-    ProducerAnswer,
+    ProducerResponse,
     TransactionLimits,
+    TransactionOutcome,
 )
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, PRODUCER_EPOCH_MAX, Transaction
@@ -140,15 +140,15 @@ class TransactionMachine(RuleBasedStateMachine):
             client.is_fenced |= client.phase == "new" and client.producer_id >= 0
         return [item for item in self.shard.transactions.values() if item.state in PREPARED]
 
-    def take(self, outcome: Outcome) -> Any:
+    def take(self, outcome: TransactionOutcome) -> Any:
         self.log += outcome.records
         self.decided += outcome.decided
-        return outcome.answer
+        return outcome.response
 
     def deliver(self, sent: Sent) -> Any:
         """The request reaches the shard; what it answers."""
         answer = self._deliver(sent, sent.request)
-        if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
+        if isinstance(answer, ProducerResponse) and answer.needs_producer_id:
             assert not isinstance(sent.request, AddRequest)
             fresh = max(self.producer_ids, default=-1) + 1
             answer = self._deliver(sent, sent.request._replace(new_producer_id=fresh))
@@ -304,7 +304,7 @@ class TransactionMachine(RuleBasedStateMachine):
         return Sent(client, client.owner, added)
 
     def hear(self, client: Client, sent: Sent, answer: Any) -> None:
-        error = answer.error if isinstance(answer, ProducerAnswer) else answer
+        error = answer.error if isinstance(answer, ProducerResponse) else answer
         if error is ErrorCode.concurrent_transactions:
             return
         if error is not ErrorCode.none:
@@ -312,7 +312,7 @@ class TransactionMachine(RuleBasedStateMachine):
             assert is_expected, f"{sent.request} was refused: {error.name}"
             client.phase = "dead"
             return
-        if isinstance(answer, ProducerAnswer) and (
+        if isinstance(answer, ProducerResponse) and (
             isinstance(sent.request, InitRequest) or client.version >= 2
         ):
             assert answer.producer_epoch < PRODUCER_EPOCH_MAX

@@ -13,8 +13,8 @@ from local_cluster.groups.requests import (
     FetchedOffset,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
+    JoinResponse,
     OffsetToCommit,
 )
 from local_cluster.groups.shard import GroupShard
@@ -42,7 +42,7 @@ async def until_loaded(runtime: Runtime) -> None:
 
 def commit(runtime: Runtime, offset: int, group: str = "g") -> asyncio.Future[Any]:
     request = commit_request(offset, group)
-    return runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+    return runtime.submit(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
 
 
 def commit_request(offset: int, group: str = "g") -> CommitRequest:
@@ -59,7 +59,7 @@ async def replica_that_holds(offset: int) -> FakeReplica:
 
 
 def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
-    return runtime.ask(
+    return runtime.submit(
         lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]), may_write=False
     )
 
@@ -71,18 +71,18 @@ def forget(shard: GroupShard, _: Now) -> Outcome:
 
 def heartbeat(runtime: Runtime, member_id: str, generation_id: int) -> asyncio.Future[Any]:
     request = HeartbeatRequest("g", member_id, None, generation_id)
-    return runtime.answer_now(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
+    return runtime.respond_now(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
 
 
 def offset_of(fetched: tuple[FetchedOffset, ...]) -> int:
     return fetched[0].committed.offset
 
 
-def join(runtime: Runtime, **changes: Any) -> asyncio.Future[JoinAnswer]:
+def join(runtime: Runtime, **changes: Any) -> asyncio.Future[JoinResponse]:
     request = JoinRequest(
         "g", "", "instance", "c", "/h", 30_000, 30_000, "consumer", (("range", b""),), "uuid"
     )._replace(**changes)
-    return runtime.ask(lambda shard, ticket, now: shard.join(ticket, request, now))
+    return runtime.submit(lambda shard, ticket, now: shard.join(ticket, request, now))
 
 
 async def settle() -> None:

@@ -94,7 +94,7 @@ async def test_a_step_that_failed_once_is_made_again() -> None:
         assert calls > 1, "a defect"
         return Outcome()
 
-    broker.groups._topic.repeat(1, step, "steps")
+    broker.groups._topic.run_periodically(1, step, "steps")
     async with asyncio.timeout(5):
         while calls < 2:
             await asyncio.sleep(0.001)

@@ -146,7 +146,7 @@ async def test_a_step_that_breaks_is_undone(monkeypatch: pytest.MonkeyPatch) -> 
         raise LookupError("a bug")
 
     with pytest.raises(LookupError):
-        runtime.ask(breaks)
+        runtime.submit(breaks)
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 1
     runtime.close()

@@ -29,7 +29,7 @@ async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_reque
     replica = await replica_that_holds(3)
     runtime = new_runtime(replica)
     runtime.start()
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == -1
     await commit(runtime, 4)
@@ -47,7 +47,7 @@ async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
     runtime = await loaded_runtime(replica)
     await commit(runtime, 3)
     replica.append_error = OSError(28, "disk full")
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     assert runtime.state is RuntimeState.LOADING
     for _ in range(3):
         reads = replica.reads
@@ -78,7 +78,7 @@ async def test_tombstones_of_any_number_fit_into_segments(
     for number in range(200):
         await commit(runtime, 3, f"group-{number}")
     written = len(replica.batches)
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     assert runtime.state is RuntimeState.ACTIVE
     assert sum(map(len, replica.batches[written:])) > segment_bytes_max
     assert offset_of(await fetch(runtime, "group-199")) == -1
@@ -91,7 +91,7 @@ async def test_tombstones_of_any_number_fit_into_segments(
 async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partition_runtime, "INSISTED_STEPS_MAX", 2)
+    monkeypatch.setattr(partition_runtime, "MANDATORY_STEPS_MAX", 2)
     monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
     done: list[int] = []
 
@@ -102,7 +102,7 @@ async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(
     runtime = new_runtime(FakeReplica())
     runtime.start()
     for number in range(4):
-        runtime.insist(functools.partial(note, number))
+        runtime.run_mandatory_step(functools.partial(note, number))
     await until_loaded(runtime)
     assert done == [2, 3]
 
@@ -110,9 +110,9 @@ async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(
         raise LookupError("a bug")
 
     with pytest.raises(LookupError):
-        runtime.insist(breaks)
+        runtime.run_mandatory_step(breaks)
     await until_loaded(runtime)
     assert await commit(runtime, 1) == (ErrorCode.none,)
     runtime.close()
-    runtime.insist(functools.partial(note, 9))
+    runtime.run_mandatory_step(functools.partial(note, 9))
     assert done == [2, 3]

@@ -80,13 +80,13 @@ async def test_a_large_commit_is_cut_into_batches(monkeypatch: pytest.MonkeyPatc
     runtime = await loaded_runtime(replica)
     offsets = tuple(OffsetToCommit("t", index, index, 0, "m" * 50) for index in range(200))
     request = CommitRequest("g", "", None, -1, offsets)
-    await runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+    await runtime.submit(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
     assert len(replica.batches) > 10
     assert all(len(batch) < 2500 for batch in replica.batches)
     assert sum(read_header(batch).records_count for batch in replica.batches) == 200
     runtime.close()
     again = await loaded_runtime(replica)
-    fetched = await again.ask(lambda shard, ticket, _: shard.fetch_offsets(ticket, "g", None))
+    fetched = await again.submit(lambda shard, ticket, _: shard.fetch_offsets(ticket, "g", None))
     assert [entry.committed.offset for entry in fetched] == list(range(200))
     again.close()
 
@@ -97,13 +97,13 @@ async def test_timers_fire_by_themselves() -> None:
     # Nothing else happens: the initial delay ends, then the silent member's session.
     answer = await join(runtime, session_timeout_ms=30)
     assert answer.generation_id == 1
-    while runtime.shard.groups["g"].members:
+    while runtime.shard.state.classic_groups["g"].members:
         await asyncio.sleep(0.005)
     runtime.close()
 
 
 async def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_runtime, "WAITING_REQUESTS_MAX", 2)
+    monkeypatch.setattr(partition_runtime, "PARKED_REQUESTS_MAX", 2)
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     commit(runtime, 1)

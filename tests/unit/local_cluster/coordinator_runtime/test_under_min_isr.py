@@ -119,7 +119,7 @@ async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_aga
     runtime.close()
 
 
-async def test_timers_are_put_off() -> None:
+async def test_timers_are_poll_until_writable() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     member = await join(runtime, session_timeout_ms=1)
@@ -127,10 +127,10 @@ async def test_timers_are_put_off() -> None:
     replica.is_under_min_isr = True
     await until(lambda: len(put_off) > 3)
     # The last member's end would be written.
-    assert runtime.shard.groups["g"].members.keys() == {member.member_id}
+    assert runtime.shard.state.classic_groups["g"].members.keys() == {member.member_id}
     assert not replica.batches
     replica.is_under_min_isr = False
-    await until(lambda: not runtime.shard.groups["g"].members)
+    await until(lambda: not runtime.shard.state.classic_groups["g"].members)
     assert len(replica.batches) == 1
     runtime.close()
 
@@ -148,7 +148,7 @@ async def test_whose_heartbeats_were_refused_is_heard_of_before_its_session_ends
     replica.is_under_min_isr = False
     before_ms = SystemClock().monotonic_ms()
     await until(lambda: (runtime.shard.next_deadline_ms() or 0) > before_ms + 300_000)
-    assert runtime.shard.groups["g"].members
+    assert runtime.shard.state.classic_groups["g"].members
     runtime.close()
 
 
@@ -157,8 +157,8 @@ async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
     runtime = await loaded_runtime(replica)
     await commit(runtime, 5)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
-    runtime.tell(forget)
+    runtime.run_mandatory_step(forget)
+    runtime.run_step(forget)
     await settle()
     assert len(replica.batches) == 1
     assert offset_of(await fetch(runtime)) == 5
@@ -178,10 +178,10 @@ async def test_what_was_put_off_takes_nothing_that_was_committed_later(
     runtime.start()
     replica.is_under_min_isr = True
     if is_told_while_loading:
-        runtime.insist(forget)
+        runtime.run_mandatory_step(forget)
     await until_loaded(runtime)
     if not is_told_while_loading:
-        runtime.insist(forget)
+        runtime.run_mandatory_step(forget)
     assert len(replica.batches) == 1
     replica.is_under_min_isr = False
     # Before anybody looked whether the replicas are back.
@@ -198,7 +198,7 @@ async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
     replica = await replica_that_holds(5)
     replica.commits_at_once = False
     runtime = await loaded_runtime(replica)
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     answer = commit(runtime, 7)
     replica.is_under_min_isr = True
     assert_refused(lambda: commit(runtime, 8))
@@ -216,7 +216,7 @@ async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
     [
         lambda runtime: commit(runtime, 7),
         lambda runtime: fetch(runtime),
-        lambda runtime: runtime.tell(
+        lambda runtime: runtime.run_step(
             lambda shard, now: shard.commit_offsets(0, commit_request(7), now)
         ),
         lambda runtime: runtime.end_transaction(9, 0, EndMarker(True, 0)),
@@ -229,7 +229,7 @@ async def test_what_was_put_off_is_done_before_what_comes_next(
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     replica.is_under_min_isr = False
     write(runtime)
     tombstones = replica.batches[1]
@@ -253,7 +253,7 @@ async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refu
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
+    runtime.run_mandatory_step(forget)
     replica.is_under_min_isr = False
     replica.append_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refused:
@@ -289,10 +289,10 @@ async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
     async def written(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr(coordinator, "_markers", written)
+    monkeypatch.setattr(coordinator._markers, "send", written)
     decided = Transaction(transactional_id="x", producer_id=1, producer_epoch=0, timeout_ms=1)
     replica.is_under_min_isr = True
-    marking = asyncio.create_task(coordinator._mark(runtime, decided))
+    marking = asyncio.create_task(coordinator._complete_transaction(runtime, decided))
     await settle()
     assert not told and not marking.done()
     replica.is_under_min_isr = False
@@ -304,11 +304,11 @@ async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
 def watch_polls(runtime: Runtime) -> list[None]:
     """Grows with each look whether there are enough replicas in sync again."""
     polls: list[None] = []
-    put_off = runtime._put_off
+    put_off = runtime._poll_until_writable
 
     def noted() -> None:
         polls.append(None)
         put_off()
 
-    runtime._put_off = noted  # type: ignore[method-assign]
+    runtime._poll_until_writable = noted  # type: ignore[method-assign]
     return polls

@@ -39,14 +39,14 @@ from local_cluster.groups.requests import (
     DescribedGroup,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     LeavingMember,
     OffsetToCommit,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
@@ -91,7 +91,7 @@ class Scenario:
         plain = [word for word in words if "=" not in word]
         self.trace = []
         getattr(self, "do_" + verb.replace("-", "_"))(plain, options)
-        for group in self.shard.groups.values():
+        for group in self.shard.state.classic_groups.values():
             group.check_invariants()
         return self.trace
 
@@ -100,7 +100,7 @@ class Scenario:
     def do_limits(self, plain: list[str], options: dict[str, str]) -> None:
         changed: dict[str, Any] = {name: int(value) for name, value in options.items()}
         self.limits = replace(self.limits, **changed)
-        self.shard.limits = self.limits
+        self.shard.state.limits = self.limits
 
     def do_join(self, plain: list[str], options: dict[str, str]) -> None:
         client = self._client(plain[0])
@@ -235,17 +235,17 @@ class Scenario:
         for record in outcome.records:
             self.log.append(record)
             self.trace.append("write " + _told_record(record))
-        for ticket, answer in outcome.answers:
+        for ticket, answer in outcome.responses:
             label = self.asked.pop(ticket)
             client = self.clients.get(label.split(" ")[0])
-            if client is not None and isinstance(answer, JoinAnswer):
+            if client is not None and isinstance(answer, JoinResponse):
                 if answer.error in (ErrorCode.none, ErrorCode.member_id_required):
                     client.member_id = answer.member_id
                 if answer.error is ErrorCode.none:
                     client.generation = answer.generation_id
             self.trace.append(f"{label}: {_told_answer(answer)}")
-        group = self.shard.groups.get(GROUP)
-        if outcome.records or outcome.answers:
+        group = self.shard.state.classic_groups.get(GROUP)
+        if outcome.records or outcome.responses:
             self.trace.append(f"{GROUP} is {group.state.value if group else 'unknown'}")
 
 
@@ -264,18 +264,18 @@ def _told_record(record: StoredRecord) -> str:
 
 
 def _told_answer(answer: object) -> str:
-    if isinstance(answer, JoinAnswer):
+    if isinstance(answer, JoinResponse):
         if answer.error is not ErrorCode.none:
             return f"{answer.error.name} {answer.member_id or '-'}"
         members = " ".join(f"{m.member_id}={m.metadata.decode()}" for m in answer.members)
         told = f"ok {answer.member_id} generation {answer.generation_id} {answer.protocol_name}"
         told += f" leader {answer.leader} [{members}]"
         return told + (" skip_assignment" if answer.skip_assignment else "")
-    if isinstance(answer, SyncAnswer):
+    if isinstance(answer, SyncResponse):
         if answer.error is not ErrorCode.none:
             return answer.error.name
         return f"ok {answer.assignment.decode() or '(empty)'}"
-    if isinstance(answer, LeaveAnswer):
+    if isinstance(answer, LeaveResponse):
         return " ".join(
             f"{member.member_id or member.group_instance_id}={error.name}"
             for member, error in answer.members

@@ -106,7 +106,7 @@ async def commit_in(broker: FakeBroker, *topics: str) -> None:
     """The topics are there, and a group has a position in each."""
     for topic in topics:
         broker.add_topic(topic, 1)
-    broker.groups.heard(Changes(topics=topics))
+    broker.groups.on_metadata_changes(Changes(topics=topics))
     await broker.lead()
     offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in topics)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
@@ -121,13 +121,13 @@ def delete(broker: FakeBroker, topic: str) -> None:
     left = dict(broker.metadata.topics)
     deleted = left.pop(topic)
     broker.metadata.topics = left
-    broker.groups.heard(Changes(deleted={topic: deleted.topic_id}))
+    broker.groups.on_metadata_changes(Changes(deleted={topic: deleted.topic_id}))
 
 
 def make_anew(broker: FakeBroker, topic: str) -> None:
     """The deletion is not told: only the new topic is."""
     broker.add_topic(topic, 1)
-    broker.groups.heard(Changes(topics=(topic,)))
+    broker.groups.on_metadata_changes(Changes(topics=(topic,)))
 
 
 async def test_positions_of_deleted_topics_go() -> None:
@@ -148,7 +148,7 @@ async def test_positions_of_a_topic_that_was_made_anew_go_also_where_its_deletio
     # What is committed from now on is of the new one, whatever is told of it later.
     offsets = (OffsetToCommit("anew", 0, 3, 0, None),)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
-    broker.groups.heard(Changes(topics=("anew",), deleted={"anew": uuid.uuid4()}))
+    broker.groups.on_metadata_changes(Changes(topics=("anew",), deleted={"anew": uuid.uuid4()}))
     assert await topics_with_positions(broker) == ["anew", "kept"]
     await broker.groups.stop()
 

@@ -64,7 +64,7 @@ class Scene:
 
     def do(self, outcome: Outcome) -> Any:
         self.log += outcome.records
-        return outcome.answers[0][1] if outcome.answers else None
+        return outcome.responses[0][1] if outcome.responses else None
 
     def commit(self, *topics: str, member: str = "", generation: int = -1, **more: Any) -> None:
         offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in topics)
@@ -78,7 +78,7 @@ class Scene:
         """The topics that still have positions, when so much time has gone by."""
         self.hour += hours
         self.do(self.shard.expire_offsets(self.now()))
-        return sorted(topic for topic, _ in self.shard.offsets.partitions("g"))
+        return sorted(topic for topic, _ in self.shard.state.offsets.partitions("g"))
 
     def join(self, protocol_type: str, *topics: str) -> str:
         joined = self.do(
@@ -119,8 +119,8 @@ def test_positions_of_simple_consumers_count_from_their_commit() -> None:
     assert scene.after(4) == ["gone", "kept"]
     assert scene.after(1) == ["kept"]
     assert scene.after(5) == []
-    assert scene.shard.groups == {}
-    assert scene.replayed().offsets.group_ids() == []
+    assert scene.shard.state.classic_groups == {}
+    assert scene.replayed().state.offsets.group_ids() == []
 
 
 def test_a_group_that_had_members_counts_from_when_it_became_empty() -> None:
@@ -131,8 +131,8 @@ def test_a_group_that_had_members_counts_from_when_it_became_empty() -> None:
     scene.do(scene.shard.leave(0, LeaveRequest("g", (LeavingMember(member, "i"),)), scene.now()))
     assert scene.after(9) == ["kept"]
     assert scene.after(1) == []
-    assert "g" not in scene.shard.groups
-    assert scene.replayed().groups == {}, "the tombstone of the group is written"
+    assert "g" not in scene.shard.state.classic_groups
+    assert scene.replayed().state.classic_groups == {}, "the tombstone of the group is written"
 
 
 def test_a_live_consumer_group_loses_what_it_no_longer_subscribes_to() -> None:
@@ -160,8 +160,8 @@ def test_a_group_of_the_consumer_protocol() -> None:
     scene.commit("kept")
     assert scene.after(9) == ["kept"]
     assert scene.after(1) == []
-    assert "g" not in scene.shard.consumer_groups
-    assert "g" not in scene.replayed().consumer_groups
+    assert "g" not in scene.shard.state.consumer_groups
+    assert "g" not in scene.replayed().state.consumer_groups
 
 
 def test_a_retention_of_its_own() -> None:

@@ -40,7 +40,7 @@ class Log:
             else:
                 replay = partial(GroupShard.replay, key=key, value=value)
             self._replays.append(replay)
-        return outcome.answers[0][1]
+        return outcome.responses[0][1]
 
     def commit(self, partition: int, offset: int) -> None:
         offsets = (OffsetToCommit("t", partition, offset, -1, None),)
@@ -70,7 +70,7 @@ class Log:
 
 
 def positions(shard: GroupShard) -> dict[int, int]:
-    (answer,) = (answer for _, answer in shard.fetch_offsets(0, "g", None).answers)
+    (answer,) = (answer for _, answer in shard.fetch_offsets(0, "g", None).responses)
     assert isinstance(answer, tuple)
     return {found.partition: found.committed.offset for found in answer}
 
@@ -82,12 +82,12 @@ def test_a_deleted_group_stays_deleted_when_the_transaction_ends(is_commit: bool
     log.commit_in_transaction(0, 1)
     assert log.do(log.shard.delete_group(0, "g", NOW)) is ErrorCode.none
     for shard in log.shards():
-        assert shard.groups == {}
-        assert not shard.offsets.has_any("g")
+        assert shard.state.classic_groups == {}
+        assert not shard.state.offsets.has_any("g")
     log.end(is_commit=is_commit)
     for shard in log.shards():
         assert positions(shard) == {}
-        assert shard.groups == {}
+        assert shard.state.classic_groups == {}
         assert not shard.expire_offsets(LATER).records
 
 
@@ -114,9 +114,9 @@ def test_a_group_of_the_consumer_protocol() -> None:
     assert log.do(log.shard.delete_group(0, "g", NOW)) is ErrorCode.none
     log.end(is_commit=True)
     for shard in log.shards():
-        assert "g" not in shard.consumer_groups
+        assert "g" not in shard.state.consumer_groups
         assert positions(shard) == {}
-        assert shard.groups == {}
+        assert shard.state.classic_groups == {}
 
 
 def test_a_deleted_position_stays_deleted_when_the_transaction_commits() -> None:
@@ -139,4 +139,4 @@ def test_the_transaction_may_commit_again_after_the_deletion() -> None:
     log.end(is_commit=True)
     for shard in log.shards():
         assert positions(shard) == {1: 42}
-        assert "g" in shard.groups
+        assert "g" in shard.state.classic_groups

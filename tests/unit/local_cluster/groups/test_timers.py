@@ -66,7 +66,7 @@ def test_what_is_due_before_a_moment_is_put_off_to_it() -> None:
     timers = TimerQueue()
     timers.schedule(A, 10)
     timers.schedule(B, 50)
-    timers.put_off(30)
+    timers.defer(30)
     assert (timers.deadline_ms(A), timers.deadline_ms(B)) == (30, 50)
     assert timers.pop_due(29) is None
     assert timers.pop_due(30) == A

@@ -19,7 +19,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
-from local_cluster.groups.topic_deletions import FormerTopics
+from local_cluster.groups.topic_deletions import TopicDeletions
 from tests.unit.local_cluster.controller.samples import brokers, partition, topic
 
 ME = 55
@@ -34,7 +34,7 @@ class Broker:
     """Hears states of the cluster as the controller sends them: those between two are skipped."""
 
     def __init__(self) -> None:
-        self.former = FormerTopics()
+        self.deletions = TopicDeletions()
         self._cache = MetadataCache()
         self._cache.broker_epoch = ME
         self._heard: ClusterImage | None = None
@@ -62,7 +62,7 @@ class Broker:
         base = None if in_full else self._heard
         changes = self._cache.apply(difference(base, image, ME))
         self._heard = image
-        return self.former.hear(changes, self._cache.topics, is_whole=self._cache.is_whole)
+        return self.deletions.apply(changes, self._cache.topics, is_whole=self._cache.is_whole)
 
 
 def test_the_first_state_says_nothing_of_what_was_before() -> None:
@@ -73,7 +73,7 @@ def test_a_delete_record_is_enough() -> None:
     broker = Broker()
     broker.hears(T, is_whole=False)
     assert broker.hears(deletes=[T], is_whole=False) == GONE
-    assert broker.former.deleted == GONE
+    assert broker.deletions.absent == GONE
 
 
 def test_a_delete_record_that_comes_again_takes_nothing_from_the_new_topic() -> None:
@@ -81,7 +81,7 @@ def test_a_delete_record_that_comes_again_takes_nothing_from_the_new_topic() -> 
     broker.hears(T)
     broker.hears(deletes=[T])
     assert broker.hears(ANEW) == NONE
-    assert broker.former.deleted == NONE
+    assert broker.deletions.absent == NONE
     assert broker.hears(ANEW, deletes=[T], in_full=True) == NONE
 
 
@@ -93,7 +93,7 @@ def test_another_id_under_the_name_is_enough(in_full: bool, term: int, is_whole:
     broker.hears(T)
     assert broker.hears(ANEW, in_full=in_full, term=term, is_whole=is_whole) == GONE
     assert broker.hears(ANEW, in_full=True, term=term) == NONE
-    assert broker.former.deleted == NONE
+    assert broker.deletions.absent == NONE
 
 
 @pytest.mark.parametrize("in_full", [False, True])
@@ -101,7 +101,7 @@ def test_what_a_controller_that_vouches_does_not_name_any_more_was_deleted(in_fu
     broker = Broker()
     broker.hears(T)
     assert broker.hears(in_full=in_full) == GONE
-    assert broker.former.deleted == GONE
+    assert broker.deletions.absent == GONE
     assert broker.hears(ANEW) == NONE
 
 
@@ -110,7 +110,7 @@ def test_a_topic_that_is_merely_missing_keeps_its_positions(term: int, is_whole:
     broker = Broker()
     broker.hears(T)
     assert broker.hears(term=term, is_whole=is_whole) == NONE
-    assert broker.former.deleted == NONE
+    assert broker.deletions.absent == NONE
     assert broker.hears(T, term=term) == NONE
 
 
@@ -136,7 +136,7 @@ def test_what_is_remembered_of_absent_topics_is_bounded(monkeypatch: pytest.Monk
     broker = Broker()
     broker.hears(*many)
     assert broker.hears() == frozenset("abcd")
-    assert len(broker.former.deleted) == 2
+    assert len(broker.deletions.absent) == 2
     broker.hears(*many)
     broker.hears(term=2)
     again = [replace(each, topic_id=uuid.uuid4()) for each in many]
@@ -162,7 +162,7 @@ def test_positions_in_open_transactions_go_as_well_and_a_replay_says_the_same() 
         replayed.replay(*record)
     for each in (shard, replayed):
         each.end_transaction(9, is_commit=True)
-        assert each.offsets.partitions("g") == [("kept", 0)]
-        assert each.offsets.partitions("x") == [("kept", 0)]
+        assert each.state.offsets.partitions("g") == [("kept", 0)]
+        assert each.state.offsets.partitions("x") == [("kept", 0)]
         # Twice is as good as once.
         assert not each.delete_topics(GONE).records

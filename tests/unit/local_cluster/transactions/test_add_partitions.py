@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.transactions import add_partitions
-from local_cluster.transactions.add_partitions import JoinBatches
-from local_cluster.transactions.broker_connections import BrokerLines
+from local_cluster.transactions.add_partitions import AddPartitionsSender
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
@@ -79,22 +79,22 @@ def about(transactional_id: str, *partitions: tuple[str, int]) -> AddRequest:
     return AddRequest(transactional_id, 1, 0, frozenset(partitions or {("t", 0)}))
 
 
-def new_batches() -> tuple[Lines, JoinBatches]:
+def new_sender() -> tuple[Lines, AddPartitionsSender]:
     lines = Lines()
-    return lines, JoinBatches(cast(BrokerLines, lines))
+    return lines, AddPartitionsSender(cast(BrokerConnections, lines))
 
 
 async def ask(
-    batches: JoinBatches, request: AddRequest, broker_id: int = BROKER
+    sender: AddPartitionsSender, request: AddRequest, broker_id: int = BROKER
 ) -> asyncio.Future[Any]:
-    future = batches.ask(broker_id, request, verify_only=True)
+    future = sender.send(broker_id, request, verify_only=True)
     await steps()
     return future
 
 
 async def test_a_question_is_sent_and_answered() -> None:
-    lines, batches = new_batches()
-    answer = await ask(batches, about("x", ("b", 1), ("a", 2), ("a", 0)))
+    lines, sender = new_sender()
+    answer = await ask(sender, about("x", ("b", 1), ("a", 2), ("a", 0)))
     assert lines.sent == [
         (
             BROKER,
@@ -121,9 +121,9 @@ async def test_a_question_is_sent_and_answered() -> None:
 
 
 async def test_what_comes_meanwhile_goes_with_the_next_request() -> None:
-    lines, batches = new_batches()
-    first = await ask(batches, about("x"))
-    later = [await ask(batches, about(name)) for name in ("y", "z")]
+    lines, sender = new_sender()
+    first = await ask(sender, about("x"))
+    later = [await ask(sender, about(name)) for name in ("y", "z")]
     assert len(lines.sent) == 1
     await lines.answer(0)
     assert first.done()
@@ -133,9 +133,9 @@ async def test_what_comes_meanwhile_goes_with_the_next_request() -> None:
 
 
 async def test_a_transaction_is_in_a_request_once() -> None:
-    lines, batches = new_batches()
-    await ask(batches, about("w"))
-    answers = [await ask(batches, about("x", ("t", index))) for index in (0, 1)]
+    lines, sender = new_sender()
+    await ask(sender, about("w"))
+    answers = [await ask(sender, about("x", ("t", index))) for index in (0, 1)]
     for at in range(3):
         await lines.answer(at)
     assert [lines.ids(at) for at in range(3)] == [["w"], ["x"], ["x"]]
@@ -149,9 +149,9 @@ async def test_a_request_has_a_bounded_number_of_transactions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(add_partitions, "TRANSACTIONS_MAX", 2)
-    lines, batches = new_batches()
+    lines, sender = new_sender()
     for name in "wxyz":
-        await ask(batches, about(name))
+        await ask(sender, about(name))
     for at in range(3):
         await lines.answer(at)
     assert [lines.ids(at) for at in range(3)] == [["w"], ["x", "y"], ["z"]]
@@ -159,28 +159,28 @@ async def test_a_request_has_a_bounded_number_of_transactions(
 
 async def test_a_bounded_number_of_questions_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(add_partitions, "WAITING_MAX", 1)
-    lines, batches = new_batches()
-    await ask(batches, about("sent"))
-    await ask(batches, about("waits"))
+    lines, sender = new_sender()
+    await ask(sender, about("sent"))
+    await ask(sender, about("waits"))
     with pytest.raises(KafkaError) as refused:
-        await ask(batches, about("one too many"))
+        await ask(sender, about("one too many"))
     assert refused.value.code is ErrorCode.coordinator_not_available
     assert len(lines.sent) == 1
 
 
 async def test_brokers_do_not_wait_for_each_other() -> None:
-    lines, batches = new_batches()
-    slow = await ask(batches, about("x"))
-    quick = await ask(batches, about("y"), OTHER_BROKER)
+    lines, sender = new_sender()
+    slow = await ask(sender, about("x"))
+    quick = await ask(sender, about("y"), OTHER_BROKER)
     assert [broker_id for broker_id, _ in lines.sent] == [BROKER, OTHER_BROKER]
     await lines.answer(1)
     assert quick.done() and not slow.done()
 
 
 async def test_a_failed_request_is_told_to_its_own_questions_only() -> None:
-    lines, batches = new_batches()
-    failed = await ask(batches, about("x"))
-    waits = await ask(batches, about("y"))
+    lines, sender = new_sender()
+    failed = await ask(sender, about("x"))
+    waits = await ask(sender, about("y"))
     await lines.fail(0, KafkaError(ErrorCode.request_timed_out, "no answer"))
     with pytest.raises(KafkaError) as error:
         await failed
@@ -190,8 +190,8 @@ async def test_a_failed_request_is_told_to_its_own_questions_only() -> None:
 
 
 async def test_an_error_of_the_whole_answer_is_told() -> None:
-    lines, batches = new_batches()
-    answer = await ask(batches, about("x"))
+    lines, sender = new_sender()
+    answer = await ask(sender, about("x"))
     refusal = SimpleNamespace(error_code=ErrorCode.cluster_authorization_failed)
     await lines.answer(0, lambda sent: refusal)
     with pytest.raises(KafkaError) as error:
@@ -200,30 +200,30 @@ async def test_an_error_of_the_whole_answer_is_told() -> None:
 
 
 async def test_what_is_not_spoken_of_has_to_be_asked_again() -> None:
-    lines, batches = new_batches()
-    answer = await ask(batches, about("x"))
+    lines, sender = new_sender()
+    answer = await ask(sender, about("x"))
     await lines.answer(0, lambda sent: response({"transactions": []}))
     assert await answer == {("t", 0): ErrorCode.network_exception}
 
 
 @pytest.mark.parametrize("broken", [PeerError("not that message"), AttributeError("no field")])
 async def test_where_an_answer_cannot_be_read_everyone_asks_again(broken: Exception) -> None:
-    lines, batches = new_batches()
-    answers = [await ask(batches, about(name)) for name in ("sent", "waits")]
+    lines, sender = new_sender()
+    answers = [await ask(sender, about(name)) for name in ("sent", "waits")]
     await lines.fail(0, broken)
     for answer in answers:
         assert answer.done(), "nobody may wait for a task that has ended"
         with pytest.raises(KafkaError) as error:
             await answer
         assert error.value.code is ErrorCode.network_exception
-    again = await ask(batches, about("again"))
+    again = await ask(sender, about("again"))
     await lines.answer(1)
     assert await again == {("t", 0): ErrorCode.none}
 
 
 async def test_an_answer_that_lacks_its_results_is_told_as_well() -> None:
-    lines, batches = new_batches()
-    answer = await ask(batches, about("x"))
+    lines, sender = new_sender()
+    answer = await ask(sender, about("x"))
     await lines.answer(0, lambda sent: SimpleNamespace(error_code=ErrorCode.none))
     assert answer.done()
     with pytest.raises(KafkaError):
@@ -231,10 +231,10 @@ async def test_an_answer_that_lacks_its_results_is_told_as_well() -> None:
 
 
 async def test_who_gave_up_does_not_disturb_the_others() -> None:
-    lines, batches = new_batches()
-    first = await ask(batches, about("w"))
-    gone = await ask(batches, about("x"))
-    stays = await ask(batches, about("y"))
+    lines, sender = new_sender()
+    first = await ask(sender, about("w"))
+    gone = await ask(sender, about("x"))
+    stays = await ask(sender, about("y"))
     gone.cancel()
     await lines.answer(0)
     await lines.answer(1)
@@ -243,10 +243,10 @@ async def test_who_gave_up_does_not_disturb_the_others() -> None:
 
 
 async def test_when_the_broker_stops_everyone_is_told() -> None:
-    lines, batches = new_batches()
-    answers = [await ask(batches, about(name)) for name in ("sent", "waits")]
-    answers.append(batches.ask(OTHER_BROKER, about("not even begun"), verify_only=True))
-    await batches.close()
+    lines, sender = new_sender()
+    answers = [await ask(sender, about(name)) for name in ("sent", "waits")]
+    answers.append(sender.send(OTHER_BROKER, about("not even begun"), verify_only=True))
+    await sender.close()
     for answer in answers:
         with pytest.raises(KafkaError) as error:
             await answer

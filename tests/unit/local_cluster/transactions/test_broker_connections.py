@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from local_cluster.handlers.services import BrokerServices
-from local_cluster.transactions.broker_connections import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
@@ -43,7 +43,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_conne
         settings=SimpleNamespace(inter_broker_listener="L"),
         metadata=SimpleNamespace(brokers={2: SimpleNamespace(listeners={"L": ADDRESS})}),
     )
-    lines = BrokerLines(cast(BrokerServices, broker), connect)
+    lines = BrokerConnections(cast(BrokerServices, broker), connect)
     for calls in (1, 2):
         with pytest.raises(KafkaError) as error:
             await lines.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from local_cluster.transactions.end_txn import Verdict, judge
+from local_cluster.transactions.end_txn import EndTxnAction, check_end_txn
 from local_cluster.transactions.requests import EndRequest
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.errors import ErrorCode
 
 S = TransactionState
-DECIDES, REPEATS = Verdict.DECIDES, Verdict.REPETITION
+DECIDES, REPEATS = EndTxnAction.DECIDE, EndTxnAction.REPEAT
 BUSY = ErrorCode.concurrent_transactions
 WRONG = ErrorCode.invalid_txn_state
 FENCED = ErrorCode.producer_fenced
@@ -52,8 +52,8 @@ def known(
 
 def ask(
     transaction: Transaction, epoch: int, *, commit: bool, version: int, producer_id: int = 7
-) -> Verdict | ErrorCode:
-    return judge(transaction, EndRequest("tx", producer_id, epoch, commit, version))
+) -> EndTxnAction | ErrorCode:
+    return check_end_txn(transaction, EndRequest("tx", producer_id, epoch, commit, version))
 
 
 @pytest.mark.parametrize("state", FIRST, ids=lambda state: state.value)

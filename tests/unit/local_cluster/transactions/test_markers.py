@@ -23,7 +23,7 @@ from local_cluster.network import OpenLine
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
-from local_cluster.transactions.broker_connections import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest
@@ -97,7 +97,7 @@ class Lines:
 async def test_a_partition_that_is_gone_needs_no_marker() -> None:
     """The topic was deleted and made anew under its name, with fewer partitions."""
     lines = Lines()
-    send = MarkerSender(broker_that_knows(1), cast(BrokerLines, lines))
+    send = MarkerSender(broker_that_knows(1), cast(BrokerConnections, lines)).send
     async with asyncio.timeout(30):
         assert await send(decided(("t", 0), ("t", 5), ("gone", 0)), 0)
     assert lines.asked == [0]
@@ -108,7 +108,7 @@ async def test_a_partition_that_is_merely_missing_gets_its_marker_later() -> Non
     lines = Lines()
     broker = broker_that_knows(0, is_whole=False)
     sending = asyncio.create_task(
-        MarkerSender(broker, cast(BrokerLines, lines))(decided(("t", 0)), 0)
+        MarkerSender(broker, cast(BrokerConnections, lines)).send(decided(("t", 0)), 0)
     )
     async with asyncio.timeout(30):
         await asyncio.wait({sending}, timeout=0.1)
@@ -251,7 +251,7 @@ async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
     )
     monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
     monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)
-    marking = asyncio.ensure_future(coordinator._markers(decided(("t", 0)), 0))
+    marking = asyncio.ensure_future(coordinator._markers.send(decided(("t", 0)), 0))
     joining = asyncio.ensure_future(
         coordinator.join(AddRequest("y", 2, 0, frozenset({("t", 0)})), verify_only=True)
     )

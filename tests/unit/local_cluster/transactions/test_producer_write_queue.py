@@ -6,13 +6,15 @@ import asyncio
 
 import pytest
 
-from local_cluster.transactions.turns import ProducerTurns
+from local_cluster.transactions.add_partitions import ProducerWriteQueue
 
 PRODUCER, OTHER = 7, 8
 
 
-async def take(turns: ProducerTurns, name: str, told: list[str], go_on: asyncio.Event) -> None:
-    async with turns.turn(PRODUCER):
+async def take(
+    writes: ProducerWriteQueue, name: str, told: list[str], go_on: asyncio.Event
+) -> None:
+    async with writes.enter(PRODUCER):
         told.append(f"{name} begins")
         await go_on.wait()
         told.append(f"{name} ends")
@@ -25,8 +27,8 @@ async def steps() -> None:
 
 
 async def test_turns_of_a_producer_come_one_after_the_other_as_they_were_asked_for() -> None:
-    turns, told, go_on = ProducerTurns(), list[str](), asyncio.Event()
-    tasks = [asyncio.create_task(take(turns, name, told, go_on)) for name in "abc"]
+    writes, told, go_on = ProducerWriteQueue(), list[str](), asyncio.Event()
+    tasks = [asyncio.create_task(take(writes, name, told, go_on)) for name in "abc"]
     await steps()
     assert told == ["a begins"]
     go_on.set()
@@ -35,35 +37,35 @@ async def test_turns_of_a_producer_come_one_after_the_other_as_they_were_asked_f
 
 
 async def test_another_producer_does_not_wait() -> None:
-    turns = ProducerTurns()
-    async with turns.turn(PRODUCER):
-        assert turns.is_waiting(PRODUCER)
-        assert not turns.is_waiting(OTHER)
-        async with asyncio.timeout(1), turns.turn(OTHER):
-            assert turns.is_waiting(OTHER)
-        assert not turns.is_waiting(OTHER)
-    assert not turns.is_waiting(PRODUCER)
+    writes = ProducerWriteQueue()
+    async with writes.enter(PRODUCER):
+        assert writes.is_waiting(PRODUCER)
+        assert not writes.is_waiting(OTHER)
+        async with asyncio.timeout(1), writes.enter(OTHER):
+            assert writes.is_waiting(OTHER)
+        assert not writes.is_waiting(OTHER)
+    assert not writes.is_waiting(PRODUCER)
 
 
 async def test_a_write_that_comes_while_others_wait_waits_as_well() -> None:
-    turns, told = ProducerTurns(), list[str]()
+    writes, told = ProducerWriteQueue(), list[str]()
     first_goes_on, second_goes_on = asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(take(turns, "a", told, first_goes_on))
-    second = asyncio.create_task(take(turns, "b", told, second_goes_on))
+    first = asyncio.create_task(take(writes, "a", told, first_goes_on))
+    second = asyncio.create_task(take(writes, "b", told, second_goes_on))
     await steps()
     first_goes_on.set()
     await first
     await steps()
     assert told == ["a begins", "a ends", "b begins"]
-    assert turns.is_waiting(PRODUCER)
+    assert writes.is_waiting(PRODUCER)
     second_goes_on.set()
     await second
-    assert not turns.is_waiting(PRODUCER)
+    assert not writes.is_waiting(PRODUCER)
 
 
 async def test_who_gives_up_waiting_holds_nobody_up() -> None:
-    turns, told, go_on = ProducerTurns(), list[str](), asyncio.Event()
-    first, gone, last = (asyncio.create_task(take(turns, n, told, go_on)) for n in "abc")
+    writes, told, go_on = ProducerWriteQueue(), list[str](), asyncio.Event()
+    first, gone, last = (asyncio.create_task(take(writes, n, told, go_on)) for n in "abc")
     await steps()
     gone.cancel()
     await steps()
@@ -71,26 +73,26 @@ async def test_who_gives_up_waiting_holds_nobody_up() -> None:
     go_on.set()
     await asyncio.gather(first, last)
     assert told == ["a begins", "a ends", "c begins", "c ends"]
-    assert not turns.is_waiting(PRODUCER)
+    assert not writes.is_waiting(PRODUCER)
 
 
 async def test_who_gives_up_in_its_turn_passes_it_on() -> None:
-    turns, told, go_on = ProducerTurns(), list[str](), asyncio.Event()
-    first, last = (asyncio.create_task(take(turns, name, told, go_on)) for name in "ab")
+    writes, told, go_on = ProducerWriteQueue(), list[str](), asyncio.Event()
+    first, last = (asyncio.create_task(take(writes, name, told, go_on)) for name in "ab")
     await steps()
     first.cancel()
     await steps()
     assert told == ["a begins", "b begins"]
     go_on.set()
     await last
-    assert not turns.is_waiting(PRODUCER)
+    assert not writes.is_waiting(PRODUCER)
 
 
 async def test_a_turn_that_fails_passes_on() -> None:
-    turns = ProducerTurns()
+    writes = ProducerWriteQueue()
     with pytest.raises(ValueError, match="refused"):
-        async with turns.turn(PRODUCER):
+        async with writes.enter(PRODUCER):
             raise ValueError("refused")
-    assert not turns.is_waiting(PRODUCER)
-    async with asyncio.timeout(1), turns.turn(PRODUCER):
-        assert turns.is_waiting(PRODUCER)
+    assert not writes.is_waiting(PRODUCER)
+    async with asyncio.timeout(1), writes.enter(PRODUCER):
+        assert writes.is_waiting(PRODUCER)
