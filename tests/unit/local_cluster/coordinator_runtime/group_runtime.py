@@ -1,4 +1,4 @@
-"""The runtime of one partition of groups, whose answers are easy to read, for tests."""
+"""A runtime with a group shard for tests: groups have responses that are easy to check."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def commit_request(offset: int, group: str = "g") -> CommitRequest:
 
 
 async def replica_that_holds(offset: int) -> FakeReplica:
-    """A replica to which a runtime that is closed committed the offset."""
+    """Return a replica with a committed offset that an earlier runtime wrote."""
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await commit(runtime, offset)
@@ -64,8 +64,8 @@ def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
     )
 
 
-def forget(shard: GroupShard, _: Now) -> Outcome:
-    """A step: the topic of all these positions was deleted."""
+def delete_topic(shard: GroupShard, _: Now) -> Outcome:
+    """A step that deletes the topic of all committed offsets."""
     return shard.delete_topics(frozenset({"t"}))
 
 

@@ -1,4 +1,4 @@
-"""Fewer replicas in sync than min.insync.replicas: nothing is appended, nobody waits for ever."""
+"""The ISR is smaller than min.insync.replicas: no append, and no request waits without limit."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     Runtime,
     commit,
     commit_request,
+    delete_topic,
     fetch,
-    forget,
     heartbeat,
     join,
     loaded_runtime,
@@ -56,7 +56,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_writes_is_refused_and_changes_nothing() -> None:
+async def test_writes_are_refused_and_change_nothing() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     member = await join(runtime)
@@ -67,7 +67,7 @@ async def test_what_writes_is_refused_and_changes_nothing() -> None:
         assert_refused(lambda: commit(runtime, 6, "other"))
         assert_refused(lambda: join(runtime, group_instance_id="another"))
     assert replica.batches == written
-    # The state was not thrown away, which would have reverted the rebalance under way.
+    # The state was not dropped, which would have reverted the rebalance under way.
     assert runtime.state is RuntimeState.ACTIVE
     assert heartbeat(runtime, member.member_id, 1).result() is ErrorCode.none
     assert offset_of(await fetch(runtime, "other")) == 5
@@ -76,7 +76,7 @@ async def test_what_writes_is_refused_and_changes_nothing() -> None:
     runtime.close()
 
 
-async def test_a_broker_answers_what_only_reads() -> None:
+async def test_reads_are_served() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
     broker.partitions[0].is_under_min_isr = True
@@ -98,17 +98,17 @@ async def test_a_broker_answers_what_only_reads() -> None:
     await groups.stop()
 
 
-async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_again() -> None:
-    """Its records stay, and are committed when the replicas are back, as in Kafka."""
+async def test_parked_requests_fail_when_replicas_fall_out_of_sync() -> None:
+    """Their records stay, and are committed when the replicas are back, as in Kafka."""
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answers = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
+    responses = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
     replica.is_under_min_isr = True
     assert heartbeat(runtime, "m", 1).done()
-    assert_refused(lambda: fetch(runtime))  # it would wait for what cannot be committed
-    for answer in answers:
+    assert_refused(lambda: fetch(runtime))  # it would wait for a commit
+    for response in responses:
         with pytest.raises(KafkaError) as refused:
-            await asyncio.wait_for(answer, 60)
+            await asyncio.wait_for(response, 60)
         assert refused.value.code is ErrorCode.coordinator_not_available
     replica.is_under_min_isr = False
     replica.commits_at_once = True
@@ -119,14 +119,14 @@ async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_aga
     runtime.close()
 
 
-async def test_timers_are_poll_until_writable() -> None:
+async def test_timers_are_deferred() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     member = await join(runtime, session_timeout_ms=1)
-    put_off = watch_polls(runtime)
+    polls = watch_polls(runtime)
     replica.is_under_min_isr = True
-    await until(lambda: len(put_off) > 3)
-    # The last member's end would be written.
+    await until(lambda: len(polls) > 3)
+    # Removing the last member would write a record.
     assert runtime.shard.state.classic_groups["g"].members.keys() == {member.member_id}
     assert not replica.batches
     replica.is_under_min_isr = False
@@ -135,16 +135,16 @@ async def test_timers_are_poll_until_writable() -> None:
     runtime.close()
 
 
-async def test_whose_heartbeats_were_refused_is_heard_of_before_its_session_ends(
+async def test_members_with_refused_heartbeats_get_a_grace_period(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "GRACE_MS", 600_000)
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await join(runtime, session_timeout_ms=1)
-    put_off = watch_polls(runtime)
+    polls = watch_polls(runtime)
     replica.is_under_min_isr = True
-    await until(lambda: len(put_off) > 3)
+    await until(lambda: len(polls) > 3)
     replica.is_under_min_isr = False
     before_ms = SystemClock().monotonic_ms()
     await until(lambda: (runtime.shard.next_deadline_ms() or 0) > before_ms + 300_000)
@@ -152,13 +152,13 @@ async def test_whose_heartbeats_were_refused_is_heard_of_before_its_session_ends
     runtime.close()
 
 
-async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
+async def test_a_mandatory_step_waits_until_it_can_be_committed() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await commit(runtime, 5)
     replica.is_under_min_isr = True
-    runtime.run_mandatory_step(forget)
-    runtime.run_step(forget)
+    runtime.run_mandatory_step(delete_topic)
+    runtime.run_step(delete_topic)
     await settle()
     assert len(replica.batches) == 1
     assert offset_of(await fetch(runtime)) == 5
@@ -168,23 +168,23 @@ async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
     runtime.close()
 
 
-@pytest.mark.parametrize("is_told_while_loading", [False, True])
-async def test_what_was_put_off_takes_nothing_that_was_committed_later(
-    is_told_while_loading: bool,
+@pytest.mark.parametrize("is_loading", [False, True])
+async def test_a_deferred_step_deletes_no_later_commit(
+    is_loading: bool,
 ) -> None:
-    """The positions of a topic that was deleted go; not those of the new topic of its name."""
+    """The offsets of the deleted topic go, those of the re-created topic stay."""
     replica = await replica_that_holds(5)
     runtime = new_runtime(replica)
     runtime.start()
     replica.is_under_min_isr = True
-    if is_told_while_loading:
-        runtime.run_mandatory_step(forget)
+    if is_loading:
+        runtime.run_mandatory_step(delete_topic)
     await until_loaded(runtime)
-    if not is_told_while_loading:
-        runtime.run_mandatory_step(forget)
+    if not is_loading:
+        runtime.run_mandatory_step(delete_topic)
     assert len(replica.batches) == 1
     replica.is_under_min_isr = False
-    # Before anybody looked whether the replicas are back.
+    # Before the next poll notices that the replicas are back.
     assert await commit(runtime, 7) == (ErrorCode.none,)
     await until(lambda: runtime._writable_poll is None)
     assert offset_of(await fetch(runtime)) == 7
@@ -194,19 +194,19 @@ async def test_what_was_put_off_takes_nothing_that_was_committed_later(
     again.close()
 
 
-async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
+async def test_a_mandatory_step_runs_once_per_state() -> None:
     replica = await replica_that_holds(5)
     replica.commits_at_once = False
     runtime = await loaded_runtime(replica)
-    runtime.run_mandatory_step(forget)
-    answer = commit(runtime, 7)
+    runtime.run_mandatory_step(delete_topic)
+    response = commit(runtime, 7)
     replica.is_under_min_isr = True
     assert_refused(lambda: commit(runtime, 8))
     replica.is_under_min_isr = False
     await until(lambda: runtime._writable_poll is None)
     replica.commits_at_once = True
     replica.commit()
-    assert await answer == (ErrorCode.none,)
+    assert await response == (ErrorCode.none,)
     assert offset_of(await fetch(runtime)) == 7
     runtime.close()
 
@@ -223,13 +223,13 @@ async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
     ],
     ids=["request", "read", "step", "marker"],
 )
-async def test_what_was_put_off_is_done_before_what_comes_next(
+async def test_a_deferred_step_runs_before_the_next_write(
     write: Callable[[Runtime], object],
 ) -> None:
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.run_mandatory_step(forget)
+    runtime.run_mandatory_step(delete_topic)
     replica.is_under_min_isr = False
     write(runtime)
     tombstones = replica.batches[1]
@@ -246,14 +246,14 @@ async def test_what_was_put_off_is_done_before_what_comes_next(
     ],
     ids=["request", "marker"],
 )
-async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refused(
+async def test_a_deferred_step_that_fails_refuses_the_next_request(
     monkeypatch: pytest.MonkeyPatch, write: Callable[[Runtime], object]
 ) -> None:
     monkeypatch.setattr(partition_runtime, "reload_wait_seconds", lambda failures: 0.0)
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.run_mandatory_step(forget)
+    runtime.run_mandatory_step(delete_topic)
     replica.is_under_min_isr = False
     replica.append_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refused:
@@ -266,14 +266,14 @@ async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refu
     runtime.close()
 
 
-async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
+async def test_the_completion_of_a_transaction_waits_until_it_can_be_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody would tell it again: the next transaction of the id would never begin."""
-    told: list[Transaction] = []
+    """It is not repeated: without it the next transaction of the id could never begin."""
+    completed: list[Transaction] = []
 
     def complete(shard: Any, decided: Transaction, now_ms: int) -> Any:
-        told.append(decided)
+        completed.append(decided)
         return type("Done", (), {"to_runtime": staticmethod(Outcome)})
 
     monkeypatch.setattr(TransactionShard, "complete", complete)
@@ -294,21 +294,21 @@ async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
     replica.is_under_min_isr = True
     marking = asyncio.create_task(coordinator._complete_transaction(runtime, decided))
     await settle()
-    assert not told and not marking.done()
+    assert not completed and not marking.done()
     replica.is_under_min_isr = False
     await asyncio.wait_for(marking, 60)
-    assert told == [decided]
+    assert completed == [decided]
     runtime.close()
 
 
 def watch_polls(runtime: Runtime) -> list[None]:
-    """Grows with each look whether there are enough replicas in sync again."""
+    """Return a list that grows with each check for enough in-sync replicas."""
     polls: list[None] = []
-    put_off = runtime._poll_until_writable
+    poll = runtime._poll_until_writable
 
     def noted() -> None:
         polls.append(None)
-        put_off()
+        poll()
 
     runtime._poll_until_writable = noted  # type: ignore[method-assign]
     return polls

@@ -1,4 +1,4 @@
-"""Doubles for the coordinator's shells: a replica in memory and the broker around it."""
+"""Doubles for the coordinators: a replica in memory and a broker around it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ BROKER_ID = 1
 
 @dataclass
 class FakeReplica:
-    """A leading replica; with `commits_at_once` its high watermark follows the log end."""
+    """A leading replica; with `commits_at_once` the high watermark follows the log end offset."""
 
     commits_at_once: bool = True
     batches: list[bytes] = field(default_factory=list)
     high_watermark: int = 0
     append_error: Exception | None = None
     append_bytes_max: int = 1 << 30
-    """What one append may hold, as a segment's size says."""
+    """The maximum of one append, as the segment size limits it."""
     reads: int = 0
     is_under_min_isr: bool = False
     parked: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
@@ -112,7 +112,7 @@ class FakeReplica:
 
 
 class FakeControlPlane:
-    """Counts creations; the test decides when the topic appears."""
+    """Records topic creations; the test decides when the topic appears."""
 
     def __init__(self) -> None:
         self.created: list[str] = []
@@ -125,7 +125,7 @@ class FakeControlPlane:
 
 
 class FakeBroker:
-    """What handlers see: one broker that leads all partitions of the offsets topic."""
+    """The services of handlers: one broker that leads all partitions of the offsets topic."""
 
     def __init__(self, *, partitions: int = 2, config: dict[str, str] | None = None) -> None:
         self.settings = BrokerSettings(
@@ -179,7 +179,7 @@ class FakeBroker:
     async def positions(
         self, group_id: str, partitions: tuple[TopicPartition, ...] | None = None
     ) -> tuple[FetchedOffset, ...]:
-        """What a group has committed."""
+        """Return the committed offsets of a group."""
         found = await self.groups.fetch_offsets(group_id, partitions)
         assert not isinstance(found, ErrorCode), found
         return found
@@ -190,7 +190,7 @@ class FakeBroker:
         return (operation, name) not in self.denied
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
-        """One request through the wire format both ways; the task gives kio's response."""
+        """Send one request through the wire format both ways; the task returns kio's response."""
         handler = find_handler(api)
         assert handler is not None
         assert handler.min_version <= version <= handler.max_version

@@ -1,4 +1,4 @@
-"""The timer queue: one deadline per key, earliest first, and no growth by rescheduling."""
+"""The timer queue: one deadline per key, earliest first, bounded by the number of timers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_heap_stays_in_proportion_to_the_timers() -> None:
     assert timers.pop_due(2_000_000) == A
 
 
-def test_what_is_due_before_a_moment_is_put_off_to_it() -> None:
+def test_defer_moves_earlier_deadlines() -> None:
     timers = TimerQueue()
     timers.schedule(A, 10)
     timers.schedule(B, 50)

@@ -1,4 +1,4 @@
-"""Positions of topics that were deleted: when it is known that they mean nothing any more."""
+"""Which changes of the metadata delete the committed offsets of a topic."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tests.unit.local_cluster.controller.samples import brokers, partition, topi
 
 ME = 55
 T = topic("t", partition(0, 1))
-ANEW = replace(T, topic_id=uuid.UUID(int=7))
+RE_CREATED = replace(T, topic_id=uuid.UUID(int=7))
 NONE: frozenset[str] = frozenset()
-GONE = frozenset({"t"})
+DELETED = frozenset({"t"})
 NOW = Now(1, 1)
 
 
 class Broker:
-    """Hears states of the cluster as the controller sends them: those between two are skipped."""
+    """A broker that receives states of the cluster from the controller, and may miss some."""
 
     def __init__(self) -> None:
         self.deletions = TopicDeletions()
         self._cache = MetadataCache()
         self._cache.broker_epoch = ME
-        self._heard: ClusterImage | None = None
+        self._received: ClusterImage | None = None
         self._sequence = 0
 
-    def hears(
+    def receives(
         self,
         *topics: TopicState,
         term: int = 1,
@@ -48,7 +48,7 @@ class Broker:
         is_whole: bool = True,
         in_full: bool = False,
     ) -> frozenset[str]:
-        """The topics whose positions go."""
+        """Apply a state and return the topics whose offsets go."""
         self._sequence += 1
         image = ClusterImage(
             1,
@@ -59,98 +59,98 @@ class Broker:
             {each.name: each.topic_id for each in deletes},
             is_whole=is_whole,
         )
-        base = None if in_full else self._heard
+        base = None if in_full else self._received
         changes = self._cache.apply(difference(base, image, ME))
-        self._heard = image
+        self._received = image
         return self.deletions.apply(changes, self._cache.topics, is_whole=self._cache.is_whole)
 
 
-def test_the_first_state_says_nothing_of_what_was_before() -> None:
-    assert Broker().hears(T) == NONE
+def test_the_first_state_deletes_nothing() -> None:
+    assert Broker().receives(T) == NONE
 
 
-def test_a_delete_record_is_enough() -> None:
+def test_a_deletion_record_suffices() -> None:
     broker = Broker()
-    broker.hears(T, is_whole=False)
-    assert broker.hears(deletes=[T], is_whole=False) == GONE
-    assert broker.deletions.absent == GONE
+    broker.receives(T, is_whole=False)
+    assert broker.receives(deletes=[T], is_whole=False) == DELETED
+    assert broker.deletions.absent == DELETED
 
 
-def test_a_delete_record_that_comes_again_takes_nothing_from_the_new_topic() -> None:
+def test_a_repeated_deletion_record_spares_the_new_topic() -> None:
     broker = Broker()
-    broker.hears(T)
-    broker.hears(deletes=[T])
-    assert broker.hears(ANEW) == NONE
+    broker.receives(T)
+    broker.receives(deletes=[T])
+    assert broker.receives(RE_CREATED) == NONE
     assert broker.deletions.absent == NONE
-    assert broker.hears(ANEW, deletes=[T], in_full=True) == NONE
+    assert broker.receives(RE_CREATED, deletes=[T], in_full=True) == NONE
 
 
 @pytest.mark.parametrize("in_full", [False, True])
 @pytest.mark.parametrize("term", [1, 2])
 @pytest.mark.parametrize("is_whole", [False, True])
-def test_another_id_under_the_name_is_enough(in_full: bool, term: int, is_whole: bool) -> None:
+def test_another_topic_id_suffices(in_full: bool, term: int, is_whole: bool) -> None:
     broker = Broker()
-    broker.hears(T)
-    assert broker.hears(ANEW, in_full=in_full, term=term, is_whole=is_whole) == GONE
-    assert broker.hears(ANEW, in_full=True, term=term) == NONE
+    broker.receives(T)
+    assert broker.receives(RE_CREATED, in_full=in_full, term=term, is_whole=is_whole) == DELETED
+    assert broker.receives(RE_CREATED, in_full=True, term=term) == NONE
     assert broker.deletions.absent == NONE
 
 
 @pytest.mark.parametrize("in_full", [False, True])
-def test_what_a_controller_that_vouches_does_not_name_any_more_was_deleted(in_full: bool) -> None:
+def test_absence_in_complete_metadata_is_a_deletion(in_full: bool) -> None:
     broker = Broker()
-    broker.hears(T)
-    assert broker.hears(in_full=in_full) == GONE
-    assert broker.deletions.absent == GONE
-    assert broker.hears(ANEW) == NONE
+    broker.receives(T)
+    assert broker.receives(in_full=in_full) == DELETED
+    assert broker.deletions.absent == DELETED
+    assert broker.receives(RE_CREATED) == NONE
 
 
 @pytest.mark.parametrize(("term", "is_whole"), [(1, False), (2, True), (2, False)])
-def test_a_topic_that_is_merely_missing_keeps_its_positions(term: int, is_whole: bool) -> None:
+def test_a_missing_topic_keeps_its_offsets(term: int, is_whole: bool) -> None:
     broker = Broker()
-    broker.hears(T)
-    assert broker.hears(term=term, is_whole=is_whole) == NONE
+    broker.receives(T)
+    assert broker.receives(term=term, is_whole=is_whole) == NONE
     assert broker.deletions.absent == NONE
-    assert broker.hears(T, term=term) == NONE
+    assert broker.receives(T, term=term) == NONE
 
 
 @pytest.mark.parametrize(("term", "is_whole"), [(1, False), (2, True)])
-def test_its_id_is_remembered_while_it_is_missing(term: int, is_whole: bool) -> None:
+def test_the_id_of_a_missing_topic_is_remembered(term: int, is_whole: bool) -> None:
     broker = Broker()
-    broker.hears(T)
-    broker.hears(term=term, is_whole=is_whole)
-    assert broker.hears(ANEW, term=term) == GONE
+    broker.receives(T)
+    broker.receives(term=term, is_whole=is_whole)
+    assert broker.receives(RE_CREATED, term=term) == DELETED
 
 
-def test_a_delete_record_may_come_after_it_was_missing() -> None:
+def test_a_deletion_record_may_follow_a_missing_topic() -> None:
     broker = Broker()
-    broker.hears(T)
-    broker.hears(is_whole=False)
-    assert broker.hears(deletes=[T], is_whole=False) == GONE
-    assert broker.hears(ANEW) == NONE
+    broker.receives(T)
+    broker.receives(is_whole=False)
+    assert broker.receives(deletes=[T], is_whole=False) == DELETED
+    assert broker.receives(RE_CREATED) == NONE
 
 
-def test_what_is_remembered_of_absent_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_absent_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_deletions, "ABSENT_TOPICS_MAX", 2)
     many = [topic(name, partition(0, 1)) for name in "abcd"]
     broker = Broker()
-    broker.hears(*many)
-    assert broker.hears() == frozenset("abcd")
+    broker.receives(*many)
+    assert broker.receives() == frozenset("abcd")
     assert len(broker.deletions.absent) == 2
-    broker.hears(*many)
-    broker.hears(term=2)
+    broker.receives(*many)
+    broker.receives(term=2)
     again = [replace(each, topic_id=uuid.uuid4()) for each in many]
-    assert len(broker.hears(*again, term=2)) == 2
+    assert len(broker.receives(*again, term=2)) == 2
 
 
-def test_positions_in_open_transactions_go_as_well_and_a_replay_says_the_same() -> None:
+def test_pending_offsets_are_deleted_too_also_in_replay() -> None:
     shard = GroupShard(GroupLimits())
     offsets = tuple(OffsetToCommit(name, 0, 5, 0, None) for name in ("t", "kept"))
     committed = shard.commit_offsets(1, CommitRequest("g", "", None, -1, offsets), NOW)
     pending = shard.commit_transactional(
         2, TransactionalCommitRequest("x", "", None, -1, 9, 0, offsets), NOW
     )
-    deleted = shard.delete_topics(GONE)
+    deleted = shard.delete_topics(DELETED)
     assert [record.value for record in deleted.records] == [None, None]
 
     replayed = GroupShard(GroupLimits())
@@ -164,5 +164,5 @@ def test_positions_in_open_transactions_go_as_well_and_a_replay_says_the_same() 
         each.end_transaction(9, is_commit=True)
         assert each.state.offsets.partitions("g") == [("kept", 0)]
         assert each.state.offsets.partitions("x") == [("kept", 0)]
-        # Twice is as good as once.
-        assert not each.delete_topics(GONE).records
+        # The deletion is idempotent.
+        assert not each.delete_topics(DELETED).records

@@ -1,4 +1,4 @@
-"""Questions about partitions to coordinators on other brokers."""
+"""AddPartitionsToTxn to coordinators on other brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sent = Mapping[str, Any]
 
 
 def response(sent: Sent, error: ErrorCode = ErrorCode.none) -> Any:
-    """One error for every partition that was asked about."""
+    """Return one error for every partition of the request."""
     return SimpleNamespace(
         error_code=ErrorCode.none,
         results_by_transaction=[
@@ -43,26 +43,26 @@ def response(sent: Sent, error: ErrorCode = ErrorCode.none) -> Any:
     )
 
 
-class Lines:
-    """The other brokers: what they are sent, and an answer whenever the test has one."""
+class Connections:
+    """The other brokers: what they receive, and responses when the test sends them."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, Sent]] = []
-        self._answers: list[asyncio.Future[Any]] = []
+        self._responses: list[asyncio.Future[Any]] = []
 
     async def call(self, broker_id: int, api: ApiKey, fields: Sent, version: int) -> Any:
         assert api is ApiKey.ADD_PARTITIONS_TO_TXN
         self.sent.append((broker_id, fields))
-        answer = asyncio.get_running_loop().create_future()
-        self._answers.append(answer)
-        return await answer
+        future = asyncio.get_running_loop().create_future()
+        self._responses.append(future)
+        return await future
 
-    async def answer(self, at: int, make: Callable[[Sent], Any] = response) -> None:
-        self._answers[at].set_result(make(self.sent[at][1]))
+    async def respond(self, at: int, make: Callable[[Sent], Any] = response) -> None:
+        self._responses[at].set_result(make(self.sent[at][1]))
         await steps()
 
     async def fail(self, at: int, error: Exception) -> None:
-        self._answers[at].set_exception(error)
+        self._responses[at].set_exception(error)
         await steps()
 
     def ids(self, at: int) -> list[str]:
@@ -70,21 +70,21 @@ class Lines:
 
 
 async def steps() -> None:
-    """Until every task has gone as far as it can."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-def about(transactional_id: str, *partitions: tuple[str, int]) -> AddRequest:
+def addition(transactional_id: str, *partitions: tuple[str, int]) -> AddRequest:
     return AddRequest(transactional_id, 1, 0, frozenset(partitions or {("t", 0)}))
 
 
-def new_sender() -> tuple[Lines, AddPartitionsSender]:
-    lines = Lines()
-    return lines, AddPartitionsSender(cast(BrokerConnections, lines))
+def new_sender() -> tuple[Connections, AddPartitionsSender]:
+    connections = Connections()
+    return connections, AddPartitionsSender(cast(BrokerConnections, connections))
 
 
-async def ask(
+async def add(
     sender: AddPartitionsSender, request: AddRequest, broker_id: int = BROKER
 ) -> asyncio.Future[Any]:
     future = sender.send(broker_id, request, verify_only=True)
@@ -92,10 +92,10 @@ async def ask(
     return future
 
 
-async def test_a_question_is_sent_and_answered() -> None:
-    lines, sender = new_sender()
-    answer = await ask(sender, about("x", ("b", 1), ("a", 2), ("a", 0)))
-    assert lines.sent == [
+async def test_an_addition_is_sent() -> None:
+    connections, sender = new_sender()
+    future = await add(sender, addition("x", ("b", 1), ("a", 2), ("a", 0)))
+    assert connections.sent == [
         (
             BROKER,
             {
@@ -114,32 +114,32 @@ async def test_a_question_is_sent_and_answered() -> None:
             },
         )
     ]
-    await lines.answer(0, lambda sent: response(sent, ErrorCode.transaction_abortable))
-    assert await answer == dict.fromkeys(
+    await connections.respond(0, lambda sent: response(sent, ErrorCode.transaction_abortable))
+    assert await future == dict.fromkeys(
         [("a", 0), ("a", 2), ("b", 1)], ErrorCode.transaction_abortable
     )
 
 
-async def test_what_comes_meanwhile_goes_with_the_next_request() -> None:
-    lines, sender = new_sender()
-    first = await ask(sender, about("x"))
-    later = [await ask(sender, about(name)) for name in ("y", "z")]
-    assert len(lines.sent) == 1
-    await lines.answer(0)
+async def test_additions_during_a_request_share_the_next_one() -> None:
+    connections, sender = new_sender()
+    first = await add(sender, addition("x"))
+    later = [await add(sender, addition(name)) for name in ("y", "z")]
+    assert len(connections.sent) == 1
+    await connections.respond(0)
     assert first.done()
-    assert lines.ids(1) == ["y", "z"]
-    await lines.answer(1)
-    assert all(answer.done() for answer in later)
+    assert connections.ids(1) == ["y", "z"]
+    await connections.respond(1)
+    assert all(future.done() for future in later)
 
 
 async def test_a_transaction_is_in_a_request_once() -> None:
-    lines, sender = new_sender()
-    await ask(sender, about("w"))
-    answers = [await ask(sender, about("x", ("t", index))) for index in (0, 1)]
+    connections, sender = new_sender()
+    await add(sender, addition("w"))
+    futures = [await add(sender, addition("x", ("t", index))) for index in (0, 1)]
     for at in range(3):
-        await lines.answer(at)
-    assert [lines.ids(at) for at in range(3)] == [["w"], ["x"], ["x"]]
-    assert [await answer for answer in answers] == [
+        await connections.respond(at)
+    assert [connections.ids(at) for at in range(3)] == [["w"], ["x"], ["x"]]
+    assert [await future for future in futures] == [
         {("t", 0): ErrorCode.none},
         {("t", 1): ErrorCode.none},
     ]
@@ -149,106 +149,106 @@ async def test_a_request_has_a_bounded_number_of_transactions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(add_partitions, "TRANSACTIONS_MAX", 2)
-    lines, sender = new_sender()
+    connections, sender = new_sender()
     for name in "wxyz":
-        await ask(sender, about(name))
+        await add(sender, addition(name))
     for at in range(3):
-        await lines.answer(at)
-    assert [lines.ids(at) for at in range(3)] == [["w"], ["x", "y"], ["z"]]
+        await connections.respond(at)
+    assert [connections.ids(at) for at in range(3)] == [["w"], ["x", "y"], ["z"]]
 
 
-async def test_a_bounded_number_of_questions_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_additions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(add_partitions, "WAITING_MAX", 1)
-    lines, sender = new_sender()
-    await ask(sender, about("sent"))
-    await ask(sender, about("waits"))
+    connections, sender = new_sender()
+    await add(sender, addition("sent"))
+    await add(sender, addition("waits"))
     with pytest.raises(KafkaError) as refused:
-        await ask(sender, about("one too many"))
+        await add(sender, addition("one too many"))
     assert refused.value.code is ErrorCode.coordinator_not_available
-    assert len(lines.sent) == 1
+    assert len(connections.sent) == 1
 
 
 async def test_brokers_do_not_wait_for_each_other() -> None:
-    lines, sender = new_sender()
-    slow = await ask(sender, about("x"))
-    quick = await ask(sender, about("y"), OTHER_BROKER)
-    assert [broker_id for broker_id, _ in lines.sent] == [BROKER, OTHER_BROKER]
-    await lines.answer(1)
+    connections, sender = new_sender()
+    slow = await add(sender, addition("x"))
+    quick = await add(sender, addition("y"), OTHER_BROKER)
+    assert [broker_id for broker_id, _ in connections.sent] == [BROKER, OTHER_BROKER]
+    await connections.respond(1)
     assert quick.done() and not slow.done()
 
 
-async def test_a_failed_request_is_told_to_its_own_questions_only() -> None:
-    lines, sender = new_sender()
-    failed = await ask(sender, about("x"))
-    waits = await ask(sender, about("y"))
-    await lines.fail(0, KafkaError(ErrorCode.request_timed_out, "no answer"))
+async def test_a_failed_request_fails_only_its_own_additions() -> None:
+    connections, sender = new_sender()
+    failed = await add(sender, addition("x"))
+    waits = await add(sender, addition("y"))
+    await connections.fail(0, KafkaError(ErrorCode.request_timed_out, "no future"))
     with pytest.raises(KafkaError) as error:
         await failed
     assert error.value.code is ErrorCode.request_timed_out
-    await lines.answer(1)
+    await connections.respond(1)
     assert await waits == {("t", 0): ErrorCode.none}
 
 
-async def test_an_error_of_the_whole_answer_is_told() -> None:
-    lines, sender = new_sender()
-    answer = await ask(sender, about("x"))
+async def test_a_top_level_error_fails_the_additions() -> None:
+    connections, sender = new_sender()
+    future = await add(sender, addition("x"))
     refusal = SimpleNamespace(error_code=ErrorCode.cluster_authorization_failed)
-    await lines.answer(0, lambda sent: refusal)
+    await connections.respond(0, lambda sent: refusal)
     with pytest.raises(KafkaError) as error:
-        await answer
+        await future
     assert error.value.code is ErrorCode.cluster_authorization_failed
 
 
-async def test_what_is_not_spoken_of_has_to_be_asked_again() -> None:
-    lines, sender = new_sender()
-    answer = await ask(sender, about("x"))
-    await lines.answer(0, lambda sent: response({"transactions": []}))
-    assert await answer == {("t", 0): ErrorCode.network_exception}
+async def test_a_missing_result_is_a_network_exception() -> None:
+    connections, sender = new_sender()
+    future = await add(sender, addition("x"))
+    await connections.respond(0, lambda sent: response({"transactions": []}))
+    assert await future == {("t", 0): ErrorCode.network_exception}
 
 
 @pytest.mark.parametrize("broken", [PeerError("not that message"), AttributeError("no field")])
-async def test_where_an_answer_cannot_be_read_everyone_asks_again(broken: Exception) -> None:
-    lines, sender = new_sender()
-    answers = [await ask(sender, about(name)) for name in ("sent", "waits")]
-    await lines.fail(0, broken)
-    for answer in answers:
-        assert answer.done(), "nobody may wait for a task that has ended"
+async def test_an_unreadable_response_fails_all_additions(broken: Exception) -> None:
+    connections, sender = new_sender()
+    futures = [await add(sender, addition(name)) for name in ("sent", "waits")]
+    await connections.fail(0, broken)
+    for future in futures:
+        assert future.done(), "nothing may wait for a task that has ended"
         with pytest.raises(KafkaError) as error:
-            await answer
+            await future
         assert error.value.code is ErrorCode.network_exception
-    again = await ask(sender, about("again"))
-    await lines.answer(1)
+    again = await add(sender, addition("again"))
+    await connections.respond(1)
     assert await again == {("t", 0): ErrorCode.none}
 
 
-async def test_an_answer_that_lacks_its_results_is_told_as_well() -> None:
-    lines, sender = new_sender()
-    answer = await ask(sender, about("x"))
-    await lines.answer(0, lambda sent: SimpleNamespace(error_code=ErrorCode.none))
-    assert answer.done()
+async def test_a_response_without_results_fails_the_addition() -> None:
+    connections, sender = new_sender()
+    future = await add(sender, addition("x"))
+    await connections.respond(0, lambda sent: SimpleNamespace(error_code=ErrorCode.none))
+    assert future.done()
     with pytest.raises(KafkaError):
-        await answer
+        await future
 
 
-async def test_who_gave_up_does_not_disturb_the_others() -> None:
-    lines, sender = new_sender()
-    first = await ask(sender, about("w"))
-    gone = await ask(sender, about("x"))
-    stays = await ask(sender, about("y"))
+async def test_a_cancelled_addition_does_not_disturb_others() -> None:
+    connections, sender = new_sender()
+    first = await add(sender, addition("w"))
+    gone = await add(sender, addition("x"))
+    stays = await add(sender, addition("y"))
     gone.cancel()
-    await lines.answer(0)
-    await lines.answer(1)
+    await connections.respond(0)
+    await connections.respond(1)
     assert first.done()
     assert await stays == {("t", 0): ErrorCode.none}
 
 
-async def test_when_the_broker_stops_everyone_is_told() -> None:
-    lines, sender = new_sender()
-    answers = [await ask(sender, about(name)) for name in ("sent", "waits")]
-    answers.append(sender.send(OTHER_BROKER, about("not even begun"), verify_only=True))
+async def test_close_fails_all_additions() -> None:
+    connections, sender = new_sender()
+    futures = [await add(sender, addition(name)) for name in ("sent", "waits")]
+    futures.append(sender.send(OTHER_BROKER, addition("not sent"), verify_only=True))
     await sender.close()
-    for answer in answers:
+    for future in futures:
         with pytest.raises(KafkaError) as error:
-            await answer
+            await future
         assert error.value.code is ErrorCode.network_exception
-    assert len(lines.sent) == 1
+    assert len(connections.sent) == 1

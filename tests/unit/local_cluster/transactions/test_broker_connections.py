@@ -17,7 +17,7 @@ ADDRESS = ("broker", 9092)
 
 
 class BrokenConnection:
-    """A peer whose answers are not the protocol."""
+    """A peer whose responses are unreadable."""
 
     is_closed = False
 
@@ -31,7 +31,7 @@ class BrokenConnection:
         return
 
 
-async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_connects_anew() -> None:
+async def test_after_an_unreadable_response_the_next_call_reconnects() -> None:
     opened: list[BrokenConnection] = []
 
     async def connect(host: str, port: int) -> BrokenConnection:
@@ -43,10 +43,10 @@ async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_conne
         settings=SimpleNamespace(inter_broker_listener="L"),
         metadata=SimpleNamespace(brokers={2: SimpleNamespace(listeners={"L": ADDRESS})}),
     )
-    lines = BrokerConnections(cast(BrokerServices, broker), connect)
+    connections = BrokerConnections(cast(BrokerServices, broker), connect)
     for calls in (1, 2):
         with pytest.raises(KafkaError) as error:
-            await lines.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)
+            await connections.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)
         assert error.value.code is ErrorCode.network_exception
         assert len(opened) == calls
         assert opened[-1].is_closed

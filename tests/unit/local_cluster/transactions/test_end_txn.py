@@ -1,4 +1,4 @@
-"""EndTxn in every state: what decides, what repeats, what is refused."""
+"""EndTxn in every state: it decides, repeats, or is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUSY = ErrorCode.concurrent_transactions
 WRONG = ErrorCode.invalid_txn_state
 FENCED = ErrorCode.producer_fenced
 
-FIRST = {
+VERSION_1 = {
     # state: (commit, abort)
     S.EMPTY: (WRONG, WRONG),
     S.ONGOING: (DECIDES, DECIDES),
@@ -25,8 +25,8 @@ FIRST = {
     S.COMPLETE_COMMIT: (REPEATS, WRONG),
     S.COMPLETE_ABORT: (WRONG, REPEATS),
 }
-SECOND = {
-    # state: (current epoch: commit, abort; the epoch before: commit, abort)
+VERSION_2 = {
+    # state: (current epoch: commit, abort; previous epoch: commit, abort)
     S.EMPTY: (WRONG, DECIDES, FENCED, FENCED),
     S.ONGOING: (DECIDES, DECIDES, FENCED, FENCED),
     S.PREPARE_COMMIT: (BUSY, BUSY, BUSY, WRONG),
@@ -50,62 +50,62 @@ def known(
     )
 
 
-def ask(
+def check(
     transaction: Transaction, epoch: int, *, commit: bool, version: int, producer_id: int = 7
 ) -> EndTxnAction | ErrorCode:
     return check_end_txn(transaction, EndRequest("tx", producer_id, epoch, commit, version))
 
 
-@pytest.mark.parametrize("state", FIRST, ids=lambda state: state.value)
+@pytest.mark.parametrize("state", VERSION_1, ids=lambda state: state.value)
 def test_version_1(state: TransactionState) -> None:
     transaction = known(state)
-    for commit, expected in zip((True, False), FIRST[state], strict=True):
-        assert ask(transaction, 5, commit=commit, version=0) is expected
+    for commit, expected in zip((True, False), VERSION_1[state], strict=True):
+        assert check(transaction, 5, commit=commit, version=0) is expected
         for epoch in (4, 6):
-            assert ask(transaction, epoch, commit=commit, version=0) is FENCED
-        other = ask(transaction, 5, commit=commit, version=0, producer_id=8)
+            assert check(transaction, epoch, commit=commit, version=0) is FENCED
+        other = check(transaction, 5, commit=commit, version=0, producer_id=8)
         assert other is ErrorCode.invalid_producer_id_mapping
 
 
-@pytest.mark.parametrize("state", SECOND, ids=lambda state: state.value)
+@pytest.mark.parametrize("state", VERSION_2, ids=lambda state: state.value)
 def test_version_2(state: TransactionState) -> None:
     transaction = known(state)
-    asked = ((5, True), (5, False), (4, True), (4, False))
-    for (epoch, commit), expected in zip(asked, SECOND[state], strict=True):
-        assert ask(transaction, epoch, commit=commit, version=2) is expected
+    requests = ((5, True), (5, False), (4, True), (4, False))
+    for (epoch, commit), expected in zip(requests, VERSION_2[state], strict=True):
+        assert check(transaction, epoch, commit=commit, version=2) is expected
     for commit in (True, False):
         for epoch in (3, 6):
-            assert ask(transaction, epoch, commit=commit, version=2) is FENCED
-        other = ask(transaction, 5, commit=commit, version=2, producer_id=8)
+            assert check(transaction, epoch, commit=commit, version=2) is FENCED
+        other = check(transaction, 5, commit=commit, version=2, producer_id=8)
         assert other is ErrorCode.invalid_producer_id_mapping
 
 
-@pytest.mark.parametrize("state", SECOND, ids=lambda state: state.value)
-def test_version_2_after_the_epochs_of_an_id_were_used_up(state: TransactionState) -> None:
-    """The id before, at its last epoch, is what the producer had when it asked first."""
+@pytest.mark.parametrize("state", VERSION_2, ids=lambda state: state.value)
+def test_version_2_after_the_epochs_are_exhausted(state: TransactionState) -> None:
+    """The first request named the previous id at its last epoch."""
     if state in (S.PREPARE_COMMIT, S.PREPARE_ABORT):
-        return  # the new id is there only when the markers are written
+        return  # the new id is current only when the markers are written
     transaction = known(state, epoch=0, previous=6)
-    for commit, expected in zip((True, False), SECOND[state][2:], strict=True):
-        last = ask(transaction, EPOCH_EXHAUSTED, commit=commit, version=2, producer_id=6)
+    for commit, expected in zip((True, False), VERSION_2[state][2:], strict=True):
+        last = check(transaction, EPOCH_EXHAUSTED, commit=commit, version=2, producer_id=6)
         assert last is expected
-        older = ask(transaction, EPOCH_EXHAUSTED - 1, commit=commit, version=2, producer_id=6)
+        older = check(transaction, EPOCH_EXHAUSTED - 1, commit=commit, version=2, producer_id=6)
         assert older is ErrorCode.invalid_producer_id_mapping
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_ABORT, S.COMPLETE_ABORT, S.COMPLETE_COMMIT])
 def test_an_end_of_version_1_is_not_repeated_by_one_of_version_2(state: TransactionState) -> None:
-    """It did not raise the epoch: who has the epoch before was fenced by another producer."""
+    """It did not raise the epoch: a producer with the previous epoch was fenced by another one."""
     transaction = known(state, version=0)
     for commit in (True, False):
-        assert ask(transaction, 4, commit=commit, version=2) is FENCED
+        assert check(transaction, 4, commit=commit, version=2) is FENCED
 
 
-def test_the_producer_that_follows_waits_for_the_markers() -> None:
-    """It was told its new id with the answer to its end, before the markers are written."""
-    ending = known(S.ONGOING, epoch=EPOCH_EXHAUSTED).prepare(
+def test_the_next_producer_id_waits_for_the_markers() -> None:
+    """The response to EndTxn has the new id, before the markers are written."""
+    prepared = known(S.ONGOING, epoch=EPOCH_EXHAUSTED).prepare(
         is_commit=True, client_version=2, next_producer_id=8, now_ms=1
     )
-    assert ask(ending, 0, commit=False, version=2, producer_id=8) is BUSY
-    assert ask(ending, EPOCH_EXHAUSTED, commit=True, version=2) is BUSY, "a repetition"
-    assert ask(ending.complete(2), 0, commit=False, version=2, producer_id=8) is DECIDES
+    assert check(prepared, 0, commit=False, version=2, producer_id=8) is BUSY
+    assert check(prepared, EPOCH_EXHAUSTED, commit=True, version=2) is BUSY, "a repetition"
+    assert check(prepared.complete(2), 0, commit=False, version=2, producer_id=8) is DECIDES

@@ -1,4 +1,4 @@
-"""The rules of transactions: who may do what in which state, and that replay gives the same."""
+"""The rules of transactions in each state, and replay of every step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Scene:
-    """A shard whose records are kept, and replayed into a twin after every step."""
+    """A shard with its log, which is replayed into a second shard after every step."""
 
     def __init__(self) -> None:
         self.shard = TransactionShard(TransactionLimits())
@@ -60,9 +60,9 @@ class Scene:
     ) -> ProducerResponse:
         producer_id = known if known >= 0 else (PRODUCER_ID if epoch >= 0 else -1)
         request = InitRequest("tx", timeout_ms, producer_id, epoch, new_id)
-        answer = self.take(self.shard.init_producer_id(request, NOW_MS)).response
-        assert isinstance(answer, ProducerResponse)
-        return answer
+        response = self.take(self.shard.init_producer_id(request, NOW_MS)).response
+        assert isinstance(response, ProducerResponse)
+        return response
 
     def add(self, epoch: int = 0, now_ms: int = NOW_MS) -> object:
         request = AddRequest("tx", PRODUCER_ID, epoch, PARTITIONS)
@@ -70,9 +70,9 @@ class Scene:
 
     def end(self, *, commit: bool, epoch: int = 0) -> object:
         request = EndRequest("tx", PRODUCER_ID, epoch, commit)
-        answer = self.take(self.shard.end(request, NOW_MS)).response
-        assert isinstance(answer, ProducerResponse)
-        return answer.error
+        response = self.take(self.shard.end(request, NOW_MS)).response
+        assert isinstance(response, ProducerResponse)
+        return response.error
 
     def mark(self) -> None:
         self.take(self.shard.complete(self.decided.pop(), NOW_MS))
@@ -104,7 +104,7 @@ def test_a_transaction_from_beginning_to_end() -> None:
 
 
 def test_nothing_is_granted_without_a_record() -> None:
-    """Who leads no more may not know of the next transaction; its records are not committed."""
+    """A replaced coordinator may not know the next transaction; its records are not committed."""
     scene = Scene()
     scene.init()
     for ask in (scene.add, scene.add, partial(scene.end, commit=True)):
@@ -131,17 +131,17 @@ def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
     assert scene.add(2) is ErrorCode.none
 
 
-def test_a_producer_that_goes_on_names_its_epoch() -> None:
+def test_a_producer_that_continues_names_its_epoch() -> None:
     scene = Scene()
     scene.init()
     assert scene.init(0) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 1)
-    assert scene.init(0) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 1), "the answer was lost"
+    assert scene.init(0) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 1), "a lost response"
     assert scene.init(1) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 2)
     assert scene.init(0).error is ErrorCode.producer_fenced
     assert scene.init(2, known=PRODUCER_ID + 1).error is ErrorCode.producer_fenced
 
 
-def test_used_up_epochs_give_a_new_producer_id() -> None:
+def test_exhausted_epochs_give_a_new_producer_id() -> None:
     scene = Scene()
     scene.init()
     for epoch in range(EPOCH_EXHAUSTED):
@@ -154,8 +154,8 @@ def test_used_up_epochs_give_a_new_producer_id() -> None:
         )
     assert scene.shard.transactions["tx"].producer_epoch == EPOCH_EXHAUSTED
     request = InitRequest("tx", 60_000)
-    asked = scene.shard.init_producer_id(request, NOW_MS)
-    assert asked == TransactionOutcome(
+    outcome = scene.shard.init_producer_id(request, NOW_MS)
+    assert outcome == TransactionOutcome(
         response=ProducerResponse(ErrorCode.none, needs_producer_id=True)
     )
     assert scene.init(new_id=8) == ProducerResponse(ErrorCode.none, 8, 0)
@@ -208,7 +208,7 @@ def test_decided_transactions_get_their_markers_after_a_load() -> None:
     assert (decided.state, decided.partitions) == (TransactionState.PREPARE_COMMIT, PARTITIONS)
     twin.complete(decided, NOW_MS)
     assert twin.transactions["tx"].state is TransactionState.COMPLETE_COMMIT
-    assert twin.complete(decided, NOW_MS) == TransactionOutcome(), "told twice"
+    assert twin.complete(decided, NOW_MS) == TransactionOutcome(), "completed twice"
 
 
 def test_only_the_transitions_of_the_table_happen() -> None:
