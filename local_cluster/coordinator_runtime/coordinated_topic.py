@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
 from local_cluster.coordinator_runtime.loading import S
@@ -21,10 +21,8 @@ from local_cluster.coordinator_runtime.partition_runtime import (
 )
 from local_cluster.coordinator_runtime.partitioning import partition_of
 from local_cluster.coordinator_runtime.pending_work import Step
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ class CoordinatedTopic(Generic[S]):
 
     def __init__(
         self,
-        broker: BrokerServices,
+        broker: CoordinatorBroker,
         topic: str,
         new_shard: Callable[[], S],
         follow_up: FollowUp[S] | None = None,

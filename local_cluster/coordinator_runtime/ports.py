@@ -1,4 +1,4 @@
-"""What the runtime needs: a shard that steps and replays, and the leading replica of its log."""
+"""What the runtime needs: a shard, the leading replica of its log, and the broker around it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
+from local_cluster.wire.errors import KafkaError
 
 if TYPE_CHECKING:
+    from local_cluster.clock import Clock
+    from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.log.partition.partition_log import AppendResult
     from local_cluster.log.segment.segment import LogSlice
+    from local_cluster.replication.replica_set import ReplicaSet
+    from local_cluster.settings import BrokerSettings
 
 
 class ReplayedShard(Protocol):
@@ -89,3 +94,28 @@ class LeadingReplica(Protocol):
     def read(
         self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
     ) -> LogSlice | None: ...
+
+
+class TopicCreation(Protocol):
+    """Creates internal topics through the controller."""
+
+    async def auto_create_topic(self, name: str) -> KafkaError | None: ...
+
+
+class CoordinatorBroker(Protocol):
+    """What a coordinator uses of its broker."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def control_plane(self) -> TopicCreation: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> ReplicaSet: ...

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
 from local_cluster.coordinator_runtime.partition_runtime import RequestStep
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.groups.consumer.assignors import ASSIGNORS
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
@@ -50,7 +51,6 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from local_cluster.controller.model.metadata_cache import Changes
     from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-    from local_cluster.handlers.services import BrokerServices
     from local_cluster.replication.partition import Partition
     from local_cluster.settings import BrokerSettings
 
@@ -107,7 +107,7 @@ class GroupCoordinator:
     """All groups whose partition this broker leads."""
 
     def __init__(
-        self, broker: BrokerServices, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
+        self, broker: CoordinatorBroker, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
     ) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker

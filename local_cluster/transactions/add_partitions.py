@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from local_cluster.transactions.broker_connections import BrokerConnections
+from local_cluster.transactions.broker_connections import BrokerCalls
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import TopicPartition
 from local_cluster.wire.api import ApiKey
@@ -65,8 +65,8 @@ class _Addition(NamedTuple):
 class AddPartitionsSender:
     """The additions that wait for other brokers, with a task for each broker that has some."""
 
-    def __init__(self, connections: BrokerConnections) -> None:
-        self._connections = connections
+    def __init__(self, calls: BrokerCalls) -> None:
+        self._calls = calls
         self._waiting: dict[int, deque[_Addition]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -103,7 +103,7 @@ class AddPartitionsSender:
             while waiting:
                 batch = _take_batch(waiting)
                 try:
-                    response = await self._connections.call(
+                    response = await self._calls.call(
                         broker_id,
                         ApiKey.ADD_PARTITIONS_TO_TXN,
                         {"transactions": [_transaction_fields(addition) for addition in batch]},

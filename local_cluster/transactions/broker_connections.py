@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.network import Line, OpenLine, open_line
 from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
-
 CALL_TIMEOUT_MS: Final = 30_000
+
+
+class BrokerCalls(Protocol):
+    """Requests to other brokers."""
+
+    async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
+        """Return kio's response. Raises KafkaError (network_exception, request_timed_out, ...)."""
+        ...
 
 
 class BrokerConnections:
     """Connections by broker id, opened at first use. Calls to one broker are sent in order."""
 
-    def __init__(self, broker: BrokerServices, connect: OpenLine = open_line) -> None:
+    def __init__(self, broker: CoordinatorBroker, connect: OpenLine = open_line) -> None:
         self._broker = broker
         self._connect = connect
         self._connections: dict[int, Line] = {}
         self._opening: dict[int, asyncio.Lock] = {}
 
     async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
-        """Return kio's response. Raises KafkaError (network_exception, request_timed_out, ...)."""
         body = messages.encode_request(api, version, fields)
         async with self._opening.setdefault(broker_id, asyncio.Lock()):
             connection = self._connections.get(broker_id)

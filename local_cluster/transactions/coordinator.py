@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from local_cluster.controller.model.cluster_image import TRANSACTIONS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
@@ -20,7 +20,8 @@ from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
 from local_cluster.network import OpenLine, open_line
 from local_cluster.transactions.add_partitions import AddPartitionsSender, ProducerWriteQueue
 from local_cluster.transactions.broker_connections import BrokerConnections
-from local_cluster.transactions.markers import MarkerSender
+from local_cluster.transactions.markers import MarkerBroker, MarkerSender
+from local_cluster.transactions.producer_ids import ProducerIds
 from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
@@ -34,7 +35,6 @@ from local_cluster.transactions.transaction import TopicPartition, Transaction
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
     from local_cluster.settings import BrokerSettings
 
 EXPIRY_INTERVAL_MS_DEFAULT: Final = 10_000
@@ -57,10 +57,17 @@ def read_limits(settings: BrokerSettings) -> TransactionLimits:
     )
 
 
+class TransactionBroker(MarkerBroker, Protocol):
+    """What the transaction coordinator uses of its broker."""
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+
 class TransactionCoordinator:
     """All transactional ids whose partition this broker leads."""
 
-    def __init__(self, broker: BrokerServices, connect: OpenLine = open_line) -> None:
+    def __init__(self, broker: TransactionBroker, connect: OpenLine = open_line) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
         # Two connections per broker: responses come in order, and a marker may wait for replicas.

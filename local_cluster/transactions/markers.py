@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.records.control import EndMarker
-from local_cluster.transactions.broker_connections import BrokerConnections
+from local_cluster.transactions.broker_connections import BrokerCalls
 from local_cluster.transactions.transaction import TopicPartition, Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
 
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
@@ -47,8 +45,23 @@ kafka-transactions retries only after these two."""
 log = logging.getLogger(__name__)
 
 
+class OffsetsTransactions(Protocol):
+    """Ends transactions on the partitions of the offsets topic."""
+
+    def end_transaction(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> asyncio.Future[None]: ...
+
+
+class MarkerBroker(CoordinatorBroker, Protocol):
+    """What markers need of their broker."""
+
+    @property
+    def groups(self) -> OffsetsTransactions: ...
+
+
 def _append_marker(
-    broker: BrokerServices,
+    broker: MarkerBroker,
     topic: str,
     partition: int,
     *,
@@ -76,7 +89,7 @@ def _append_marker(
 
 
 async def write_markers(
-    broker: BrokerServices,
+    broker: MarkerBroker,
     partitions: Iterable[TopicPartition],
     *,
     producer_id: int,
@@ -125,9 +138,9 @@ async def write_markers(
 class MarkerSender:
     """Writes the markers of decided transactions to the leaders of their partitions."""
 
-    def __init__(self, broker: BrokerServices, connections: BrokerConnections) -> None:
+    def __init__(self, broker: MarkerBroker, calls: BrokerCalls) -> None:
         self._broker = broker
-        self._connections = connections
+        self._calls = calls
 
     async def send(self, decided: Transaction, coordinator_epoch: int) -> bool:
         """Return True once every partition has its marker, False if another coordinator leads."""
@@ -189,7 +202,7 @@ class MarkerSender:
                 marker=marker,
             )
         try:
-            response = await self._connections.call(
+            response = await self._calls.call(
                 leader,
                 ApiKey.WRITE_TXN_MARKERS,
                 _fields(partitions, decided, marker),

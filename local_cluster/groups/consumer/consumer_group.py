@@ -85,7 +85,10 @@ class ConsumerGroup:
 
     def all_subscribed_names(self) -> frozenset[str]:
         """Return the topics of all members."""
-        return frozenset().union(*(self.subscribed_names(m) for m in self.members.values()))
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= self.subscribed_names(member)
+        return frozenset(names)
 
     def subscribed_ids(self, member: ConsumerMember, topics: Topics) -> frozenset[uuid.UUID]:
         """Return the ids of the existing topics of one member."""

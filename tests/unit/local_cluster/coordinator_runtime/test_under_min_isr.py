@@ -10,13 +10,12 @@ import pytest
 
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import partition_runtime
-from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.requests import HeartbeatRequest, LeaveRequest, LeavingMember, SyncRequest
 from local_cluster.records.batch import iter_records
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import read_header
-from local_cluster.transactions.requests import TransactionLimits
+from local_cluster.transactions.requests import TransactionLimits, TransactionOutcome
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -272,9 +271,9 @@ async def test_the_completion_of_a_transaction_waits_until_it_can_be_committed(
     """It is not repeated: without it the next transaction of the id could never begin."""
     completed: list[Transaction] = []
 
-    def complete(shard: Any, decided: Transaction, now_ms: int) -> Any:
+    def complete(shard: Any, decided: Transaction, now_ms: int) -> TransactionOutcome:
         completed.append(decided)
-        return type("Done", (), {"to_runtime": staticmethod(Outcome)})
+        return TransactionOutcome()
 
     monkeypatch.setattr(TransactionShard, "complete", complete)
     broker = FakeBroker()

@@ -6,9 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from inspect import isawaitable
-from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.clock import SystemClock
@@ -18,10 +16,12 @@ from local_cluster.controller.model.cluster_image import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.log.partition.partition_log import AppendResult
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import BatchHeader, iter_headers, patch_base_offset, read_header
 from local_cluster.settings import BrokerSettings, Listener
@@ -31,6 +31,16 @@ from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 BROKER_ID = 1
+
+
+class FakeSlice:
+    """A slice of a log in memory."""
+
+    def __init__(self, batch: bytes) -> None:
+        self._batch = batch
+
+    def read(self) -> bytes:
+        return self._batch
 
 
 @dataclass
@@ -53,7 +63,9 @@ class FakeReplica:
     def log(self) -> FakeReplica:
         return self
 
-    def append(self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]) -> Any:
+    def append(
+        self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
+    ) -> AppendResult:
         if self.append_error is not None:
             raise self.append_error
         if len(buffer) > self.append_bytes_max:
@@ -67,9 +79,12 @@ class FakeReplica:
             self.log_end_offset = header.next_offset
         if self.commits_at_once:
             self.commit()
-        return SimpleNamespace(last_offset=self.log_end_offset - 1)
+        last_offset = self.log_end_offset - 1
+        return AppendResult(last_offset, last_offset, -1, self.log_start_offset, False)
 
-    def append_marker(self, marker: EndMarker, *, producer_id: int, producer_epoch: int) -> Any:
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int
+    ) -> AppendResult:
         batch = encode_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=0
         )
@@ -107,7 +122,7 @@ class FakeReplica:
         self.reads += 1
         for batch in self.batches:
             if read_header(batch).next_offset > offset:
-                return SimpleNamespace(read=partial(bytes, batch))
+                return FakeSlice(batch)
         return None
 
 
@@ -122,6 +137,27 @@ class FakeControlPlane:
         self.created.append(name)
         await asyncio.sleep(0)
         return self.error
+
+
+class FakeMetadata(MetadataCache):
+    """Metadata whose topics and brokers the test sets directly."""
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
+        found = (topic for topic in self.topics.values() if topic.topic_id == topic_id)
+        return next(found, None)
+
+
+class FakeReplicas:
+    """The replicas of a broker that leads all of them, or refuses every lookup."""
+
+    def __init__(self, partitions: dict[int, FakeReplica]) -> None:
+        self._partitions = partitions
+        self.refusal: ErrorCode | None = None
+
+    def get_leader(self, topic: str, partition: int) -> FakeReplica:
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+        return self._partitions[partition]
 
 
 class FakeBroker:
@@ -141,14 +177,11 @@ class FakeBroker:
         self.clock = SystemClock()
         self.control_plane = FakeControlPlane()
         listeners = {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}
-        self.metadata = SimpleNamespace(
-            topics={},
-            brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)},
-            topic_by_id=self._topic_by_id,
-            is_whole=True,
-        )
+        self.metadata = FakeMetadata()
+        self.metadata.brokers = {BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)}
+        self.metadata.is_whole = True
         self.partitions = {index: FakeReplica() for index in range(partitions)}
-        self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])
+        self.replicas = FakeReplicas(self.partitions)
         self.denied: set[tuple[str, str]] = set()
         self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
         self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
@@ -160,10 +193,6 @@ class FakeBroker:
         }
         topic = TopicState(name, uuid.uuid4(), states, {})
         self.metadata.topics = {**self.metadata.topics, name: topic}
-
-    def _topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
-        found = (topic for topic in self.metadata.topics.values() if topic.topic_id == topic_id)
-        return next(found, None)
 
     async def lead(self) -> None:
         """Create the offsets topic and load every partition."""

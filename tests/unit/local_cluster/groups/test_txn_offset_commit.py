@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import local_cluster.handlers.transactions.p28_txn_offset_commit  # noqa: F401
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 
@@ -30,10 +28,7 @@ async def test_a_broker_without_the_partition_is_not_the_coordinator(
     broker.add_topic(OFFSETS_TOPIC, 2)
     broker.add_topic("flights", 1)
 
-    def refuse(topic: str, partition: int) -> Any:
-        raise KafkaError(code)
-
-    broker.replicas.get_leader = refuse
+    broker.replicas.refusal = code
     response = await broker.send(
         ApiKey.TXN_OFFSET_COMMIT,
         version,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from local_cluster.transactions import add_partitions
-from local_cluster.transactions.add_partitions import AddPartitionsSender
-from local_cluster.transactions.broker_connections import BrokerConnections
+from local_cluster.transactions.add_partitions import ADD_PARTITIONS_VERSION, AddPartitionsSender
 from local_cluster.transactions.requests import AddRequest
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
 
@@ -20,27 +19,37 @@ BROKER, OTHER_BROKER = 2, 3
 Sent = Mapping[str, Any]
 
 
-def response(sent: Sent, error: ErrorCode = ErrorCode.none) -> Any:
-    """Return one error for every partition of the request."""
-    return SimpleNamespace(
-        error_code=ErrorCode.none,
-        results_by_transaction=[
-            SimpleNamespace(
-                transactional_id=transaction["transactional_id"],
-                topic_results=[
-                    SimpleNamespace(
-                        name=topic["name"],
-                        results_by_partition=[
-                            SimpleNamespace(partition_index=index, partition_error_code=error)
-                            for index in topic["partitions"]
-                        ],
-                    )
-                    for topic in transaction["topics"]
-                ],
-            )
-            for transaction in sent["transactions"]
-        ],
+def response(
+    sent: Sent, error: ErrorCode = ErrorCode.none, *, top_level: ErrorCode = ErrorCode.none
+) -> Any:
+    """Return kio's response with one error for every partition of the request."""
+    results = [
+        {
+            "transactional_id": transaction["transactional_id"],
+            "topic_results": [
+                {
+                    "name": topic["name"],
+                    "results_by_partition": [
+                        {"partition_index": index, "partition_error_code": error}
+                        for index in topic["partitions"]
+                    ],
+                }
+                for topic in transaction["topics"]
+            ],
+        }
+        for transaction in sent["transactions"]
+    ]
+    fields = {"error_code": top_level, "results_by_transaction": results}
+    body = messages.encode_response(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_VERSION, fields)
+    return messages.decode_response(
+        ApiKey.ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_VERSION, memoryview(body), 0
     )
+
+
+class WithoutResults:
+    """A response that lacks a field."""
+
+    error_code = ErrorCode.none
 
 
 class Connections:
@@ -81,7 +90,7 @@ def addition(transactional_id: str, *partitions: tuple[str, int]) -> AddRequest:
 
 def new_sender() -> tuple[Connections, AddPartitionsSender]:
     connections = Connections()
-    return connections, AddPartitionsSender(cast(BrokerConnections, connections))
+    return connections, AddPartitionsSender(connections)
 
 
 async def add(
@@ -192,8 +201,8 @@ async def test_a_failed_request_fails_only_its_own_additions() -> None:
 async def test_a_top_level_error_fails_the_additions() -> None:
     connections, sender = new_sender()
     future = await add(sender, addition("x"))
-    refusal = SimpleNamespace(error_code=ErrorCode.cluster_authorization_failed)
-    await connections.respond(0, lambda sent: refusal)
+    refusal = ErrorCode.cluster_authorization_failed
+    await connections.respond(0, lambda sent: response(sent, top_level=refusal))
     with pytest.raises(KafkaError) as error:
         await future
     assert error.value.code is ErrorCode.cluster_authorization_failed
@@ -224,7 +233,7 @@ async def test_an_unreadable_response_fails_all_additions(broken: Exception) -> 
 async def test_a_response_without_results_fails_the_addition() -> None:
     connections, sender = new_sender()
     future = await add(sender, addition("x"))
-    await connections.respond(0, lambda sent: SimpleNamespace(error_code=ErrorCode.none))
+    await connections.respond(0, lambda sent: WithoutResults())
     assert future.done()
     with pytest.raises(KafkaError):
         await future

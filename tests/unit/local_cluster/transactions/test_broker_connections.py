@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from local_cluster.handlers.services import BrokerServices
+from local_cluster.controller.model.cluster_image import BrokerEndpoints
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 ADDRESS = ("broker", 9092)
 
@@ -39,11 +40,9 @@ async def test_after_an_unreadable_response_the_next_call_reconnects() -> None:
         opened.append(BrokenConnection())
         return opened[-1]
 
-    broker = SimpleNamespace(
-        settings=SimpleNamespace(inter_broker_listener="L"),
-        metadata=SimpleNamespace(brokers={2: SimpleNamespace(listeners={"L": ADDRESS})}),
-    )
-    connections = BrokerConnections(cast(BrokerServices, broker), connect)
+    broker = FakeBroker()
+    broker.metadata.brokers = {2: BrokerEndpoints(2, None, {"PLAINTEXT": ADDRESS})}
+    connections = BrokerConnections(cast(CoordinatorBroker, broker), connect)
     for calls in (1, 2):
         with pytest.raises(KafkaError) as error:
             await connections.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,18 +22,26 @@ from local_cluster.network import OpenLine
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
-from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import partition
 from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 ME, LEADER = 1, 2
+
+
+class RemoteLeader:
+    """A broker that leads nothing itself."""
+
+    def __init__(self, metadata: MetadataCache, settings: BrokerSettings) -> None:
+        self.metadata = metadata
+        self.settings = settings
 
 
 def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
@@ -61,7 +68,7 @@ def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
         log_dirs=("",),
         ready_file="",
     )
-    return SimpleNamespace(metadata=cache, settings=settings)
+    return RemoteLeader(cache, settings)
 
 
 def decided(*partitions: tuple[str, int]) -> Transaction:
@@ -87,17 +94,19 @@ class Connections:
         (topic,) = marker["topics"]
         self.marked += topic["partition_indexes"]
         written = [
-            SimpleNamespace(partition_index=index, error_code=ErrorCode.none)
+            {"partition_index": index, "error_code": ErrorCode.none}
             for index in topic["partition_indexes"]
         ]
-        topics = [SimpleNamespace(name=topic["name"], partitions=written)]
-        return SimpleNamespace(markers=[SimpleNamespace(topics=topics)])
+        topics = [{"name": topic["name"], "partitions": written}]
+        results = {"markers": [{"producer_id": marker["producer_id"], "topics": topics}]}
+        body = messages.encode_response(api, version, results)
+        return messages.decode_response(api, version, memoryview(body), 0)
 
 
 async def test_a_deleted_partition_needs_no_marker() -> None:
     """The topic was deleted and re-created with fewer partitions."""
     connections = Connections()
-    send = MarkerSender(broker_that_knows(1), cast(BrokerConnections, connections)).send
+    send = MarkerSender(broker_that_knows(1), connections).send
     async with asyncio.timeout(30):
         assert await send(decided(("t", 0), ("t", 5), ("gone", 0)), 0)
     assert connections.marked == [0]
@@ -107,9 +116,7 @@ async def test_a_missing_partition_gets_its_marker_later() -> None:
     """The controller could not read the topic, and repairs it later."""
     connections = Connections()
     broker = broker_that_knows(0, is_whole=False)
-    sending = asyncio.create_task(
-        MarkerSender(broker, cast(BrokerConnections, connections)).send(decided(("t", 0)), 0)
-    )
+    sending = asyncio.create_task(MarkerSender(broker, connections).send(decided(("t", 0)), 0))
     async with asyncio.timeout(30):
         await asyncio.wait({sending}, timeout=0.1)
         assert not sending.done()
@@ -190,11 +197,7 @@ async def test_a_marker_at_a_loading_group_coordinator_is_refused_as_not_leader(
 async def test_a_marker_on_a_failed_log_directory_is_refused_as_unknown_partition() -> None:
     """As in Kafka; kafka-transactions would give up after KAFKA_STORAGE_ERROR."""
     broker = FakeBroker(partitions=1)
-
-    def refuse(topic: str, partition: int) -> Any:
-        raise KafkaError(ErrorCode.kafka_storage_error)
-
-    broker.replicas.get_leader = refuse
+    broker.replicas.refusal = ErrorCode.kafka_storage_error
     assert await errors_of(broker, "t") == {("t", 0): ErrorCode.unknown_topic_or_partition}
 
 
