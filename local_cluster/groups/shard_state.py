@@ -15,7 +15,10 @@ from local_cluster.groups.timers import TimerKey, TimerQueue
 
 
 class ShardState:
-    """What the requests to a shard read and change. Only one of the two kinds has a group id."""
+    """The state that the requests of one shard share.
+
+    A group id belongs to a classic group or to a consumer group, never to both.
+    """
 
     __slots__ = ("classic_groups", "consumer_groups", "limits", "offsets", "timers")
 

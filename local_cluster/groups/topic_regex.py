@@ -25,7 +25,7 @@ CPU_SECONDS_MAX: Final = 1.0
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = MEMORY_BYTES_MAX
-# A search for groups would cost more than the match, and nobody reads them.
+# Capturing groups would cost more than the match, and no caller reads them.
 _OPTIONS.never_capture = True
 
 

@@ -26,7 +26,7 @@ JOIN: Final = "join"
 SYNC: Final = "sync"
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
-"""How long the first JoinGroup of a member may wait, which cannot send heartbeats meanwhile."""
+"""The first JoinGroup of a member waits at most this long; it sends no heartbeats meanwhile."""
 
 
 @dataclass(slots=True)
