@@ -45,7 +45,7 @@ def uniform(members: Sequence[MemberSpec], partitions: Partitions) -> dict[str, 
         return {}
     members = _in_order(members)
     held = _kept(members, partitions)
-    if len({frozenset(member.topics & partitions.keys()) for member in members}) == 1:
+    if len({member.topics.intersection(partitions) for member in members}) == 1:
         _fill_equally(members, partitions, held)
     else:
         _fill_unequally(members, partitions, held)
@@ -102,7 +102,7 @@ def _free(partitions: Partitions, held: _Held) -> list[tuple[uuid.UUID, int]]:
 
 
 def _fill_equally(members: Sequence[MemberSpec], partitions: Partitions, held: _Held) -> None:
-    topics = members[0].topics & partitions.keys()
+    topics = members[0].topics.intersection(partitions)
     subscribed = {topic: partitions[topic] for topic in topics}
     quota, extra = divmod(sum(subscribed.values()), len(members))
     # Members that hold more than the quota keep one extra partition, while there are some.

@@ -85,7 +85,7 @@ def _advance(
         keep = {partition: epoch for partition, epoch in held.items() if partition in wanted}
         revoke = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
         add = {}
-        for partition in wanted - keep.keys():
+        for partition in wanted.difference(keep):
             # What the member itself has just revoked is free: no other member can hold it.
             if is_held(topic, partition) and partition not in pending:
                 waits_for_others = True
