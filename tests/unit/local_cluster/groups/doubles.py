@@ -22,6 +22,7 @@ from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.handlers.registry import RequestContext, find_handler
 from local_cluster.log.partition.partition_log import AppendResult
+from local_cluster.log.segment.segment import LogSlice
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import BatchHeader, iter_headers, patch_base_offset, read_header
 from local_cluster.settings import BrokerSettings, Listener
@@ -33,14 +34,29 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 BROKER_ID = 1
 
 
-class FakeSlice:
-    """A slice of a log in memory."""
+class ReadOnlyFile:
+    """A file with fixed content."""
 
-    def __init__(self, batch: bytes) -> None:
-        self._batch = batch
+    def __init__(self, content: bytes) -> None:
+        self._content = content
 
-    def read(self) -> bytes:
-        return self._batch
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        return self._content[position : position + size_bytes]
+
+    def fileno(self) -> int:
+        raise NotImplementedError
+
+    def write(self, buffer: bytes | bytearray | memoryview, /) -> int | None:
+        raise NotImplementedError
+
+    def truncate(self, size_bytes: int, /) -> int:
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        return
 
 
 @dataclass
@@ -118,11 +134,12 @@ class FakeReplica:
 
     def read(
         self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
-    ) -> Any:
+    ) -> LogSlice | None:
         self.reads += 1
         for batch in self.batches:
-            if read_header(batch).next_offset > offset:
-                return FakeSlice(batch)
+            next_offset = read_header(batch).next_offset
+            if next_offset > offset:
+                return LogSlice(ReadOnlyFile(batch), 0, len(batch), next_offset)
         return None
 
 
