@@ -1,4 +1,4 @@
-"""Records of a coordinator as the batches of its log."""
+"""Encodes the records of a coordinator as batches of its log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 
 BATCH_BYTES_TARGET: Final = 512 * 1024
-"""Many records are cut into batches of about this size; a batch is one key's at least."""
+"""Records are split into batches of about this size; a batch holds at least one record."""
 
 
 def encode_records(
     records: Sequence[StoredRecord], producer: tuple[int, int] | None, timestamp_ms: int
 ) -> tuple[bytearray, list[BatchHeader]]:
-    """The batches and their headers, in order; with a producer they belong to its transaction."""
+    """Encode the records as batches, with their headers; a producer makes them transactional."""
     buffer = bytearray()
     headers = []
     for chunk in _chunks(records):
@@ -36,11 +36,12 @@ def encode_records(
     return buffer, headers
 
 
-def appended_together(outcome: Outcome) -> Iterable[Sequence[StoredRecord]]:
-    """An outcome's records, cut where they need not be in the log all or none.
+def split_into_appends(outcome: Outcome) -> Iterable[Sequence[StoredRecord]]:
+    """Split an outcome's records into appends, each of which must fit into one segment.
 
-    What one append holds has to fit into a segment. Tombstones, of which there may be any number
-    where a topic goes or positions expire, mean something one by one.
+    The records of one outcome stay together, so that the log holds all of them or none. Tombstones
+    are independent of each other and may be split: deleting a topic or expiring offsets can write
+    any number of them.
     """
     if outcome.producer is None and all(record.value is None for record in outcome.records):
         return _chunks(outcome.records)
@@ -48,12 +49,12 @@ def appended_together(outcome: Outcome) -> Iterable[Sequence[StoredRecord]]:
 
 
 def size_bytes(records: Sequence[StoredRecord]) -> int:
-    """What the records take in a batch, about."""
+    """Return the approximate size of the records in a batch."""
     return sum(len(key) + len(value or b"") for key, value in records)
 
 
 def _chunks(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
-    """The records in order, cut where a batch would grow beyond its target."""
+    """Split the records, in order, where a batch would exceed its target size."""
     start = 0
     chunk_bytes = 0
     for index, (key, value) in enumerate(records):

@@ -1,11 +1,14 @@
-"""What a coordinator writes to its log, and who waits for its commit.
+"""Appends a coordinator's records to its log and releases outcomes when they are committed.
 
-While records wait for their commit, those of the next steps are gathered, and go out as one batch
-when it is there. No answer gets later by that: a commit under way (a round of fsync, a follower's
-fetch) never covers what is appended after it began.
+While a commit is under way, the records of later steps are accumulated and appended as one batch
+afterwards. This delays no response: a commit under way (a round of fsync, a follower's fetch)
+never covers what is appended after it began.
 
-Guarantees: outcomes finish in the order in which they were put; each finishes when its records and
-all before them are committed; after a failure nothing finishes until `restart`.
+Guarantees:
+
+- outcomes complete in the order in which they were put
+- an outcome completes when its records and all records before them are committed
+- after a failure nothing completes until `restart`
 """
 
 from __future__ import annotations
@@ -19,17 +22,17 @@ from typing import Final
 from local_cluster.clock import Clock
 from local_cluster.coordinator_runtime.batches import (
     BATCH_BYTES_TARGET,
-    appended_together,
     encode_records,
     size_bytes,
+    split_into_appends,
 )
 from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.coordinator_runtime.ports import LeadingReplica
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-# How a failed write is told to clients (Kafka's CoordinatorOperationExceptionHelper); whatever
-# is not here means that the coordinator has to be looked for again.
+# How clients see a failed write (Kafka's CoordinatorOperationExceptionHelper). After any other
+# error the client has to look for the coordinator again.
 _WRITE_FAILURES: Final = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
@@ -41,10 +44,10 @@ _WRITE_FAILURES: Final = {
 
 
 class CommitQueue:
-    """Writes outcomes to one replica's log; `on_committed` gets each when it is committed.
+    """The outcomes of one replica that wait for their commit.
 
-    `on_failed` is called with a reason and the error for whoever waits; what was put and has not
-    finished is forgotten by then.
+    `on_committed` receives each outcome when it completes. `on_failed` receives the reason and
+    the error for the waiting requests; the queue has dropped all waiting outcomes by then.
     """
 
     def __init__(
@@ -60,54 +63,54 @@ class CommitQueue:
         self._on_failed = on_failed
         self._written_end_offset = 0
         self._in_flight: deque[Outcome] = deque()
-        self._gathered = Outcome()
-        self._gathered_bytes = 0
+        self._accumulated = Outcome()
+        self._accumulated_bytes = 0
 
     def restart(self, end_offset: int) -> None:
-        """Forget what waits; the state now is that of the log up to `end_offset`."""
+        """Drop what waits; the state is that of the log up to `end_offset`."""
         self._in_flight.clear()
-        self._gathered = Outcome()
-        self._gathered_bytes = 0
+        self._accumulated = Outcome()
+        self._accumulated_bytes = 0
         self._written_end_offset = end_offset
 
     @property
     def is_waiting(self) -> bool:
-        """Whether what is put now finishes only with a commit that is not there yet."""
+        """Whether an outcome that is put must wait for a commit."""
         return bool(self._in_flight) or self._replica.high_watermark < self._written_end_offset
 
-    def waiting_tickets(self) -> Iterator[int]:
-        """The requests whose answers wait for a commit."""
-        for outcome in (*self._in_flight, self._gathered):
-            yield from (ticket for ticket, _ in outcome.answers)
+    def parked_tickets(self) -> Iterator[int]:
+        """Yield the requests whose responses wait for a commit."""
+        for outcome in (*self._in_flight, self._accumulated):
+            yield from (ticket for ticket, _ in outcome.responses)
 
     def put(self, outcome: Outcome) -> None:
-        """Write the records now or with the next batch, and finish when they are committed."""
+        """Append the records now or with the next batch; complete them when committed."""
         if not self._in_flight:
             self._write(outcome)
         elif outcome.producer is not None:
-            if self.write_gathered():
+            if self.flush():
                 self._write(outcome)
-        elif outcome.records or self._gathered_bytes:
-            _add(self._gathered, outcome)
-            self._gathered_bytes += size_bytes(outcome.records)
-            if self._gathered_bytes >= BATCH_BYTES_TARGET:
-                self.write_gathered()
+        elif outcome.records or self._accumulated_bytes:
+            _merge(self._accumulated, outcome)
+            self._accumulated_bytes += size_bytes(outcome.records)
+            if self._accumulated_bytes >= BATCH_BYTES_TARGET:
+                self.flush()
         else:
-            _add(self._in_flight[-1], outcome)
+            _merge(self._in_flight[-1], outcome)
 
-    def write_gathered(self) -> bool:
-        """Append what was gathered, whatever is under way. False where that failed."""
-        if not self._gathered_bytes:
+    def flush(self) -> bool:
+        """Append the accumulated records. Return False if that failed."""
+        if not self._accumulated_bytes:
             return True
-        gathered, self._gathered, self._gathered_bytes = self._gathered, Outcome(), 0
-        return self._write(gathered)
+        accumulated, self._accumulated, self._accumulated_bytes = self._accumulated, Outcome(), 0
+        return self._write(accumulated)
 
     def write_marker(
         self, producer_id: int, producer_epoch: int, marker: EndMarker
     ) -> asyncio.Future[None]:
-        """Append a marker after everything that was put; done when it is committed.
+        """Append a marker after everything that was appended; done when it is committed.
 
-        Raises KafkaError or OSError: what the log has against it; then nothing has changed.
+        Raises KafkaError or OSError if the log refuses the marker; then nothing has changed.
         """
         result = self._replica.append_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch
@@ -121,8 +124,10 @@ class CommitQueue:
     def _write(self, outcome: Outcome) -> bool:
         if outcome.records:
             try:
-                for part in appended_together(outcome):
-                    buffer, headers = encode_records(part, outcome.producer, self._clock.now_ms())
+                for records in split_into_appends(outcome):
+                    buffer, headers = encode_records(
+                        records, outcome.producer, self._clock.now_ms()
+                    )
                     result = self._replica.append(buffer, headers)
             except (KafkaError, OSError) as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.none
@@ -145,21 +150,21 @@ class CommitQueue:
     def _committed(self, outcome: Outcome, committed: asyncio.Future[None]) -> None:
         failure = None if committed.cancelled() else committed.exception()
         if not self._in_flight or self._in_flight[0] is not outcome:
-            return  # The state that it belonged to is gone.
+            return  # A restart has dropped it.
         if committed.cancelled() or failure is not None:
             self._fail(f"the records were not committed: {failure!r}", ErrorCode.not_coordinator)
             return
         self._in_flight.popleft()
         self._on_committed(outcome)
         if not self._in_flight:
-            self.write_gathered()
+            self.flush()
 
     def _fail(self, reason: str, code: ErrorCode) -> None:
         self.restart(self._written_end_offset)
         self._on_failed(reason, code)
 
 
-def _add(to: Outcome, outcome: Outcome) -> None:
-    to.records += outcome.records
-    to.answers += outcome.answers
-    to.follow_ups += outcome.follow_ups
+def _merge(into: Outcome, outcome: Outcome) -> None:
+    into.records += outcome.records
+    into.responses += outcome.responses
+    into.follow_ups += outcome.follow_ups

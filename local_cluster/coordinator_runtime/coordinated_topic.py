@@ -1,8 +1,8 @@
-"""The partitions of one internal topic that this broker leads, and where everything else lives.
+"""The partitions of one internal topic: those that this broker leads, and the leaders of others.
 
-Guarantees: a key is served only by the leader of its partition, elsewhere NOT_COORDINATOR. The
-topic is created by the first question where a key lives, which is told COORDINATOR_NOT_AVAILABLE
-until the partition's leader is known.
+Guarantees: only the leader of a key's partition serves the key; other brokers answer
+NOT_COORDINATOR. The first lookup of a coordinator creates the topic; lookups answer
+COORDINATOR_NOT_AVAILABLE until the partition's leader is known.
 """
 
 from __future__ import annotations
@@ -10,31 +10,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from local_cluster.controller.model.cluster_image import NO_LEADER, PartitionState
 from local_cluster.coordinator_runtime.loading import S
-from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.coordinator_runtime.partition_runtime import (
     FollowUp,
     PartitionRuntime,
     RuntimeState,
 )
 from local_cluster.coordinator_runtime.partitioning import partition_of
+from local_cluster.coordinator_runtime.pending_work import Step
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
-
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class CoordinatedTopic(Generic[S]):
-    """One coordinator's topic on one broker: a runtime for each partition that it leads."""
+    """One coordinator's topic on one broker, with a runtime for each partition that it leads."""
 
     def __init__(
         self,
-        broker: BrokerServices,
+        broker: CoordinatorBroker,
         topic: str,
         new_shard: Callable[[], S],
         follow_up: FollowUp[S] | None = None,
@@ -45,29 +43,30 @@ class CoordinatedTopic(Generic[S]):
         self._follow_up = follow_up
         self._runtimes: dict[int, PartitionRuntime[S]] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._repeated: list[asyncio.Task[None]] = []
+        self._periodic: list[asyncio.Task[None]] = []
         self._creation: asyncio.Task[None] | None = None
 
-    # -- life -------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------
 
-    def repeat(self, interval_ms: int, step: Callable[[S, Now], Outcome], name: str) -> None:
-        """Run a step on every partition's shard again and again, until `stop`."""
-        self._repeated.append(asyncio.create_task(self._repeat(interval_ms, step), name=name))
+    def run_periodically(self, interval_ms: int, step: Step[S], name: str) -> None:
+        """Run a step on every partition's shard at an interval, until `stop`."""
+        task = asyncio.create_task(self._run_periodically(interval_ms, step), name=name)
+        self._periodic.append(task)
 
     async def stop(self) -> None:
-        """Fail whoever waits, stop every task."""
+        """Fail the waiting requests and stop every task."""
         for partition in tuple(self._runtimes):
             self.on_leadership(self.topic, partition, False)
-        tasks = [*self._repeated] + ([] if self._creation is None else [self._creation])
+        tasks = [*self._periodic] + ([] if self._creation is None else [self._creation])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
 
     def on_leadership(self, topic: str, partition: int, leads: bool) -> None:
-        """This broker begins or ends to lead a partition of some topic.
+        """Start or end a term when this broker starts or stops leading a partition of some topic.
 
-        Each term of leadership has a runtime of its own, so nothing of an earlier one is trusted:
-        another leader may have written meanwhile, and the log may have been cut.
+        Each term has a new runtime and loads the log again: another leader may have written in
+        between, and the log may have been truncated.
         """
         if topic != self.topic:
             return
@@ -87,12 +86,13 @@ class CoordinatedTopic(Generic[S]):
             )
             begun.start()
 
-    # -- where a key lives ------------------------------------------------------------------
+    # -- lookup -----------------------------------------------------------------------------
 
     def find_coordinator(self, key: str, listener: str) -> tuple[int, str, int]:
-        """(broker id, host, port) of the coordinator, on the listener that asked.
+        """Return (broker id, host, port) of a key's coordinator on a listener.
 
-        Raises KafkaError(coordinator_not_available) until the key's partition has a leader there.
+        Raises KafkaError(coordinator_not_available) until the partition has a leader with that
+        listener.
         """
         state = self._state(self.partition_of(key))
         leader = NO_LEADER if state is None else state.leader
@@ -103,20 +103,20 @@ class CoordinatedTopic(Generic[S]):
         return leader, address[0], address[1]
 
     def partition_of(self, key: str) -> int:
-        """The partition where a key lives.
+        """Return a key's partition.
 
-        Raises KafkaError(coordinator_not_available) while there is no such topic.
+        Raises KafkaError(coordinator_not_available) while the topic does not exist.
         """
         topic = self._broker.metadata.topics.get(self.topic)
         if topic is None:
             self._start_creation()
-            raise KafkaError(ErrorCode.coordinator_not_available, f"{self.topic} is created")
+            raise KafkaError(ErrorCode.coordinator_not_available, f"{self.topic} is being created")
         return partition_of(key, len(topic.partitions))
 
     def leader_of(self, key: str) -> int:
-        """The broker id of the key's coordinator.
+        """Return the broker id of a key's coordinator.
 
-        Raises KafkaError(coordinator_not_available) where there is none.
+        Raises KafkaError(coordinator_not_available) if the partition has no leader.
         """
         state = self._state(self.partition_of(key))
         if state is None or state.leader == NO_LEADER:
@@ -124,22 +124,22 @@ class CoordinatedTopic(Generic[S]):
         return state.leader
 
     def is_here(self, key: str) -> bool:
-        """Whether this broker is the coordinator of a key."""
+        """Return whether this broker is the coordinator of a key."""
         topic = self._broker.metadata.topics.get(self.topic)
         return topic is not None and partition_of(key, len(topic.partitions)) in self._runtimes
 
     def runtime_of(self, key: str) -> PartitionRuntime[S]:
-        """The runtime that serves a key. Raises KafkaError(not_coordinator)."""
+        """Return the runtime that serves a key. Raises KafkaError(not_coordinator)."""
         topic = self._broker.metadata.topics.get(self.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.not_coordinator, f"there is no {self.topic} yet")
+            raise KafkaError(ErrorCode.not_coordinator, f"{self.topic} does not exist")
         runtime = self._runtimes.get(partition_of(key, len(topic.partitions)))
         if runtime is None:
-            raise KafkaError(ErrorCode.not_coordinator, f"{key} lives elsewhere")
+            raise KafkaError(ErrorCode.not_coordinator, f"this broker does not coordinate {key}")
         return runtime
 
     def runtime(self, partition: int) -> PartitionRuntime[S]:
-        """The runtime of a partition. Raises KafkaError(not_leader_or_follower)."""
+        """Return the runtime of a partition. Raises KafkaError(not_leader_or_follower)."""
         runtime = self._runtimes.get(partition)
         if runtime is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
@@ -149,7 +149,7 @@ class CoordinatedTopic(Generic[S]):
         yield from tuple(self._runtimes.values())
 
     def shards(self) -> tuple[ErrorCode, list[S]]:
-        """Every shard led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
+        """Return every loaded shard, with COORDINATOR_LOAD_IN_PROGRESS if some still load."""
         states = {runtime.state for runtime in self}
         error = ErrorCode.none
         if RuntimeState.LOADING in states:
@@ -162,23 +162,23 @@ class CoordinatedTopic(Generic[S]):
         topic = self._broker.metadata.topics.get(self.topic)
         return None if topic is None else topic.partitions.get(partition)
 
-    async def _repeat(self, interval_ms: int, step: Callable[[S, Now], Outcome]) -> None:
+    async def _run_periodically(self, interval_ms: int, step: Step[S]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for runtime in self:
                 try:
-                    runtime.tell(step)
-                except Exception:  # noqa: BLE001 - one bad state must not end the step for good
-                    _log.exception("%s is not stepped this time", runtime.name)
+                    runtime.run_step(step)
+                except Exception:
+                    log.exception("the periodic step of %s failed", runtime.name)
                 await asyncio.sleep(0)
 
     def _start_creation(self) -> None:
-        """Start creating the topic unless that runs already; the next question tells the result."""
+        """Start creating the topic unless a creation runs; the next lookup reports the result."""
         if self._creation is None or self._creation.done():
             self._creation = asyncio.create_task(self._create_topic(), name=f"create {self.topic}")
 
     async def _create_topic(self) -> None:
-        """Have the controller create the topic; what goes wrong the client's next try repeats."""
+        """Ask the controller to create the topic; the next lookup retries after an error."""
         error = await self._broker.control_plane.auto_create_topic(self.topic)
         if error is not None:
-            _log.warning("%s was not created: %s", self.topic, error)
+            log.warning("%s was not created: %s", self.topic, error)

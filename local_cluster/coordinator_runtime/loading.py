@@ -1,4 +1,4 @@
-"""Reading a shard back from its log: every record up to the log end, checked and replayed."""
+"""Loads a shard from its log: checks and replays every record up to the log end offset."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from local_cluster.log.segment.segment import LogSlice
 
 LOAD_BYTES_MAX: Final = 1024 * 1024
-"""How much of the log is read and replayed at a time."""
+"""Read and replayed at a time."""
 
 S = TypeVar("S", bound=ReplayedShard)
 
 
 async def load_shard(replica: LeadingReplica, new_shard: Callable[[], S]) -> tuple[S, int]:
-    """A new shard with everything in the log, and the log's end offset.
+    """Return a new shard with everything in the log, and the log end offset.
 
-    What is not committed yet is loaded as well: this broker leads, so it will be committed, or
-    leadership is lost and the state with it.
+    Uncommitted records are loaded too: this broker leads, so either they will be committed, or it
+    loses leadership and drops the state.
 
     Raises KafkaError(corrupt_message, kafka_storage_error), UnreadableRecordError or OSError.
     """
@@ -34,43 +34,43 @@ async def load_shard(replica: LeadingReplica, new_shard: Callable[[], S]) -> tup
     offset = log.log_start_offset
     end_offset = log.log_end_offset
     while offset < end_offset:
-        piece = replica.read(
+        log_slice = replica.read(
             offset, bytes_max=LOAD_BYTES_MAX, offset_limit=end_offset, at_least_one_batch=True
         )
-        if piece is None:
-            raise KafkaError(ErrorCode.kafka_storage_error, f"nothing to read at {offset}")
-        # Nobody else has the shard yet, so a worker thread may fill it.
-        offset = await asyncio.to_thread(replay_batches, shard, piece)
+        if log_slice is None:
+            raise KafkaError(ErrorCode.kafka_storage_error, f"no batch to read at offset {offset}")
+        # No other code has the shard yet, so a worker thread may fill it.
+        offset = await asyncio.to_thread(replay_batches, shard, log_slice)
     return shard, end_offset
 
 
-def replay_batches(shard: ReplayedShard, piece: LogSlice) -> int:
-    """Replay every record of some batches; the offset after them.
+def replay_batches(shard: ReplayedShard, log_slice: LogSlice) -> int:
+    """Replay the records of some batches and return the offset after them.
 
-    Outside of transactions only the last record of each key is decoded and replayed, as if the
-    piece had been compacted.
+    Outside transactions, only the last record of each key is replayed, as if the slice had been
+    compacted.
 
     Raises KafkaError(corrupt_message), UnreadableRecordError or OSError.
     """
-    data = piece.read()
+    data = log_slice.read()
     next_offset = -1
     last_values: dict[bytes, bytes | None] = {}
     for position, header in iter_headers(data):
         if not crc_is_valid(data, position, header):
-            raise KafkaError(ErrorCode.corrupt_message, f"batch at {header.base_offset}")
+            raise KafkaError(ErrorCode.corrupt_message, f"bad CRC: batch {header.base_offset}")
         next_offset = header.next_offset
         if header.is_transactional:
-            # Records of a transaction must stay in order with the others around them.
+            # Transactional records must stay in order with the records around them.
             _replay_last(shard, last_values)
             _replay_transactional(shard, data, position, header)
         elif not header.is_control:
             for _, _, key, value, _ in decode_batch(data, position, header):
                 if key is not None:
-                    # The place in the order is that of the last record.
+                    # A key takes the place of its last record in the order.
                     last_values.pop(key, None)
                     last_values[key] = value
     if next_offset < 0:
-        raise KafkaError(ErrorCode.corrupt_message, f"no whole batch in {len(data)} bytes")
+        raise KafkaError(ErrorCode.corrupt_message, f"no complete batch in {len(data)} bytes")
     _replay_last(shard, last_values)
     return next_offset
 

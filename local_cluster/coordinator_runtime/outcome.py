@@ -1,7 +1,7 @@
-"""What one step of a coordinator's shard wants done, and how a step is told the time.
+"""The result of one step of a coordinator shard, and the time that a step is given.
 
-A request is named by a *ticket*, a number of the runtime's. Its answer is in the outcome of the
-step that asked, or, where it has to wait (JoinGroup), in a later one.
+A *ticket* is the number that the runtime gives to a request. The response is in the outcome of the
+step that handles the request, or in a later one if the request has to wait (JoinGroup).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class UnreadableRecordError(ValueError):
 
 @dataclass(slots=True)
 class Outcome:
-    """Append the records; when they are committed give the answers and begin the follow-ups.
+    """The records to append, and the responses and follow-ups to release once they are committed.
 
-    Nothing of it may happen before the records, and all records of earlier steps, are committed:
-    an answer may tell of state that exists only in those records.
+    Responses and follow-ups wait for these records and for those of all earlier steps, because
+    they may reveal state that exists only in those records.
     """
 
     records: list[StoredRecord] = field(default_factory=list)
-    answers: list[tuple[int, Any]] = field(default_factory=list)
-    """(ticket, answer)"""
+    responses: list[tuple[int, Any]] = field(default_factory=list)
+    """(ticket, response)"""
     producer: tuple[int, int] | None = None
-    """(producer id, epoch) whose transaction the records belong to, if any."""
+    """(producer id, epoch) if the records belong to a transaction."""
     follow_ups: list[Any] = field(default_factory=list)
-    """What has to be done elsewhere once the records are committed (the markers of a decided
-    transaction); the coordinator that made the shard knows how."""
+    """Work outside the shard (the markers of a decided transaction). The coordinator that made the
+    shard knows how to do it."""
 
-    def answer(self, ticket: int, answer: object) -> Outcome:
-        """Give a request its answer."""
-        self.answers.append((ticket, answer))
+    def respond(self, ticket: int, response: object) -> Outcome:
+        """Add the response to a request."""
+        self.responses.append((ticket, response))
         return self

@@ -1,21 +1,25 @@
-"""One led partition of a coordinator's topic: loads a shard, steps it, parks its answers.
+"""One led partition of a coordinator's topic: loads a shard, runs its steps, parks responses.
 
     LOADING --loaded--> ACTIVE --append or commit failed--> LOADING
        |                   |
-       +--cannot be read-> FAILED        any --leadership lost, broker stops--> CLOSED
+       +--load failed--> FAILED        any --leadership lost, broker stops--> CLOSED
 
-Guarantees: an answer leaves, and a follow-up begins, only when every record written up to its
-step is committed; while the partition loads, requests are refused with
-COORDINATOR_LOAD_IN_PROGRESS; where an append or a commit fails the shard is thrown away, everyone
-who waits is told so, and the state is read back from the log. Where fewer replicas are in sync than
-min.insync.replicas nothing is appended, which would wait for ever and everybody else behind it:
-requests that write are refused before they change anything, as are those that would wait for a
-commit, and timers are put off. All steps run on the event loop, one
-at a time; none awaits. A runtime belongs to one term of leadership: when leadership comes back, a
-new one loads what the log then holds.
+Guarantees:
 
-Not here: what the requests mean (the shard), which key lives here (coordinated_topic.py), how
-records reach the log (commit_queue.py).
+- a response leaves, and a follow-up starts, only when every record written up to its step is
+  committed
+- while the partition loads, requests are refused with COORDINATOR_LOAD_IN_PROGRESS
+- if an append or a commit fails, the shard is dropped, all waiting requests fail, and the state is
+  loaded again from the log
+- while the ISR is smaller than min.insync.replicas nothing is appended, because the append and
+  everything behind it would wait without limit. Requests that may write, or would wait for a
+  commit, are refused before they change anything; timers are deferred
+
+All steps run on the event loop, one at a time, and none awaits. A runtime serves one term of
+leadership: when leadership returns, a new runtime loads what the log then holds.
+
+Not here: what requests mean (the shard), which partition a key belongs to (coordinated_topic.py),
+how records reach the log (commit_queue.py).
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from local_cluster.clock import Clock
 from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.loading import S, load_shard
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
+from local_cluster.coordinator_runtime.pending_work import MandatorySteps, ParkedRequests, Step
 from local_cluster.coordinator_runtime.ports import LeadingReplica
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -40,28 +45,29 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 LOAD_ATTEMPTS_MAX: Final = 10
 LOAD_WAIT_SECONDS_MAX: Final = 30.0
 RELOAD_WAIT_SECONDS: Final = 0.1
-"""Before the state is read back after a failed append; twice as long after each that follows with
-nothing committed in between, so that a full or sick disk is not hammered."""
+"""The backoff before a reload. It doubles with each failure until something is committed, so that
+a full or failing disk is not overloaded."""
 RELOAD_WAIT_SECONDS_MAX: Final = 5.0
-WAITING_REQUESTS_MAX: Final = 100_000
-"""Requests per partition that may wait for their answer at one time."""
+PARKED_REQUESTS_MAX: Final = 100_000
+"""Per partition."""
 WRITABLE_POLL_SECONDS: Final = 1.0
-"""Between two looks whether there are enough replicas in sync again."""
+"""Between two checks whether enough replicas are in sync again."""
 GRACE_MS: Final = 10_000
-"""No timer fires this soon after that: whose requests were refused has to be heard of first."""
-INSISTED_STEPS_MAX: Final = 1_000
-"""Steps per partition that may wait for being committed; the oldest are given up."""
+"""No timer fires this soon after that, so that members whose requests were refused can send their
+next heartbeat first."""
+MANDATORY_STEPS_MAX: Final = 1_000
+"""Per partition; beyond it the oldest step is given up."""
 
-Ask = Callable[[S, int, Now], Outcome]
-"""One request: (shard, ticket, now) -> what it wants done."""
+RequestStep = Callable[[S, int, Now], Outcome]
+"""The step of one request: (shard, ticket, now) -> outcome."""
 FollowUp = Callable[["PartitionRuntime[S]", Any], Coroutine[Any, Any, None]]
-"""Does one of an outcome's follow-ups; cancelled when the state it came from is discarded."""
+"""Does one of an outcome's follow-ups; cancelled when its state is dropped."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class RuntimeState(Enum):
-    """Where a partition is between gaining and losing leadership."""
+    """The states of a partition between gaining and losing leadership."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -77,8 +83,8 @@ _REFUSALS: Final = {
 
 
 def reload_wait_seconds(failures_in_a_row: int) -> float:
-    """How long to wait before the state is read back, after so many failures before this one."""
-    doublings = min(failures_in_a_row, 16)  # the longest wait is reached long before
+    """Return the backoff before a reload, given the number of earlier failures."""
+    doublings = min(failures_in_a_row, 16)  # avoids a huge power; the maximum comes far earlier
     return float(min(RELOAD_WAIT_SECONDS * 2**doublings, RELOAD_WAIT_SECONDS_MAX))
 
 
@@ -100,145 +106,136 @@ class PartitionRuntime(Generic[S]):
         self._clock = clock
         self._follow_up = follow_up
         self._shard = new_shard()
-        self._commits = CommitQueue(replica, clock, self._finish, self._discard)
+        self._commits = CommitQueue(replica, clock, self._complete, self._reload)
         self._tickets = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._insisted: dict[int, Callable[[S, Now], Outcome]] = {}
-        """By ticket: what has to be done to this state, or to the one that is loaded next."""
-        self._overdue: dict[int, None] = {}
-        """Those of them that this state has not had. No other step may overtake them: run after a
-        commit for a topic that was created again, one would take away what is not its own."""
+        self._parked = ParkedRequests()
+        self._mandatory: MandatorySteps[S] = MandatorySteps()
         self._loading: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._writable_poll: asyncio.TimerHandle | None = None
-        """While something is put off, or was refused, until it can be committed."""
+        """Set from the first refused or deferred step until appends can be committed again."""
         self._failures_in_a_row = 0
 
     def start(self) -> None:
-        """Begin to load."""
+        """Start loading."""
         self._loading = asyncio.create_task(self._load(0.0), name=f"load {self.name}")
 
     def close(self) -> None:
-        """Leadership is lost or the broker stops: whoever waits has to ask somebody else."""
+        """End this term: waiting requests fail with NOT_COORDINATOR."""
         self.state = RuntimeState.CLOSED
         if self._loading is not None:
             self._loading.cancel()
-        self._forget(ErrorCode.not_coordinator)
+        self._drop_state(ErrorCode.not_coordinator)
 
     async def wait_closed(self) -> None:
-        """Until every task is gone; call `close` first."""
+        """Wait until every task has ended; call `close` first."""
         tasks = [*self._following] + ([] if self._loading is None else [self._loading])
         if tasks:
             await asyncio.wait(tasks)
 
     @property
     def shard(self) -> S:
-        """The state, for reading. Raises KafkaError while it is not there."""
+        """The state, for reading. Raises KafkaError unless it is loaded."""
         self._require_active()
         return self._shard
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch under which this broker leads, which is the coordinator's epoch."""
+        """The epoch of this term of leadership, which is the coordinator's epoch."""
         return self._replica.leader_epoch
 
     @property
     def is_writable(self) -> bool:
-        """Whether what is appended now can be committed."""
+        """Whether an append can be committed."""
         return not self._replica.is_under_min_isr
 
     async def wait_writable(self) -> None:
-        """Until what is appended now can be committed, or this broker leads no more."""
-        while not self.is_writable:  # noqa: ASYNC110 - the replica tells nobody
+        """Wait until an append can be committed, or this broker stops leading."""
+        while not self.is_writable:  # noqa: ASYNC110 - the replica sends no event
             await asyncio.sleep(WRITABLE_POLL_SECONDS)
 
-    def ask(self, ask: Ask[S], *, may_write: bool = True) -> asyncio.Future[Any]:
-        """Run one request on the shard; the future gives its answer once that may be told.
+    def submit(self, step: RequestStep[S], *, may_write: bool = True) -> asyncio.Future[Any]:
+        """Run the step of a request; the future holds its response once it may leave.
 
         Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR or
         COORDINATOR_NOT_AVAILABLE. The future may fail with the last two, or with
-        UNKNOWN_SERVER_ERROR where the records are too large for the log.
+        UNKNOWN_SERVER_ERROR if the records are too large for the log.
         """
         self._require_active()
         if not self.is_writable and (may_write or self._commits.is_waiting):
-            # Before the step: undoing it would take a load, and all that is not in the log.
-            self._put_off()
+            # Before the step: undoing it needs a reload, which loses all state outside the log.
+            self._poll_until_writable()
             raise KafkaError(
-                ErrorCode.coordinator_not_available, f"{self.name} has too few replicas in sync"
+                ErrorCode.coordinator_not_available,
+                f"{self.name} has fewer in-sync replicas than min.insync.replicas",
             )
-        if len(self._waiting) >= WAITING_REQUESTS_MAX:
+        if len(self._parked) >= PARKED_REQUESTS_MAX:
             raise KafkaError(ErrorCode.coordinator_not_available, "too many requests wait")
-        self._perform_overdue()
+        self._run_mandatory_steps()
         self._require_active()
         ticket = next(self._tickets)
-        outcome = self._run(lambda shard, now: ask(shard, ticket, now))
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[ticket] = future
-        self._perform(outcome)
+        outcome = self._run(lambda shard, now: step(shard, ticket, now))
+        future = self._parked.park(ticket)
+        self._write(outcome)
         return future
 
-    def answer_now(self, ask: Ask[S]) -> asyncio.Future[Any]:
-        """Run a request that writes nothing and whose answer need not wait for any commit.
+    def respond_now(self, step: RequestStep[S]) -> asyncio.Future[Any]:
+        """Run the step of a request that writes nothing; its response waits for no commit.
 
-        So it is not held up by one that takes long. Raises KafkaError: as `ask`.
+        Raises KafkaError as `submit` does.
         """
         self._require_active()
         ticket = next(self._tickets)
-        outcome = self._run(lambda shard, now: ask(shard, ticket, now))
-        ((answered, answer),) = outcome.answers
-        assert answered == ticket and not outcome.records and not outcome.follow_ups
+        outcome = self._run(lambda shard, now: step(shard, ticket, now))
+        ((responded, response),) = outcome.responses
+        assert responded == ticket and not outcome.records and not outcome.follow_ups
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.set_result(answer)
-        self._arm()
+        future.set_result(response)
+        self._arm_timer()
         return future
 
-    def tell(self, step: Callable[[S, Now], Outcome]) -> None:
-        """Run a step that nobody waits for; nothing happens while the state is not there, or what
-        is appended cannot be committed."""
-        self._perform_overdue()
+    def run_step(self, step: Step[S]) -> None:
+        """Run a step without a caller. Skip it unless the state is loaded and writable."""
+        self._run_mandatory_steps()
         if self.state is RuntimeState.ACTIVE and self.is_writable:
-            self._perform(self._run(step))
+            self._write(self._run(step))
 
-    def insist(self, step: Callable[[S, Now], Outcome]) -> None:
-        """Run a step that nobody waits for and that must not be lost while this broker leads.
+    def run_mandatory_step(self, step: Step[S]) -> None:
+        """Run a step without a caller that must not be lost while this broker leads.
 
-        Where the state is being loaded it is run before the first request, and again after each
-        load until its records are committed; so it must bear being run on what it did before. On
-        one state it is run once. Where its records could not be committed now it is run when they
-        can, before anything else that is written.
+        While the state loads, the step waits, and then runs before the first request. It runs again
+        after each reload until its records are committed, so it must be idempotent. It runs once
+        per state. While the partition is not writable it waits, and then runs before any other
+        write.
         """
         if self.state not in (RuntimeState.ACTIVE, RuntimeState.LOADING):
             return
-        if len(self._insisted) >= INSISTED_STEPS_MAX:
-            _log.error("%s has too much to be done yet, and gives up the oldest of it", self.name)
-            oldest = next(iter(self._insisted))
-            del self._insisted[oldest]
-            self._overdue.pop(oldest, None)
-        ticket = next(self._tickets)
-        self._insisted[ticket] = step
-        self._overdue[ticket] = None
-        self._perform_overdue()
+        if len(self._mandatory) >= MANDATORY_STEPS_MAX:
+            log.error("%s has too many mandatory steps, the oldest is given up", self.name)
+            self._mandatory.drop_oldest()
+        self._mandatory.add(next(self._tickets), step)
+        self._run_mandatory_steps()
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, marker: EndMarker
     ) -> asyncio.Future[None]:
-        """Write the marker of a transaction, and tell the shard.
+        """Append the marker of a transaction and apply it to the shard; done when committed.
 
-        The future is done when the marker is committed. Raises KafkaError as `ask` does,
-        NOT_ENOUGH_REPLICAS, and what the log has against the marker; then nothing has changed.
+        Raises KafkaError as `submit` does, NOT_ENOUGH_REPLICAS, and errors of the log; then nothing
+        has changed.
         """
         self._require_active()
         self._replica.require_in_sync_replicas()
-        self._perform_overdue()
-        self._commits.write_gathered()
+        self._run_mandatory_steps()
+        self._commits.flush()
         self._require_active()
         committed = self._commits.write_marker(producer_id, producer_epoch, marker)
         self._shard.end_transaction(producer_id, is_commit=marker.is_commit)
         return committed
 
-    # -- inside -----------------------------------------------------------------------------
+    # -- steps ------------------------------------------------------------------------------
 
     def _now(self) -> Now:
         return Now(self._clock.now_ms(), self._clock.monotonic_ms())
@@ -248,68 +245,61 @@ class PartitionRuntime(Generic[S]):
         if refusal is not None:
             raise KafkaError(refusal, f"{self.name} is {self.state.value}")
 
-    def _run(self, step: Callable[[S, Now], Outcome]) -> Outcome:
-        """One step of the shard. Where it breaks, what it had done so far is undone."""
+    def _run(self, step: Step[S]) -> Outcome:
+        """Run one step of the shard. If it raises, a reload undoes its changes."""
         try:
             return step(self._shard, self._now())
         except Exception as error:
-            self._discard(f"a step failed: {error!r}", ErrorCode.not_coordinator)
+            self._reload(f"a step failed: {error!r}", ErrorCode.not_coordinator)
             raise
 
-    def _perform(self, outcome: Outcome) -> None:
+    def _write(self, outcome: Outcome) -> None:
         self._commits.put(outcome)
-        self._arm()
+        self._arm_timer()
 
-    def _perform_overdue(self) -> None:
-        """Do what was insisted on and this state has not had; put it off if it cannot be committed.
-
-        The state may be discarded by that.
-        """
-        while self._overdue and self.state is RuntimeState.ACTIVE:
+    def _run_mandatory_steps(self) -> None:
+        """Run what is due, or wait until it can be committed. This may start a reload."""
+        while self._mandatory.is_due and self.state is RuntimeState.ACTIVE:
             if not self.is_writable:
-                self._put_off()
+                self._poll_until_writable()
                 return
-            self._perform_insisted(next(iter(self._overdue)))
+            ticket, step = self._mandatory.take_due()
+            try:
+                outcome = self._run(step)
+            except Exception:
+                self._mandatory.remove(ticket)  # it would fail on the next state too
+                raise
+            self._write(outcome.respond(ticket, None))
 
-    def _perform_insisted(self, ticket: int) -> None:
-        del self._overdue[ticket]
-        try:
-            outcome = self._run(self._insisted[ticket])
-        except Exception:
-            del self._insisted[ticket]  # it would break the next state as well
-            raise
-        self._perform(outcome.answer(ticket, None))
-
-    def _finish(self, outcome: Outcome) -> None:
-        """Everything up to this outcome is committed."""
+    def _complete(self, outcome: Outcome) -> None:
+        """Release an outcome: every record up to it is committed."""
         if outcome.records:
             self._failures_in_a_row = 0
-        for ticket, answer in outcome.answers:
-            self._insisted.pop(ticket, None)
-            # A ticket is gone when its request was failed before; its peer may be gone as well.
-            future = self._waiting.pop(ticket, None)
-            if future is not None and not future.done():
-                future.set_result(answer)
+        for ticket, response in outcome.responses:
+            self._mandatory.remove(ticket)
+            self._parked.respond(ticket, response)
         for item in outcome.follow_ups:
-            assert self._follow_up is not None, "a shard with follow-ups needs somebody to do them"
+            assert self._follow_up is not None, "the coordinator has no function for follow-ups"
             task = asyncio.create_task(self._follow_up(self, item), name=f"{self.name}: {item}")
             self._following.add(task)
             task.add_done_callback(self._following.discard)
 
-    def _discard(self, reason: str, code: ErrorCode) -> None:
-        """Forget the state, which may be ahead of the log, and read it back."""
+    # -- loading ----------------------------------------------------------------------------
+
+    def _reload(self, reason: str, code: ErrorCode) -> None:
+        """Drop the state, which may be ahead of the log, and load it again."""
         if self.state is not RuntimeState.ACTIVE:
             return
         wait_seconds = reload_wait_seconds(self._failures_in_a_row)
-        # A request that is too large for the log says nothing about the disk.
+        # A request that is too large for the log is no sign of a failing disk.
         self._failures_in_a_row += code is ErrorCode.not_coordinator
-        _log.warning("%s is loaded again in %.1f s: %s", self.name, wait_seconds, reason)
+        log.warning("%s is loaded again in %.1f s: %s", self.name, wait_seconds, reason)
         self.state = RuntimeState.LOADING
-        self._forget(code)
+        self._drop_state(code)
         self._loading = asyncio.create_task(self._load(wait_seconds), name=f"reload {self.name}")
 
-    def _forget(self, code: ErrorCode) -> None:
-        """Nobody may act on this state any more."""
+    def _drop_state(self, code: ErrorCode) -> None:
+        """Stop everything that would act on this state."""
         self._commits.restart(0)
         if self._timer is not None:
             self._timer.cancel()
@@ -320,8 +310,7 @@ class PartitionRuntime(Generic[S]):
         for task in self._following:
             if task is not asyncio.current_task():
                 task.cancel()
-        for ticket in tuple(self._waiting):
-            self._refuse(ticket, code)
+        self._parked.fail_all(code)
 
     async def _load(self, wait_seconds: float) -> None:
         await asyncio.sleep(wait_seconds)
@@ -335,9 +324,9 @@ class PartitionRuntime(Generic[S]):
                 with attempt:
                     shard, end_offset = await load_shard(self._replica, self._new_shard)
             outcome = shard.finish_load(self._now())
-        except Exception:  # noqa: BLE001 - whatever it is, this ends with an answer to who waits
-            # Serving without the state would reset consumers and forget decisions: refuse instead.
-            _log.exception("%s cannot be loaded", self.name)
+        except Exception:
+            # Serving without the state would reset consumers and forget decisions.
+            log.exception("%s cannot be loaded", self.name)
             self.state = RuntimeState.FAILED
             return
         self._shard = shard
@@ -345,38 +334,34 @@ class PartitionRuntime(Generic[S]):
         self.state = RuntimeState.ACTIVE
         took_ms = self._clock.monotonic_ms() - began_ms
         level = logging.INFO if end_offset else logging.DEBUG
-        _log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
-        self._overdue = dict.fromkeys(self._insisted)
-        self._perform(outcome)
-        self._perform_overdue()
+        log.log(level, "%s loaded up to offset %d in %d ms", self.name, end_offset, took_ms)
+        self._mandatory.make_all_due()
+        self._write(outcome)
+        self._run_mandatory_steps()
 
-    def _put_off(self) -> None:
-        """There are too few replicas in sync: look again in a while."""
+    # -- waiting for replicas, and timers ---------------------------------------------------
+
+    def _poll_until_writable(self) -> None:
+        """Check again later whether enough replicas are in sync."""
         if self._writable_poll is None:
             loop = asyncio.get_running_loop()
-            self._writable_poll = loop.call_later(WRITABLE_POLL_SECONDS, self._poll_writable)
+            self._writable_poll = loop.call_later(WRITABLE_POLL_SECONDS, self._on_writable_poll)
 
-    def _poll_writable(self) -> None:
+    def _on_writable_poll(self) -> None:
         self._writable_poll = None
         if not self.is_writable:
-            self._put_off()
-            # What was appended before stays, and is committed once it can be; who asked for it
-            # has to ask again, as when Kafka's offsets.commit.timeout.ms is over.
-            for ticket in self._commits.waiting_tickets():
-                self._refuse(ticket, ErrorCode.coordinator_not_available)
+            self._poll_until_writable()
+            # What was appended stays and is committed later. Its callers have to retry, as after
+            # Kafka's offsets.commit.timeout.ms.
+            for ticket in self._commits.parked_tickets():
+                self._parked.fail(ticket, ErrorCode.coordinator_not_available)
             return
-        self._shard.put_off_timers(self._clock.monotonic_ms() + GRACE_MS)
-        self._perform_overdue()
-        self._arm()
+        self._shard.defer_timers(self._clock.monotonic_ms() + GRACE_MS)
+        self._run_mandatory_steps()
+        self._arm_timer()
 
-    def _refuse(self, ticket: int, code: ErrorCode) -> None:
-        future = self._waiting.pop(ticket, None)
-        if future is not None and not future.done():
-            future.set_exception(KafkaError(code))
-            future.exception()  # a peer that is gone must not leave a warning behind
-
-    def _arm(self) -> None:
-        """Wake up for the earliest timer. A deadline that moved back is found out on waking."""
+    def _arm_timer(self) -> None:
+        """Wake up at the earliest deadline. A deadline that moved back is noticed on waking."""
         if self.state is not RuntimeState.ACTIVE or self._writable_poll is not None:
             return
         deadline_ms = self._shard.next_deadline_ms()
@@ -391,6 +376,6 @@ class PartitionRuntime(Generic[S]):
     def _on_timer(self) -> None:
         self._timer = None
         if not self.is_writable:
-            self._put_off()
+            self._poll_until_writable()
         elif self._writable_poll is None:
-            self.tell(lambda shard, now: shard.expire_timers(now))
+            self.run_step(lambda shard, now: shard.expire_timers(now))

@@ -1,7 +1,7 @@
-"""Which partition of its internal topic a key (group, transactional id) belongs to.
+"""The partition of an internal topic that a key (group, transactional id) belongs to.
 
-Java's String.hashCode (over UTF-16 code units, wrapping at 32 bits), its absolute value, modulo
-the number of partitions: every client tool and every Kafka broker computes the same.
+It is Java's String.hashCode (over UTF-16 code units, wrapping at 32 bits), its absolute value,
+modulo the number of partitions. Every client tool and every Kafka broker computes the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _INT32_MIN: Final = -(2**31)
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode, a signed 32-bit integer."""
+    """Return Java's String.hashCode, a signed 32-bit integer."""
     units = array("H")
-    # Java strings may hold lone surrogates, and so may what clients send.
+    # Java strings may hold lone surrogates, and so may the strings of clients.
     units.frombytes(text.encode("utf-16-le", "surrogatepass"))
     value = 0
     for unit in units:
@@ -27,7 +27,7 @@ def java_string_hash(text: str) -> int:
 
 @lru_cache(maxsize=_CACHED_KEYS_MAX)
 def partition_of(key: str, partitions: int) -> int:
-    """The key's partition, as Kafka's Utils.abs(hashCode) % partitions."""
+    """Return the key's partition, as Kafka's Utils.abs(hashCode) % partitions."""
     value = java_string_hash(key)
     # Utils.abs maps the one number without a positive counterpart to 0.
     return 0 if value == _INT32_MIN else abs(value) % partitions

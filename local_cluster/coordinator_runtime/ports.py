@@ -1,4 +1,4 @@
-"""What the runtime needs: a shard that steps and replays, and the leading replica of its log."""
+"""What the runtime needs: a shard, the leading replica of its log, and the broker around it."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ from typing import TYPE_CHECKING, Protocol
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import BatchHeader
+from local_cluster.wire.errors import KafkaError
 
 if TYPE_CHECKING:
+    from local_cluster.clock import Clock
+    from local_cluster.controller.model.metadata_cache import MetadataCache
     from local_cluster.log.partition.partition_log import AppendResult
     from local_cluster.log.segment.segment import LogSlice
+    from local_cluster.replication.replica_set import ReplicaSet
+    from local_cluster.settings import BrokerSettings
 
 
 class ReplayedShard(Protocol):
     """The state of one partition, a pure function of its records.
 
-    A method that changes the shard by a request does so at once and yields the records that tell
-    of it; replaying them into a new shard gives the same state. As in a compacted log, of several
-    records of one key only the last one may be replayed, in the order of those last ones.
+    A method that handles a request changes the shard at once and returns the records of the
+    change. Replaying them into a new shard gives the same state. Replay may skip all but the last
+    record of a key, as in a compacted log; the last records keep their order.
     """
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Apply one record of the log. Raises UnreadableRecordError."""
 
     def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Apply one record of a transaction whose end comes later. Raises UnreadableRecordError."""
+        """Apply one record of a transaction whose marker comes later. Raises
+        UnreadableRecordError."""
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
+        """Apply the marker of a producer's transaction."""
 
     def finish_load(self, now: Now) -> Outcome:
-        """After the last replayed record, before the first request."""
+        """Run after the last replayed record and before the first request."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire_timers` has something to do, in monotonic milliseconds; None: never."""
+        """Return when `expire_timers` is due, in monotonic milliseconds; None: never."""
 
     def expire_timers(self, now: Now) -> Outcome:
-        """Act on every timer whose deadline has come."""
+        """Act on every timer whose deadline has passed."""
         ...
 
-    def put_off_timers(self, until_ms: int) -> None:
-        """No timer's deadline is before this, in monotonic milliseconds."""
+    def defer_timers(self, until_ms: int) -> None:
+        """Move every earlier deadline to `until_ms`, in monotonic milliseconds."""
 
 
 class LogBounds(Protocol):
-    """Where a log begins and ends."""
+    """The first and the next offset of a log."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -58,7 +64,7 @@ class LogBounds(Protocol):
 
 
 class LeadingReplica(Protocol):
-    """What is needed of the leading replica: `replication.partition.Partition` fits."""
+    """What the runtime uses of the leading replica (`replication.partition.Partition`)."""
 
     @property
     def log(self) -> LogBounds: ...
@@ -73,7 +79,7 @@ class LeadingReplica(Protocol):
     def is_under_min_isr(self) -> bool: ...
 
     def require_in_sync_replicas(self) -> None:
-        """Raises KafkaError(not_enough_replicas) where `is_under_min_isr`."""
+        """Raise KafkaError(not_enough_replicas) if `is_under_min_isr`."""
 
     def append(
         self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
@@ -88,3 +94,28 @@ class LeadingReplica(Protocol):
     def read(
         self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
     ) -> LogSlice | None: ...
+
+
+class TopicCreation(Protocol):
+    """Creates internal topics through the controller."""
+
+    async def auto_create_topic(self, name: str) -> KafkaError | None: ...
+
+
+class CoordinatorBroker(Protocol):
+    """What a coordinator uses of its broker."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def control_plane(self) -> TopicCreation: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def replicas(self) -> ReplicaSet: ...

@@ -1,11 +1,11 @@
 """The group coordinator of one broker: routes groups to the partitions it leads.
 
-Guarantees: a group is served only by the leader of its partition of `__consumer_offsets`,
-elsewhere NOT_COORDINATOR; before the partition is loaded COORDINATOR_LOAD_IN_PROGRESS. The topic
-is created by the first FindCoordinator, which is told COORDINATOR_NOT_AVAILABLE until its leader
-is known.
+Guarantees: only the leader of its partition of `__consumer_offsets` serves a group; other brokers
+answer NOT_COORDINATOR, and the leader COORDINATOR_LOAD_IN_PROGRESS while it loads. The first
+FindCoordinator creates the topic; it answers COORDINATOR_NOT_AVAILABLE until the partition's
+leader is known.
 
-Not here: the protocol of groups (shard.py and what it uses), the wire (handlers/).
+Not here: the protocol of groups (shard.py and its modules), the wire (handlers/).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.coordinator_runtime.coordinated_topic import CoordinatedTopic
-from local_cluster.coordinator_runtime.partition_runtime import Ask
-from local_cluster.groups.cluster_topics import ClusterTopics
+from local_cluster.coordinator_runtime.partition_runtime import RequestStep
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.groups.consumer.assignors import ASSIGNORS
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
     DescribedConsumerGroup,
-    HeartbeatAnswer,
+    HeartbeatResponse,
 )
 from local_cluster.groups.consumer.requests import HeartbeatRequest as ConsumerHeartbeatRequest
-from local_cluster.groups.former_topics import FormerTopics
+from local_cluster.groups.consumer.topics import ClusterTopics
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import (
     CommitRequest,
@@ -34,23 +34,23 @@ from local_cluster.groups.requests import (
     FetchedOffset,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     ListedGroup,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
+from local_cluster.groups.topic_deletions import TopicDeletions
 from local_cluster.records.control import EndMarker
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from local_cluster.controller.model.metadata_cache import Changes
     from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime
-    from local_cluster.handlers.services import BrokerServices
     from local_cluster.replication.partition import Partition
     from local_cluster.settings import BrokerSettings
 
@@ -59,7 +59,7 @@ EXPIRY_INTERVAL_MS_DEFAULT: Final = 600_000
 
 
 def read_limits(settings: BrokerSettings) -> GroupLimits:
-    """The group settings of a broker, by Kafka's names."""
+    """Read the group settings of a broker, by Kafka's names."""
     defaults = GroupLimits()
     read = settings.config_int
     return GroupLimits(
@@ -82,7 +82,7 @@ def read_limits(settings: BrokerSettings) -> GroupLimits:
 
 
 def read_consumer_limits(settings: BrokerSettings) -> ConsumerGroupLimits:
-    """The settings of KIP-848 groups, by Kafka's names."""
+    """Read the settings of KIP-848 groups, by Kafka's names."""
     defaults = ConsumerGroupLimits()
 
     def read(name: str) -> int:
@@ -107,55 +107,55 @@ class GroupCoordinator:
     """All groups whose partition this broker leads."""
 
     def __init__(
-        self, broker: BrokerServices, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
+        self, broker: CoordinatorBroker, *, new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
     ) -> None:
         limits = read_limits(broker.settings)
         self._broker = broker
         self._new_uuid = new_uuid
-        self._former_topics = FormerTopics()
+        self._topic_deletions = TopicDeletions()
         topics = ClusterTopics(broker.metadata)
         self._topic = CoordinatedTopic(broker, OFFSETS_TOPIC, lambda: GroupShard(limits, topics))
         self.find_coordinator = self._topic.find_coordinator
         self.partition_of = self._topic.partition_of
 
-    # -- life -------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin the periodic removal of old positions."""
+        """Start the periodic expiry of committed offsets."""
         interval_ms = self._broker.settings.config_int(
             "offsets.retention.check.interval.ms", EXPIRY_INTERVAL_MS_DEFAULT
         )
-        self._topic.repeat(interval_ms, GroupShard.expire_offsets, "offsets expiry")
+        self._topic.run_periodically(interval_ms, GroupShard.expire_offsets, "offsets expiry")
 
     async def stop(self) -> None:
-        """Fail whoever waits, stop every task."""
+        """Fail the waiting requests and stop every task."""
         await self._topic.stop()
 
-    def heard(self, changes: Changes) -> None:
-        """The metadata changed. To be told before `on_leadership` is, of what follows from it."""
+    def on_metadata_changes(self, changes: Changes) -> None:
+        """Delete the committed offsets of deleted topics. Call it before `on_leadership`."""
         metadata = self._broker.metadata
-        former = self._former_topics.hear(changes, metadata.topics, is_whole=metadata.is_whole)
-        if former:
+        deleted = self._topic_deletions.apply(changes, metadata.topics, is_whole=metadata.is_whole)
+        if deleted:
             for runtime in self._topic:
-                _forget(runtime, former)
+                _delete_topics(runtime, deleted)
 
     def on_leadership(self, topic: str, partition: int, leads: bool) -> None:
-        """This broker begins or ends to lead a partition of some topic."""
+        """Start or end a term when this broker starts or stops leading a partition."""
         self._topic.on_leadership(topic, partition, leads)
         if topic != OFFSETS_TOPIC or not leads or not self._broker.metadata.is_whole:
             return
-        former = self._former_topics.deleted
-        if former:
-            _forget(self._topic.runtime(partition), former)
+        absent = self._topic_deletions.absent
+        if absent:
+            _delete_topics(self._topic.runtime(partition), absent)
 
     def new_member_uuid(self) -> str:
         return str(self._new_uuid())
 
     def replica_of(self, group_id: str) -> Partition:
-        """The leading replica of a group's partition, whose log knows the producers that wrote.
+        """Return the leading replica of a group's partition, whose log has the producers' states.
 
-        Raises KafkaError as requests do: NOT_COORDINATOR also where its log directory failed.
-        KAFKA_STORAGE_ERROR, a partition's error, would end a transactional producer for good.
+        Raises KafkaError as requests do, and NOT_COORDINATOR if the log directory failed. A
+        transactional producer fails for good after KAFKA_STORAGE_ERROR, the partition's error.
         """
         partition = self.partition_of(group_id)
         try:
@@ -163,31 +163,31 @@ class GroupCoordinator:
         except KafkaError as error:
             raise KafkaError(ErrorCode.not_coordinator, error.message) from None
 
-    # -- requests: each raises KafkaError where the group is not served here and now --------
+    # -- requests: each raises KafkaError unless this broker serves the group ---------------
     #
     # Joins, syncs and leaves count as writing although not all do: under min.insync.replicas a
-    # rebalance cannot end, so none begins, and a stable group goes on as it is.
+    # rebalance cannot complete, so none starts, and a stable group stays as it is.
 
-    def join(self, request: JoinRequest) -> Awaitable[JoinAnswer]:
-        """JoinGroup."""
-        return self._ask(request.group_id, lambda shard, t, now: shard.join(t, request, now))
+    def join(self, request: JoinRequest) -> Awaitable[JoinResponse]:
+        """Handle JoinGroup."""
+        return self._submit(request.group_id, lambda shard, t, now: shard.join(t, request, now))
 
-    def sync(self, request: SyncRequest) -> Awaitable[SyncAnswer]:
-        """SyncGroup."""
-        return self._ask(request.group_id, lambda shard, t, now: shard.sync(t, request, now))
+    def sync(self, request: SyncRequest) -> Awaitable[SyncResponse]:
+        """Handle SyncGroup."""
+        return self._submit(request.group_id, lambda shard, t, now: shard.sync(t, request, now))
 
     def heartbeat(self, request: HeartbeatRequest) -> Awaitable[ErrorCode]:
-        """Heartbeat. It tells of what is in memory, as Kafka's does, so it waits for nothing."""
+        """Handle Heartbeat from memory, as Kafka does; the response waits for no commit."""
         runtime = self._topic.runtime_of(request.group_id)
-        return runtime.answer_now(lambda shard, t, now: shard.heartbeat(t, request, now))
+        return runtime.respond_now(lambda shard, t, now: shard.heartbeat(t, request, now))
 
-    def leave(self, request: LeaveRequest) -> Awaitable[LeaveAnswer]:
-        """LeaveGroup."""
-        return self._ask(request.group_id, lambda shard, t, now: shard.leave(t, request, now))
+    def leave(self, request: LeaveRequest) -> Awaitable[LeaveResponse]:
+        """Handle LeaveGroup."""
+        return self._submit(request.group_id, lambda shard, t, now: shard.leave(t, request, now))
 
     def commit_offsets(self, request: CommitRequest) -> asyncio.Future[tuple[ErrorCode, ...]]:
-        """OffsetCommit: one error code per position, in order."""
-        return self._ask(
+        """Handle OffsetCommit: one error code per offset, in order."""
+        return self._submit(
             request.group_id, lambda shard, t, now: shard.commit_offsets(t, request, now)
         )
 
@@ -200,8 +200,8 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Awaitable[ErrorCode | tuple[FetchedOffset, ...]]:
-        """OffsetFetch of one group, None: everything; or one error for the group."""
-        return self._ask(
+        """Handle OffsetFetch of one group (None: all offsets); or one error for the group."""
+        return self._submit(
             group_id,
             lambda shard, t, _: shard.fetch_offsets(
                 t,
@@ -217,65 +217,67 @@ class GroupCoordinator:
     def commit_transactional(
         self, request: TransactionalCommitRequest
     ) -> Awaitable[tuple[ErrorCode, ...]]:
-        """TxnOffsetCommit: one error code per position, in order.
+        """Handle TxnOffsetCommit: one error code per offset, in order.
 
-        Raises KafkaError(invalid_producer_epoch) for a producer that was fenced.
+        Raises KafkaError(invalid_producer_epoch) for a fenced producer.
         """
         known = self.replica_of(request.group_id).log.producers.get(request.producer_id)
         if known is not None and request.producer_epoch < known.epoch:
             raise KafkaError(ErrorCode.invalid_producer_epoch)
-        return self._ask(
+        return self._submit(
             request.group_id, lambda shard, t, now: shard.commit_transactional(t, request, now)
         )
 
     def end_transaction(
         self, partition: int, producer_id: int, producer_epoch: int, marker: EndMarker
     ) -> asyncio.Future[None]:
-        """Write a marker to a partition of the offsets topic; done when it is committed."""
+        """Append a marker to a partition of the offsets topic; done when it is committed."""
         return self._topic.runtime(partition).end_transaction(producer_id, producer_epoch, marker)
 
     def describe(self, group_id: str) -> Awaitable[DescribedGroup]:
-        """DescribeGroups of one group."""
-        return self._ask(group_id, lambda shard, t, _: shard.describe(t, group_id), may_write=False)
+        """Handle DescribeGroups of one group."""
+        return self._submit(
+            group_id, lambda shard, t, _: shard.describe(t, group_id), may_write=False
+        )
 
     def delete_group(self, group_id: str) -> Awaitable[ErrorCode]:
-        """DeleteGroups of one group."""
-        return self._ask(group_id, lambda shard, t, now: shard.delete_group(t, group_id, now))
+        """Handle DeleteGroups of one group."""
+        return self._submit(group_id, lambda shard, t, now: shard.delete_group(t, group_id, now))
 
     def delete_offsets(
         self, group_id: str, partitions: tuple[TopicPartition, ...]
     ) -> Awaitable[ErrorCode | tuple[ErrorCode, ...]]:
-        """OffsetDelete of one group: one error code per position, in order, or one for all."""
-        return self._ask(
+        """Handle OffsetDelete of one group: one error code per offset, in order, or one for all."""
+        return self._submit(
             group_id, lambda shard, t, _: shard.delete_offsets(t, group_id, partitions)
         )
 
-    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Awaitable[HeartbeatAnswer]:
-        """ConsumerGroupHeartbeat."""
-        return self._ask(
+    def consumer_heartbeat(self, request: ConsumerHeartbeatRequest) -> Awaitable[HeartbeatResponse]:
+        """Handle ConsumerGroupHeartbeat."""
+        return self._submit(
             request.group_id, lambda shard, t, now: shard.consumer_heartbeat(t, request, now)
         )
 
     def describe_consumer_group(self, group_id: str) -> Awaitable[DescribedConsumerGroup]:
-        """ConsumerGroupDescribe of one group."""
-        return self._ask(
+        """Handle ConsumerGroupDescribe of one group."""
+        return self._submit(
             group_id,
             lambda shard, t, _: shard.describe_consumer_group(t, group_id),
             may_write=False,
         )
 
     def list_groups(self) -> tuple[ErrorCode, list[ListedGroup]]:
-        """Every group led here; COORDINATOR_LOAD_IN_PROGRESS where some are not known yet."""
+        """Return every group led here, with COORDINATOR_LOAD_IN_PROGRESS if some still load."""
         error, shards = self._topic.shards()
         return error, [group for shard in shards for group in shard.list_groups()]
 
     # -- inside -----------------------------------------------------------------------------
 
-    def _ask(
-        self, group_id: str, ask: Ask[GroupShard], *, may_write: bool = True
+    def _submit(
+        self, group_id: str, step: RequestStep[GroupShard], *, may_write: bool = True
     ) -> asyncio.Future[Any]:
-        return self._topic.runtime_of(group_id).ask(ask, may_write=may_write)
+        return self._topic.runtime_of(group_id).submit(step, may_write=may_write)
 
 
-def _forget(runtime: PartitionRuntime[GroupShard], topics: frozenset[str]) -> None:
-    runtime.insist(lambda shard, _: shard.delete_topics(topics))
+def _delete_topics(runtime: PartitionRuntime[GroupShard], topics: frozenset[str]) -> None:
+    runtime.run_mandatory_step(lambda shard, _: shard.delete_topics(topics))

@@ -1,11 +1,13 @@
-"""Committed positions of the groups of one shard.
+"""The committed offsets of the groups of one shard, and the pending transactional offsets.
 
-Guarantees: what was committed is what is fetched, metadata and leader epoch included; a position
-that was never committed is -1 with empty metadata, never 0. Positions committed in a transaction
-are pending until its marker: a commit makes them visible, unless the position was committed again
-or removed meanwhile, an abort forgets them.
+Guarantees:
 
-Source: Kafka's OffsetMetadataManager. Not here: who may commit (commit_rules.py).
+- a fetch returns what was committed, with metadata and leader epoch; an offset that was never
+  committed is -1 with empty metadata, never 0
+- offsets committed in a transaction are pending until its marker. A commit marker makes each of
+  them visible, unless the offset was committed again or deleted meanwhile; an abort drops them
+
+Source: Kafka's OffsetMetadataManager. Not here: who may commit (offset_requests.py).
 """
 
 from __future__ import annotations
@@ -36,28 +38,28 @@ from local_cluster.wire.errors import ErrorCode
 TopicPartition = tuple[str, int]
 
 NO_OFFSET: Final = CommittedOffset(-1, NO_LEADER_EPOCH, "", NO_TIMESTAMP)
-"""What a fetch tells of a partition without a committed position."""
+"""What a fetch returns for a partition without a committed offset."""
 
 
 class PendingOffset(NamedTuple):
-    """A position in an open transaction, and its place in the order of all writes."""
+    """An offset in an open transaction, and its place in the order of all writes."""
 
     committed: CommittedOffset
     order: int
 
 
 class CommittedOffsets:
-    """Positions by group, topic and partition, and the pending ones of open transactions."""
+    """Committed offsets by group, topic and partition; pending ones by producer id."""
 
     __slots__ = ("_by_group", "_order", "_pending")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[tuple[str, TopicPartition], PendingOffset]] = {}
-        """By producer id."""
         self._order = 0
 
     def has_any(self, group_id: str) -> bool:
+        """Return whether the group has a committed or pending offset."""
         return group_id in self._by_group or any(
             group_id == pending_group
             for pending in self._pending.values()
@@ -65,15 +67,16 @@ class CommittedOffsets:
         )
 
     def has(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether there is a position, be it a pending one."""
+        """Return whether there is a committed or pending offset."""
         key = (topic, partition)
         return key in self._by_group.get(group_id, ()) or self.is_pending(group_id, key)
 
     def group_ids(self) -> list[str]:
+        """Return every group with committed or pending offsets."""
         pending = {group_id for keys in self._pending.values() for group_id, _ in keys}
         return [*self._by_group, *(pending - self._by_group.keys())]
 
-    # Transactions
+    # -- transactions -----------------------------------------------------------------------
 
     def put_pending(
         self,
@@ -83,20 +86,20 @@ class CommittedOffsets:
         partition: int,
         committed: CommittedOffset,
     ) -> None:
-        """A position was committed in a transaction that is still open."""
+        """Add an offset of a transaction that is still open."""
         self._order += 1
         pending = self._pending.setdefault(producer_id, {})
         pending[group_id, (topic, partition)] = PendingOffset(committed, self._order)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The producer's transaction is over."""
+        """Commit or drop the pending offsets of a producer's transaction."""
         for (group_id, key), pending in self._pending.pop(producer_id, {}).items():
             if is_commit:
                 self._supersede(group_id, key, pending.order)
                 self._by_group.setdefault(group_id, {})[key] = pending.committed
 
     def is_pending(self, group_id: str, key: TopicPartition) -> bool:
-        """Whether an open transaction may still change this position."""
+        """Return whether an open transaction may still change this offset."""
         return any((group_id, key) in pending for pending in self._pending.values())
 
     def commit_pending(
@@ -106,7 +109,7 @@ class CommittedOffsets:
         now: Now,
         records: list[StoredRecord],
     ) -> tuple[ErrorCode, ...]:
-        """Take in the positions of a transaction that was found valid; one error code each."""
+        """Add the offsets of a valid TxnOffsetCommit as pending; one error code each."""
         errors = []
         for to_commit in request.offsets:
             committed = _committed(to_commit, limits, now.wall_ms, NO_TIMESTAMP)
@@ -126,7 +129,7 @@ class CommittedOffsets:
         return tuple(errors)
 
     def _supersede(self, group_id: str, key: TopicPartition, order: int) -> None:
-        """Positions that were pending before `order` will not overwrite what was written then."""
+        """Drop pending offsets older than `order`, so that they do not overwrite that write."""
         for producer_id, pending in list(self._pending.items()):
             known = pending.get((group_id, key))
             if known is not None and known.order < order:
@@ -134,7 +137,7 @@ class CommittedOffsets:
                 if not pending:
                     del self._pending[producer_id]
 
-    # Positions
+    # -- committed offsets ------------------------------------------------------------------
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         if self._pending:
@@ -162,7 +165,7 @@ class CommittedOffsets:
         now: Now,
         records: list[StoredRecord],
     ) -> tuple[ErrorCode, ...]:
-        """Take in the positions of a request that was found valid; one error code each."""
+        """Store the offsets of a valid OffsetCommit; one error code each."""
         expire_ms = NO_TIMESTAMP if request.retention_ms < 0 else now.wall_ms + request.retention_ms
         group_id, wall_ms = request.group_id, now.wall_ms
         errors = []
@@ -189,9 +192,9 @@ class CommittedOffsets:
         *,
         require_stable: bool = False,
     ) -> tuple[FetchedOffset, ...]:
-        """The positions of these partitions, in their order; of all with None, by topic.
+        """Return the offsets of these partitions in their order; None means all, sorted by topic.
 
-        With `require_stable`, those that an open transaction may change are marked so.
+        With `require_stable`, offsets that an open transaction may change are marked as unstable.
         """
         offsets = self._by_group.get(group_id, {})
         if require_stable and self._pending:
@@ -209,20 +212,20 @@ class CommittedOffsets:
     def tombstones(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Iterator[StoredRecord]:
-        """Remove these positions, pending ones too; the records that make it last."""
+        """Delete committed and pending offsets; yield the tombstones."""
         for topic, partition in partitions:
             self.discard(group_id, topic, partition)
             yield StoredRecord(encode_offset_key(group_id, topic, partition), None)
 
     def partitions(self, group_id: str) -> list[TopicPartition]:
-        """Where the group has positions, pending ones too."""
+        """Return the partitions in which the group has committed or pending offsets."""
         found = dict.fromkeys(self._by_group.get(group_id, ()))
         for pending in self._pending.values():
             found |= {key: None for pending_group, key in pending if pending_group == group_id}
         return list(found)
 
     def groups_with_topics(self, topics: frozenset[str]) -> list[tuple[str, list[TopicPartition]]]:
-        """Every group that has positions in one of the topics, pending ones too, with these."""
+        """Return groups with committed or pending offsets in these topics, with the partitions."""
         found: dict[str, dict[TopicPartition, None]] = {}
         for group_id, offsets in self._by_group.items():
             partitions = [key for key in offsets if key[0] in topics]
@@ -243,9 +246,9 @@ class CommittedOffsets:
         since_ms: int,
         subscribed: frozenset[str],
     ) -> list[TopicPartition]:
-        """Positions whose time is up, outside of topics that are subscribed.
+        """Return the offsets past their retention, except in subscribed topics.
 
-        Their time counts from `since_ms` or their commit, whichever is later.
+        The retention starts at `since_ms` or at the commit, whichever is later.
         """
         found = []
         for key, committed in self._by_group.get(group_id, {}).items():
@@ -254,8 +257,8 @@ class CommittedOffsets:
             if committed.expire_timestamp_ms != NO_TIMESTAMP:
                 is_expired = now.wall_ms >= committed.expire_timestamp_ms
             else:
-                counted_ms = now.wall_ms - max(since_ms, committed.commit_timestamp_ms)
-                is_expired = counted_ms >= retention_ms
+                age_ms = now.wall_ms - max(since_ms, committed.commit_timestamp_ms)
+                is_expired = age_ms >= retention_ms
             if is_expired:
                 found.append(key)
         return found
@@ -264,7 +267,7 @@ class CommittedOffsets:
 def _committed(
     to_commit: OffsetToCommit, limits: GroupLimits, wall_ms: int, expire_ms: int
 ) -> CommittedOffset | None:
-    """The position as it is kept; None where its metadata is too large."""
+    """Return the offset to store, or None if its metadata is too large."""
     _, _, offset, leader_epoch, metadata = to_commit
     if metadata is None:
         metadata = ""

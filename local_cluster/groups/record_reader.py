@@ -1,4 +1,4 @@
-"""Reads the fields of a record one after another."""
+"""Reads the fields of a record in order."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _UUID_BYTES: Final = 16
-_SHORT: Final = (IndexError, struct.error, PeerError)
-"""How the readers of primitives say that the bytes are short or broken."""
+_READ_ERRORS: Final = (IndexError, struct.error, PeerError)
+"""What the readers of primitives raise for short or invalid bytes."""
 
 
 class RecordReader:
-    """Reads one field after another; every way of being short is UnreadableRecordError."""
+    """A cursor over the fields of one record. Every method may raise UnreadableRecordError."""
 
     __slots__ = ("_buffer", "_flexible", "_position")
 
@@ -51,7 +51,7 @@ class RecordReader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise UnreadableRecordError("null where a string is required")
+            raise UnreadableRecordError(f"string at {self._position} is null")
         return text
 
     def nullable_string(self) -> str | None:
@@ -59,7 +59,7 @@ class RecordReader:
             text, self._position = read_string(
                 self._buffer, self._position, flexible=self._flexible
             )
-        except _SHORT as error:
+        except _READ_ERRORS as error:
             raise UnreadableRecordError(f"string at {self._position}: {error}") from error
         return text
 
@@ -71,14 +71,14 @@ class RecordReader:
                 flexible=self._flexible,
                 element_bytes_min=element_bytes_min,
             )
-        except _SHORT as error:
+        except _READ_ERRORS as error:
             raise UnreadableRecordError(f"array at {self._position}: {error}") from error
         return max(length, 0)
 
     def uuid(self) -> uuid.UUID:
         end = self._position + _UUID_BYTES
         if end > len(self._buffer):
-            raise UnreadableRecordError(f"uuid at {self._position}")
+            raise UnreadableRecordError(f"uuid at {self._position} is cut off")
         value = uuid.UUID(bytes=bytes(self._buffer[self._position : end]))
         self._position = end
         return value
@@ -87,25 +87,25 @@ class RecordReader:
         length = self._varint() - 1 if self._flexible else self.int32()
         end = self._position + length
         if length < 0 or end > len(self._buffer):
-            raise UnreadableRecordError(f"{length} bytes at {self._position}")
+            raise UnreadableRecordError(f"invalid length {length} at {self._position}")
         out = bytes(self._buffer[self._position : end])
         self._position = end
         return out
 
     def tagged_fields(self) -> Mapping[int, memoryview]:
-        """The tagged fields that end a flexible structure, by tag; none in the others."""
+        """Return the tagged fields that end a flexible structure, by tag; others have none."""
         if not self._flexible:
             return NO_TAGGED_FIELDS
         try:
             values, self._position = read_tagged_fields(self._buffer, self._position)
-        except _SHORT as error:
+        except _READ_ERRORS as error:
             raise UnreadableRecordError(f"tagged fields at {self._position}: {error}") from error
         return values
 
     def _varint(self) -> int:
         try:
             value, self._position = read_unsigned_varint(self._buffer, self._position)
-        except _SHORT as error:
+        except _READ_ERRORS as error:
             raise UnreadableRecordError(f"varint at {self._position}: {error}") from error
         return value
 

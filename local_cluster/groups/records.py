@@ -1,15 +1,15 @@
 """Keys and values of `__consumer_offsets`, byte for byte as Kafka writes them.
 
-Written: offset key v1 with value v3 (v1 where the request set its own retention), group key v2
-with value v3. Read: offset keys v0 and v1 with values v0-v4, group key v2 with values v0-v4;
-the records of KIP-848 groups are in `consumer/records.py`, those of share and streams groups
-are left alone. All integers are big-endian,
-strings have an int16 length, bytes an int32 length; the v4 values are flexible (KIP-482).
+Written: offset key v1 with value v3 (v1 if the request set its own retention), group key v2 with
+value v3. Read: offset keys v0 and v1 with values v0-v4, group key v2 with values v0-v4. The records
+of KIP-848 groups are in `consumer/records.py`; those of share and streams groups are skipped. All
+integers are big-endian, strings have an int16 length, bytes an int32 length; the v4 values are
+flexible (KIP-482).
 
 Source: group-coordinator/src/main/resources/common/message/{OffsetCommitKey, OffsetCommitValue,
 GroupMetadataKey, GroupMetadataValue}.json and GroupCoordinatorRecordSerde.java.
 
-Not here: what the records mean (shard.py), batches (local_cluster/records).
+Not here: the meaning of the records (shard.py), batches (local_cluster/records).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VALUE_VERSION_WRITTEN: Final = 3
 VALUE_VERSION_WITH_EXPIRE: Final = 1
 
 STRING_BYTES_MAX: Final = 32_767
-"""What an int16 length can say; longer names must be refused before they come here."""
+"""The maximum of an int16 length; longer names must be refused earlier."""
 
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
@@ -48,7 +48,7 @@ _PACK_INT32: Final = _INT32.pack
 
 
 class OffsetKey(NamedTuple):
-    """Whose position an offset record is."""
+    """The key of a committed offset."""
 
     group: str
     topic: str
@@ -56,13 +56,13 @@ class OffsetKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """Which group a group record describes."""
+    """The key of a group record."""
 
     group: str
 
 
 class CommittedOffset(NamedTuple):
-    """One committed position; leader epoch and expiry are -1 where the client gave none."""
+    """One committed offset; leader epoch and expiry are -1 if the client gave none."""
 
     offset: int
     leader_epoch: int
@@ -72,7 +72,7 @@ class CommittedOffset(NamedTuple):
 
 
 class StoredMember(NamedTuple):
-    """One member as the log keeps it: the metadata is that of the chosen protocol."""
+    """One member as the log stores it, with its metadata of the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -85,7 +85,7 @@ class StoredMember(NamedTuple):
 
 
 class StoredGroup(NamedTuple):
-    """One generation of a group as the log keeps it; "" as protocol type means simple consumers."""
+    """One generation of a group as the log stores it; simple consumers have protocol type ""."""
 
     protocol_type: str
     generation: int
@@ -95,7 +95,7 @@ class StoredGroup(NamedTuple):
     members: tuple[StoredMember, ...]
 
     def with_instance(self, group_instance_id: str, member_id: str) -> StoredGroup:
-        """The same generation with this member id for a static member, if it is in it."""
+        """Return the generation with a new member id for a static member, if it has that member."""
         for index, member in enumerate(self.members):
             if member.group_instance_id == group_instance_id:
                 members = list(self.members)
@@ -106,12 +106,12 @@ class StoredGroup(NamedTuple):
 
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
-    """Offset key v1."""
+    """Encode offset key v1."""
     return offset_key_of(encode_offset_key_prefix(group, topic), partition)
 
 
 def encode_offset_key_prefix(group: str, topic: str) -> bytes:
-    """What the keys of all partitions of a topic begin with."""
+    """Encode the common prefix of the keys of a topic's partitions."""
     group_bytes = group.encode()
     topic_bytes = topic.encode()
     return b"".join(
@@ -126,12 +126,12 @@ def encode_offset_key_prefix(group: str, topic: str) -> bytes:
 
 
 def offset_key_of(prefix: bytes, partition: int) -> bytes:
-    """The key of one partition."""
+    """Return the key of one partition."""
     return prefix + _PACK_INT32(partition)
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
-    """Offset value v3, or v1 where the position has its own expiry (v1 has no leader epoch)."""
+    """Encode offset value v3, or v1 with an expiry of its own (v1 has no leader epoch)."""
     metadata = committed.metadata.encode()
     timestamp = _INT64.pack(committed.commit_timestamp_ms)
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
@@ -148,12 +148,12 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
 
 
 def encode_group_key(group: str) -> bytes:
-    """Group key v2."""
+    """Encode group key v2."""
     return _GROUP_KEY_PREFIX + write_string(group, flexible=False)
 
 
 def encode_group_value(group: StoredGroup) -> bytes:
-    """Group value v3."""
+    """Encode group value v3."""
     out = bytearray(_INT16.pack(VALUE_VERSION_WRITTEN))
     out += write_string(group.protocol_type, flexible=False)
     out += _INT32.pack(group.generation)
@@ -176,7 +176,7 @@ def encode_group_value(group: StoredGroup) -> bytes:
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | consumer_records.Key | None:
-    """What a record is about; None for kinds of records that are not ours to read.
+    """Decode the key of a record; None for unknown kinds of records.
 
     Raises UnreadableRecordError.
     """
@@ -192,7 +192,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | consumer_records.Key | None
 
 
 def _decode_offset_key(key: bytes) -> OffsetKey:
-    """Key v1 in one piece: most of a log is positions, and a load reads all of them."""
+    """Decode key v1 without a reader: a log is mostly offsets, and a load reads all of them."""
     try:
         (group_bytes,) = _INT16.unpack_from(key, 2)
         topic_at = 4 + group_bytes
@@ -200,7 +200,7 @@ def _decode_offset_key(key: bytes) -> OffsetKey:
         partition_at = topic_at + 2 + topic_bytes
         (partition,) = _INT32.unpack_from(key, partition_at)
         if group_bytes < 0 or topic_bytes < 0:
-            raise UnreadableRecordError("null in an offset key")
+            raise UnreadableRecordError("the group or topic of an offset key is null")
         group, topic = key[4:topic_at].decode(), key[topic_at + 2 : partition_at].decode()
     except (struct.error, UnicodeDecodeError) as error:
         raise UnreadableRecordError(f"offset key: {error}") from error
@@ -208,7 +208,7 @@ def _decode_offset_key(key: bytes) -> OffsetKey:
 
 
 def _decode_offset_value_v3(value: bytes) -> CommittedOffset:
-    """Likewise the values that this broker writes."""
+    """Decode value v3 without a reader: this broker writes it."""
     try:
         _, offset, leader_epoch = _OFFSET_VALUE_HEAD.unpack_from(value, 0)
         (metadata_bytes,) = _INT16.unpack_from(value, _OFFSET_VALUE_HEAD.size)
@@ -216,7 +216,7 @@ def _decode_offset_value_v3(value: bytes) -> CommittedOffset:
         timestamp_at = metadata_at + metadata_bytes
         (timestamp_ms,) = _INT64.unpack_from(value, timestamp_at)
         if metadata_bytes < 0:
-            raise UnreadableRecordError("null in an offset value")
+            raise UnreadableRecordError("the metadata of an offset value is null")
         metadata = value[metadata_at:timestamp_at].decode()
     except (struct.error, UnicodeDecodeError) as error:
         raise UnreadableRecordError(f"offset value: {error}") from error
@@ -224,7 +224,7 @@ def _decode_offset_value_v3(value: bytes) -> CommittedOffset:
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
-    """Offset value v0-v4. Raises UnreadableRecordError."""
+    """Decode offset value v0-v4. Raises UnreadableRecordError."""
     if value.startswith(_OFFSET_VALUE_VERSION_WRITTEN):
         return _decode_offset_value_v3(value)
     version, reader = _open_value(value, "offset")
@@ -237,7 +237,7 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
 
 
 def decode_group_value(value: bytes) -> StoredGroup:
-    """Group value v0-v4. Raises UnreadableRecordError."""
+    """Decode group value v0-v4. Raises UnreadableRecordError."""
     version, reader = _open_value(value, "group")
     return StoredGroup(
         protocol_type=reader.string(),
@@ -266,7 +266,7 @@ def _read_member(version: int, reader: RecordReader) -> StoredMember:
         group_instance_id,
         client_id,
         client_host,
-        # v0 had one timeout for both.
+        # v0 has one timeout for both.
         session_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
         session_timeout_ms,
         subscription,
@@ -277,7 +277,7 @@ def _read_member(version: int, reader: RecordReader) -> StoredMember:
 def _open_value(value: bytes, kind: str) -> tuple[int, RecordReader]:
     version = RecordReader(value, flexible=False).int16()
     if not 0 <= version <= VALUE_VERSION_MAX:
-        raise UnreadableRecordError(f"{kind} value of version {version}")
+        raise UnreadableRecordError(f"unknown version {version} of a value of kind {kind}")
     reader = RecordReader(value, flexible=version >= VALUE_VERSION_FLEXIBLE)
     reader.int16()
     return version, reader

@@ -1,4 +1,4 @@
-"""What a shard is asked and what it answers, and the limits that it keeps; frozen data."""
+"""The requests and responses of a group shard, and its settings; frozen data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from local_cluster.wire.errors import ErrorCode
 
 NO_GENERATION: Final = -1
 UNKNOWN_MEMBER: Final = ""
-"""The member id of a client that has none yet."""
+"""The member id of a client that has no member id yet."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, opaque metadata) in the client's order of preference."""
@@ -19,22 +19,22 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimits:
-    """Kafka's broker settings that a shard needs, under their own names, with Kafka's defaults."""
+    """Kafka's broker settings for groups, with Kafka's names and defaults."""
 
     group_initial_rebalance_delay_ms: int = 3_000
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 10_000
-    """Members and reserved member ids per group. Kafka has no bound unless configured."""
+    """Members and reserved member ids per group. Kafka's default has no limit."""
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     consumer: ConsumerGroupLimits = field(default_factory=ConsumerGroupLimits)
     group_record_bytes_max: int = 1_000_000
-    """A group whose record is larger does not fit one batch of the log and is refused."""
+    """A group with a larger record does not fit into one batch and is refused."""
 
 
 class JoinRequest(NamedTuple):
-    """One JoinGroup, plus what the handler knows: a fresh uuid and what the version can do."""
+    """One JoinGroup, with a new uuid and what its version supports."""
 
     group_id: str
     member_id: str
@@ -47,21 +47,21 @@ class JoinRequest(NamedTuple):
     protocols: Protocols
     member_uuid: str
     requires_known_member_id: bool = True
-    """v4+: a dynamic member must come back with the id it is given."""
+    """v4+: a dynamic member must send JoinGroup again with the member id that it gets."""
     supports_skipping_assignment: bool = True
-    """v9+: a returning static leader may be told to keep the assignment."""
+    """v9+: a returning static leader may be asked to keep the assignment."""
 
 
 class JoinedMember(NamedTuple):
-    """One member as the leader sees it."""
+    """One member as the leader gets it."""
 
     member_id: str
     group_instance_id: str | None
     metadata: bytes
 
 
-class JoinAnswer(NamedTuple):
-    """The answer to one JoinGroup."""
+class JoinResponse(NamedTuple):
+    """The response to one JoinGroup."""
 
     error: ErrorCode
     member_id: str
@@ -85,8 +85,8 @@ class SyncRequest(NamedTuple):
     assignments: tuple[tuple[str, bytes], ...]
 
 
-class SyncAnswer(NamedTuple):
-    """The answer to one SyncGroup."""
+class SyncResponse(NamedTuple):
+    """The response to one SyncGroup."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -95,7 +95,7 @@ class SyncAnswer(NamedTuple):
 
 
 class HeartbeatRequest(NamedTuple):
-    """One Heartbeat; the answer is an error code."""
+    """One Heartbeat; the response is an error code."""
 
     group_id: str
     member_id: str
@@ -104,20 +104,20 @@ class HeartbeatRequest(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """Who leaves: by member id, or by instance id alone (an administrator removes it)."""
+    """A member that leaves, by member id; by instance id alone if an administrator removes it."""
 
     member_id: str
     group_instance_id: str | None
 
 
 class LeaveRequest(NamedTuple):
-    """One LeaveGroup; one member before v3."""
+    """One LeaveGroup; before v3 it has one member."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-class LeaveAnswer(NamedTuple):
+class LeaveResponse(NamedTuple):
     """One error for the request and one per member, in the order of the request."""
 
     error: ErrorCode
@@ -125,7 +125,7 @@ class LeaveAnswer(NamedTuple):
 
 
 class OffsetToCommit(NamedTuple):
-    """One position as the client sends it."""
+    """One offset as the client sends it."""
 
     topic: str
     partition: int
@@ -135,7 +135,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """One OffsetCommit; retention -1 means the broker's."""
+    """One OffsetCommit; retention -1 means the broker's setting."""
 
     group_id: str
     member_id: str
@@ -144,11 +144,11 @@ class CommitRequest(NamedTuple):
     offsets: tuple[OffsetToCommit, ...]
     retention_ms: int = -1
     knows_group_not_found: bool = False
-    """The client can tell GROUP_ID_NOT_FOUND from ILLEGAL_GENERATION."""
+    """v9+: the client knows GROUP_ID_NOT_FOUND."""
 
 
 class TransactionalCommitRequest(NamedTuple):
-    """One TxnOffsetCommit; generation -1 and no member where the client is older than KIP-447."""
+    """One TxnOffsetCommit; clients before KIP-447 send generation -1 and no member."""
 
     group_id: str
     member_id: str
@@ -160,13 +160,13 @@ class TransactionalCommitRequest(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """One position as OffsetFetch tells it; offset -1 where nothing was committed."""
+    """One offset as OffsetFetch returns it; -1 if nothing was committed."""
 
     topic: str
     partition: int
     committed: CommittedOffset
     is_unstable: bool = False
-    """Whether an open transaction may change it; told only if that was asked for."""
+    """Whether an open transaction may change it; only with require_stable."""
 
 
 class DescribedMember(NamedTuple):

@@ -134,7 +134,7 @@ class Broker:
         self.transactions = TransactionCoordinator(self)
         self._listeners = ChangeListeners(
             {
-                "groups": self.groups.heard,
+                "groups": self.groups.on_metadata_changes,
                 "replicas": self.replicas.apply,
                 "stray replicas": self._strays.heard,
                 "moves between log directories": self.log_dir_moves.heard,

@@ -1,9 +1,10 @@
-"""Markers: written to partitions led here, sent to the leaders of the others (WriteTxnMarkers).
+"""Transaction markers: appended to partitions led here, and sent to other leaders by
+WriteTxnMarkers.
 
-The leaders are told side by side. What fails is tried again, with pauses up to a second, for as
-long as this broker coordinates: the decision is in the log, so there is nothing else to do. A
-partition that is gone needs none. Where a leader knows a newer coordinator or a newer
-producer epoch, this coordinator was deposed and stops.
+All leaders get their markers concurrently. Failed markers are retried, with a backoff of up to one
+second, while this broker coordinates: the decision is in the log and cannot change. A deleted
+partition needs no marker. If a leader knows a newer coordinator epoch or producer epoch, this
+coordinator was replaced and stops.
 """
 
 from __future__ import annotations
@@ -11,43 +12,56 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
 from local_cluster.records.control import EndMarker
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.transactions.broker_connections import BrokerCalls
 from local_cluster.transactions.transaction import TopicPartition, Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from local_cluster.handlers.services import BrokerServices
-
 RETRY_SECONDS_MIN: Final = 0.02
 RETRY_SECONDS_MAX: Final = 1.0
 COMMIT_SECONDS_MAX: Final = 10.0
-"""A marker that is not committed by then is written again; well within a call's time."""
+"""A marker that is not committed by then is written again. Far below CALL_TIMEOUT_MS."""
 MARKERS_VERSION: Final = 2
 
-_DEPOSED: Final = frozenset(
+_REPLACED: Final = frozenset(
     {ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch}
 )
 
-_TOLD: Final = {
+_WIRE_ERRORS: Final = {
     ErrorCode.coordinator_load_in_progress: ErrorCode.not_leader_or_follower,
     ErrorCode.coordinator_not_available: ErrorCode.not_leader_or_follower,
     ErrorCode.not_coordinator: ErrorCode.not_leader_or_follower,
     ErrorCode.kafka_storage_error: ErrorCode.unknown_topic_or_partition,
 }
-"""Why this broker does not take a marker now, as Kafka tells it: a coordinator tries again whatever
-it is told, but kafka-transactions gives up where it is none of these two."""
+"""The errors by which Kafka refuses a marker for now. Coordinators retry after any error, but
+kafka-transactions retries only after these two."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-def begin_marker(
-    broker: BrokerServices,
+class OffsetsTransactions(Protocol):
+    """Ends transactions on the partitions of the offsets topic."""
+
+    def end_transaction(
+        self, partition: int, producer_id: int, producer_epoch: int, marker: EndMarker
+    ) -> asyncio.Future[None]: ...
+
+
+class MarkerBroker(CoordinatorBroker, Protocol):
+    """What markers need of their broker."""
+
+    @property
+    def groups(self) -> OffsetsTransactions: ...
+
+
+def _append_marker(
+    broker: MarkerBroker,
     topic: str,
     partition: int,
     *,
@@ -55,42 +69,43 @@ def begin_marker(
     producer_epoch: int,
     marker: EndMarker,
 ) -> asyncio.Future[None]:
-    """Write a marker to a partition led here; the future is done when it is committed.
+    """Append a marker to a partition led here; the future is done when it is committed.
 
-    Raises KafkaError (NOT_ENOUGH_REPLICAS before anything is written); so may the future.
+    Raises KafkaError, and NOT_ENOUGH_REPLICAS before anything is written. The future may fail with
+    KafkaError too.
     """
     try:
         if topic == OFFSETS_TOPIC:
-            # The positions of the transaction become visible, or vanish, with the marker.
+            # The marker commits or drops the pending transactional offsets.
             return broker.groups.end_transaction(partition, producer_id, producer_epoch, marker)
         replica = broker.replicas.get_leader(topic, partition)
     except KafkaError as error:
-        raise KafkaError(_TOLD.get(error.code, error.code), error.message) from None
-    # Else it would wait, and be written again with each try; and what goes by the same line to
-    # this broker would wait behind it.
+        raise KafkaError(_WIRE_ERRORS.get(error.code, error.code), error.message) from None
+    # Otherwise each retry would append another marker, and requests behind it on the same
+    # connection to this broker would wait.
     replica.require_in_sync_replicas()
     result = replica.append_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)
     return replica.committed(result.last_offset + 1)
 
 
 async def write_markers(
-    broker: BrokerServices,
+    broker: MarkerBroker,
     partitions: Iterable[TopicPartition],
     *,
     producer_id: int,
     producer_epoch: int,
     marker: EndMarker,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Write a marker to each partition; ErrorCode.none where it is committed.
+    """Append a marker to each partition and return its error, ErrorCode.none once committed.
 
-    Where it is not in time the error is REQUEST_TIMED_OUT, after which coordinators try again: a
-    partition whose replicas fell out of sync must not hold up the others, nor their next markers.
+    After COMMIT_SECONDS_MAX the error is REQUEST_TIMED_OUT, after which coordinators retry: a
+    partition whose replicas fell out of sync must not delay the others, nor their next markers.
     """
     errors: dict[TopicPartition, ErrorCode] = {}
     waiting: dict[TopicPartition, asyncio.Future[None]] = {}
     for topic, partition in partitions:
         try:
-            waiting[topic, partition] = begin_marker(
+            waiting[topic, partition] = _append_marker(
                 broker,
                 topic,
                 partition,
@@ -102,10 +117,10 @@ async def write_markers(
             errors[topic, partition] = error.code
     try:
         async with asyncio.timeout(COMMIT_SECONDS_MAX):
-            # All at once: who is cancelled over the first leaves none whose failure nobody hears.
+            # gather retrieves every failure, even if this task is cancelled during the wait.
             await asyncio.gather(*waiting.values(), return_exceptions=True)
     except TimeoutError:
-        _log.info("markers of producer %d are not committed in time", producer_id)
+        log.info("markers of producer %d are not committed in time", producer_id)
     for key, committed in waiting.items():
         if committed.cancelled():
             errors[key] = ErrorCode.request_timed_out
@@ -121,14 +136,14 @@ async def write_markers(
 
 
 class MarkerSender:
-    """Writes the markers of decided transactions wherever their partitions are led."""
+    """Writes the markers of decided transactions to the leaders of their partitions."""
 
-    def __init__(self, broker: BrokerServices, lines: BrokerLines) -> None:
+    def __init__(self, broker: MarkerBroker, calls: BrokerCalls) -> None:
         self._broker = broker
-        self._lines = lines
+        self._calls = calls
 
-    async def __call__(self, decided: Transaction, coordinator_epoch: int) -> bool:
-        """Until every partition has its marker: True. False if this coordinator was deposed."""
+    async def send(self, decided: Transaction, coordinator_epoch: int) -> bool:
+        """Return True once every partition has its marker, False if another coordinator leads."""
         marker = EndMarker(
             decided.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch,
@@ -137,21 +152,25 @@ class MarkerSender:
         missing = set(decided.partitions)
         wait_seconds = RETRY_SECONDS_MIN
         while True:
-            answers = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(
-                    self._send(leader, partitions, decided, marker)
+                    self._send_to_leader(leader, partitions, decided, marker)
                     for leader, partitions in self._by_leader(missing).items()
                 )
             )
-            for errors in answers:
-                deposed = _DEPOSED & set(errors.values())
-                if deposed:
-                    _log.warning("markers of %s: %s", decided.transactional_id, deposed)
+            for errors in responses:
+                replaced = _REPLACED & set(errors.values())
+                if replaced:
+                    log.warning(
+                        "markers of %s were refused, another coordinator leads: %s",
+                        decided.transactional_id,
+                        replaced,
+                    )
                     return False
                 missing -= {key for key, error in errors.items() if error is ErrorCode.none}
             metadata = self._broker.metadata
             if metadata.is_whole:
-                # Else a topic may be missing that was not deleted, and will be led again.
+                # Otherwise the metadata may lack a topic that was not deleted and returns later.
                 missing = {key for key in missing if metadata.partition(*key) is not None}
             if not missing:
                 return True
@@ -159,7 +178,7 @@ class MarkerSender:
             wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
 
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by their leader; those without one are left for the next round."""
+        """Group the partitions by leader; those without a leader wait for the next round."""
         found: dict[int, list[TopicPartition]] = {}
         for topic, partition in sorted(partitions):
             state = self._broker.metadata.partition(topic, partition)
@@ -167,7 +186,7 @@ class MarkerSender:
                 found.setdefault(state.leader, []).append((topic, partition))
         return found
 
-    async def _send(
+    async def _send_to_leader(
         self,
         leader: int,
         partitions: list[TopicPartition],
@@ -183,14 +202,14 @@ class MarkerSender:
                 marker=marker,
             )
         try:
-            response = await self._lines.call(
+            response = await self._calls.call(
                 leader,
                 ApiKey.WRITE_TXN_MARKERS,
                 _fields(partitions, decided, marker),
                 MARKERS_VERSION,
             )
         except KafkaError as error:
-            _log.info("markers to broker %d are sent again: %s", leader, error)
+            log.info("markers to broker %d will be sent again: %s", leader, error)
             return {}
         return {
             (topic.name, partition.partition_index): partition.error_code

@@ -1,4 +1,4 @@
-"""Producer ids out of reserved blocks: one ZooKeeper write per thousand ids."""
+"""Producer ids from reserved blocks: one ZooKeeper write per thousand ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 
 class ProducerIds:
-    """Gives each id once; asks `reserve` for the next block when one is used up."""
+    """Hands out each id once, and calls `reserve` for the next block when one is exhausted."""
 
     def __init__(self, reserve: Callable[[], Awaitable[range]]) -> None:
         self._reserve = reserve
@@ -15,7 +15,7 @@ class ProducerIds:
         self._reserving = asyncio.Lock()
 
     async def next(self) -> int:
-        """The next id. Raises KafkaError where no block can be reserved."""
+        """Return the next id. Raises KafkaError if no block can be reserved."""
         async with self._reserving:
             producer_id = next(self._block, None)
             if producer_id is None:

@@ -8,8 +8,8 @@
               of KIP-890: 0 previous_producer_id int64, 1 next_producer_id int64,
               2 client_transaction_version int16
 
-Written: key v0 with value v1, as Kafka does from transaction.version 1 on. Read: values v0 and v1;
-tagged fields that are not ours (3, the next epoch of KIP-939) are skipped.
+Written: key v0 with value v1, as Kafka does since transaction.version 1. Read: values v0 and v1.
+Unknown tagged fields (3, the next epoch of KIP-939) are skipped.
 Source: transaction-coordinator/src/main/resources/common/message/TransactionLog{Key,Value}.json.
 """
 
@@ -35,7 +35,7 @@ KEY_VERSION: Final = 0
 VALUE_VERSION_PLAIN: Final = 0
 VALUE_VERSION_WRITTEN: Final = 1
 TRANSACTIONAL_ID_BYTES_MAX: Final = 32_767
-"""What an int16 length can say; longer ids are refused before they come here."""
+"""The maximum of an int16 length; longer ids are refused earlier."""
 
 STATUS_NUMBERS: Final = {
     TransactionState.EMPTY: 0,
@@ -63,12 +63,12 @@ _TAGS: Final = {_PREVIOUS_PRODUCER_ID: _INT64, _NEXT_PRODUCER_ID: _INT64, _CLIEN
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Key v0."""
+    """Encode key v0."""
     return _INT16.pack(KEY_VERSION) + write_string(transactional_id, flexible=False)
 
 
 def encode_value(transaction: Transaction) -> bytes:
-    """Value v1."""
+    """Encode value v1."""
     out = bytearray(_INT16.pack(VALUE_VERSION_WRITTEN))
     out += _HEAD.pack(
         transaction.producer_id,
@@ -94,7 +94,7 @@ def encode_value(transaction: Transaction) -> bytes:
 
 
 def _encode_tags(transaction: Transaction) -> bytes:
-    """The tagged fields; those with the schema's default are left out, as Kafka does."""
+    """Encode the tagged fields, without those that have the schema's default, as Kafka does."""
     tags = []
     for tag, value in (
         (_PREVIOUS_PRODUCER_ID, transaction.previous_producer_id),
@@ -109,25 +109,27 @@ def _encode_tags(transaction: Transaction) -> bytes:
 
 
 def _decode_tags(view: memoryview, position: int) -> dict[int, int]:
-    """The tagged fields that are ours, by tag."""
+    """Return the known tagged fields by tag."""
     found: dict[int, int] = {}
     count, position = read_unsigned_varint(view, position)
     for _ in range(count):
         tag, position = read_unsigned_varint(view, position)
         size, position = read_unsigned_varint(view, position)
         if size > len(view) - position:
-            raise UnreadableRecordError("a tagged field runs past the end of the value")
+            raise UnreadableRecordError(f"tagged field {tag} is longer than the value")
         layout = _TAGS.get(tag)
         if layout is not None:
             if size != layout.size:
-                raise UnreadableRecordError(f"tagged field {tag} of {size} bytes")
+                raise UnreadableRecordError(
+                    f"tagged field {tag} has {size} bytes, expected {layout.size}"
+                )
             (found[tag],) = layout.unpack_from(view, position)
         position += size
     return found
 
 
 def decode_key(key: bytes) -> str | None:
-    """The transactional id; None for kinds of records that are not ours to read.
+    """Return the transactional id; None for unknown kinds of records.
 
     Raises UnreadableRecordError.
     """
@@ -139,17 +141,17 @@ def decode_key(key: bytes) -> str | None:
     except (IndexError, struct.error, PeerError) as error:
         raise UnreadableRecordError(f"key of {len(key)} bytes: {error}") from error
     if transactional_id is None:
-        raise UnreadableRecordError("a key without a transactional id")
+        raise UnreadableRecordError("the transactional id is null")
     return transactional_id
 
 
 def decode_value(transactional_id: str, value: bytes) -> Transaction:
-    """Value v0 or v1. Raises UnreadableRecordError."""
+    """Decode value v0 or v1. Raises UnreadableRecordError."""
     view = memoryview(value)
     try:
         (version,) = _INT16.unpack_from(view)
         if version not in (VALUE_VERSION_PLAIN, VALUE_VERSION_WRITTEN):
-            raise UnreadableRecordError(f"transaction value of version {version}")
+            raise UnreadableRecordError(f"unknown version {version} of a transaction value")
         flexible = version >= VALUE_VERSION_WRITTEN
         producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(view, _INT16.size)
         position = _INT16.size + _HEAD.size
@@ -173,7 +175,7 @@ def decode_value(transactional_id: str, value: bytes) -> Transaction:
         raise UnreadableRecordError(f"value of {len(value)} bytes: {error}") from error
     state = _STATES.get(status)
     if state is None:
-        raise UnreadableRecordError(f"transaction status {status}")
+        raise UnreadableRecordError(f"unknown transaction status {status}")
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,

@@ -1,12 +1,11 @@
-"""What a shard is asked and what it answers; frozen data without I/O."""
+"""The requests and responses of a transaction shard, and its settings; frozen data without I/O."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
-from local_cluster.coordinator_runtime.outcome import StoredRecord
+from local_cluster.coordinator_runtime.outcome import Outcome, StoredRecord
 from local_cluster.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -18,21 +17,21 @@ from local_cluster.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLimits:
-    """Kafka's broker settings that a shard needs, under their own names, with Kafka's defaults."""
+    """Kafka's broker settings for transactions, with Kafka's names and defaults."""
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 7 * 24 * 3_600_000
 
 
 NO_CONNECTION: Final = 0
-"""Connections are numbered from 1, in the order in which they came."""
+"""Connections are numbered from 1 in the order in which they were opened."""
 
 
 class InitRequest(NamedTuple):
     """One InitProducerId with a transactional id.
 
-    Producer id and epoch are what the producer had before (KIP-360), -1 where it is new;
-    `new_producer_id` is a fresh one, -1 until the shard asks for it.
+    A new producer has -1 as producer id and epoch; any other names what it had (KIP-360).
+    `new_producer_id` is an unused id, or -1 until the shard asks for it.
     """
 
     transactional_id: str
@@ -42,10 +41,10 @@ class InitRequest(NamedTuple):
     new_producer_id: int = NO_PRODUCER_ID
 
 
-class ProducerAnswer(NamedTuple):
-    """InitProducerId or EndTxn: the producer's id and epoch from now on.
+class ProducerResponse(NamedTuple):
+    """The response to InitProducerId or EndTxn: the producer's id and epoch from now on.
 
-    With `needs_producer_id` nothing was done: ask again with a new producer id.
+    With `needs_producer_id` nothing has happened: repeat the request with a new producer id.
     """
 
     error: ErrorCode
@@ -55,11 +54,11 @@ class ProducerAnswer(NamedTuple):
 
 
 class AddRequest(NamedTuple):
-    """Partitions that join a transaction: AddPartitionsToTxn, AddOffsetsToTxn, or a write of
-    version 2, which adds its partition by itself.
+    """Partitions that join a transaction: by AddPartitionsToTxn, by AddOffsetsToTxn, or by a write
+    of version 2, which adds its partition itself.
 
-    `client_version` is the transaction.version that the client follows, `connection_id` the
-    connection by which it asked for this itself.
+    `client_version` is the transaction.version of the client. `connection_id` is the client's
+    connection, if the client sent the request itself.
     """
 
     transactional_id: str
@@ -82,19 +81,16 @@ class EndRequest(NamedTuple):
     new_producer_id: int = NO_PRODUCER_ID
 
 
-Answer = ErrorCode | ProducerAnswer | None
-
-
 @dataclass(slots=True)
-class Outcome:
-    """What one step wants done: append the records; when they are committed give the answer, and
-    write the markers of the transactions that were decided."""
+class TransactionOutcome:
+    """The result of one step: the records to append, and what follows when they are committed: the
+    response, and the markers of the decided transactions."""
 
     records: list[StoredRecord] = field(default_factory=list)
-    answer: Answer = None
+    response: ErrorCode | ProducerResponse | None = None
     decided: list[Transaction] = field(default_factory=list)
 
-    def to_runtime(self, ticket: int | None = None) -> RuntimeOutcome:
-        """The same for the runtime; without a ticket nobody waits for the answer."""
-        answers = [] if ticket is None else [(ticket, self.answer)]
-        return RuntimeOutcome(records=self.records, answers=answers, follow_ups=self.decided)
+    def to_runtime(self, ticket: int | None = None) -> Outcome:
+        """Convert to an outcome of the runtime; without a ticket there is no response."""
+        responses = [] if ticket is None else [(ticket, self.response)]
+        return Outcome(records=self.records, responses=responses, follow_ups=self.decided)

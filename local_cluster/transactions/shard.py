@@ -1,34 +1,39 @@
-"""One partition of `__transaction_state` as a state machine: requests in, records and answers out.
+"""One partition of `__transaction_state` as a state machine: requests in, records out.
 
-A request changes the shard at once and yields the record that tells of the change; the runtime
-appends it, and when it is committed lets the answer go and writes the markers. Loading replays the
-same records. Where an append fails the runtime throws the shard away and replays.
+A request changes the shard at once and returns the record of the change. The runtime appends it;
+once it is committed, the response leaves and the markers are written. Loading replays the same
+records. If an append fails, the runtime drops the shard and replays the log.
 
 Rules (Kafka's TransactionCoordinator and TransactionMetadata):
 
-- only the current producer id and epoch may add partitions and end; older epochs are fenced
-- InitProducerId raises the epoch; a transaction still ongoing is aborted first, under an epoch
-  that fences its producer, and the caller told CONCURRENT_TRANSACTIONS until that is over
-- a decision is never changed: an EndTxn that repeats it is told so, one that contradicts it refused
-- what is granted is written first, also where nothing changes (a repetition): who leads no more and
-  does not know it yet commits nothing, so it cannot take the end of one transaction for that of the
-  one before, which in version 1 look alike (Kafka answers from memory)
-- a transaction older than its timeout is aborted, and its producer fenced
-- in transactions of version 2 (KIP-890) every end raises the epoch, so that the EndTxn of one
-  transaction can be told from that of the next (ending.py)
-- in version 1 it cannot; there an EndTxn is refused that comes by an older connection than
-  partitions of the transaction did: its client has gone on without it
+- Only the current producer id and epoch may add partitions and end a transaction; older epochs are
+  fenced.
+- InitProducerId raises the epoch. It first aborts an ongoing transaction under an epoch that fences
+  its producer, and answers CONCURRENT_TRANSACTIONS until that is complete.
+- A decision never changes: an EndTxn that repeats it succeeds, one that contradicts it is refused.
+- Every granted request is written first, even a repetition that changes nothing. A coordinator that
+  was replaced and does not know it commits nothing. So it cannot take the end of one transaction
+  for the end of the previous one, which look alike in version 1. Kafka answers from memory.
+- A transaction past its timeout is aborted, and its producer is fenced.
+- In version 2 (KIP-890) every end raises the epoch, so the ends of two transactions differ
+  (end_txn.py).
+- In version 1 they do not. There an EndTxn is refused if partitions were added by a newer
+  connection: its client has continued on that connection.
 
-Not here: who leads, waiting, markers (coordinator_runtime/, markers.py), producer ids.
+Not here: leadership, waiting, markers (coordinator_runtime/, markers.py), producer ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from local_cluster.coordinator_runtime.outcome import Now, StoredRecord, UnreadableRecordError
-from local_cluster.coordinator_runtime.outcome import Outcome as RuntimeOutcome
-from local_cluster.transactions.ending import Verdict, judge
+from local_cluster.coordinator_runtime.outcome import (
+    Now,
+    Outcome,
+    StoredRecord,
+    UnreadableRecordError,
+)
+from local_cluster.transactions.end_txn import EndTxnAction, check_end_txn
 from local_cluster.transactions.records import (
     TRANSACTIONAL_ID_BYTES_MAX,
     decode_key,
@@ -41,9 +46,9 @@ from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
     InitRequest,
-    Outcome,
-    ProducerAnswer,
+    ProducerResponse,
     TransactionLimits,
+    TransactionOutcome,
 )
 from local_cluster.transactions.transaction import (
     EPOCH_EXHAUSTED,
@@ -73,8 +78,8 @@ class TransactionShard:
         self.limits = limits
         self.transactions: dict[str, Transaction] = {}
         self._added_by: dict[str, int] = {}
-        """The youngest connection that added partitions to the transaction, by id. Not in the
-        log: connections do not outlive this process."""
+        """The newest connection that added partitions to the transaction, by transactional id. Not
+        in the log: connections do not outlive this process."""
 
     # Loading
 
@@ -93,32 +98,32 @@ class TransactionShard:
             self.transactions[transactional_id] = transaction
 
     def replay_transactional(self, producer_id: int, key: bytes, value: bytes | None) -> None:
-        """Nobody writes to this topic in a transaction."""
-        raise UnreadableRecordError(f"a record in a transaction of producer {producer_id}")
+        """Refuse the record: this topic has no transactional records."""
+        raise UnreadableRecordError(f"unexpected transactional record of producer {producer_id}")
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """As above: the marker of nothing."""
+        """Do nothing: this topic has no transactional records."""
 
-    def finish_load(self, now: Now) -> RuntimeOutcome:
-        """After the last replayed record: what was decided gets its markers."""
+    def finish_load(self, now: Now) -> Outcome:
+        """After the last replayed record, send the markers of decided transactions."""
         decided = [item for item in self.transactions.values() if item.state in PREPARED]
-        return Outcome(decided=decided).to_runtime()
+        return TransactionOutcome(decided=decided).to_runtime()
 
     def next_deadline_ms(self) -> int | None:
-        """Timeouts are looked for at intervals, see `expire`."""
+        """Return None: `expire` looks for timeouts at an interval."""
         return None
 
-    def expire_timers(self, now: Now) -> RuntimeOutcome:
-        """There are no timers."""
-        return RuntimeOutcome()
+    def expire_timers(self, now: Now) -> Outcome:
+        """Do nothing: there are no timers."""
+        return Outcome()
 
-    def put_off_timers(self, until_ms: int) -> None:
-        """As above."""
+    def defer_timers(self, until_ms: int) -> None:
+        """Do nothing: there are no timers."""
 
     # Requests
 
-    def init_producer_id(self, request: InitRequest, now_ms: int) -> Outcome:
-        """InitProducerId with a transactional id."""
+    def init_producer_id(self, request: InitRequest, now_ms: int) -> TransactionOutcome:
+        """Handle InitProducerId with a transactional id."""
         transactional_id = request.transactional_id
         if not transactional_id or len(transactional_id.encode()) > TRANSACTIONAL_ID_BYTES_MAX:
             return _refused(ErrorCode.invalid_request)
@@ -140,19 +145,21 @@ class TransactionShard:
             return _refused(ErrorCode.concurrent_transactions)
         if known.state is TransactionState.ONGOING:
             if request.producer_epoch not in (NO_PRODUCER_EPOCH, known.producer_epoch):
-                # Who begins a transaction has the newest epoch: this one comes late.
+                # The ongoing transaction has the newest epoch, so this request is late.
                 return _refused(ErrorCode.producer_fenced)
             outcome = self._fence(known, now_ms)
-            outcome.answer = ProducerAnswer(ErrorCode.concurrent_transactions)
+            outcome.response = ProducerResponse(ErrorCode.concurrent_transactions)
             return outcome
         return self._initialize(known, request, now_ms)
 
-    def _initialize(self, known: Transaction, request: InitRequest, now_ms: int) -> Outcome:
+    def _initialize(
+        self, known: Transaction, request: InitRequest, now_ms: int
+    ) -> TransactionOutcome:
         names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
         if known.is_epoch_exhausted and (
             not names_epoch
             or request.producer_epoch == known.producer_epoch
-            # Fenced under the last epoch there is, which no producer is given.
+            # Fenced under the last epoch, which no producer gets.
             or (
                 known.producer_epoch == PRODUCER_EPOCH_MAX
                 and request.producer_epoch == known.last_producer_epoch
@@ -169,8 +176,8 @@ class TransactionShard:
             elif request.producer_epoch == known.producer_epoch or epoch == 0:
                 last_epoch = known.producer_epoch
             elif request.producer_epoch == known.last_producer_epoch:
-                # The answer to the call before was lost: the epoch was raised already.
-                return Outcome(answer=_current(known))
+                # The response to the previous call was lost; the epoch is already raised.
+                return TransactionOutcome(response=_current(known))
             else:
                 return _refused(ErrorCode.producer_fenced)
         changed = known.initialize(
@@ -181,29 +188,29 @@ class TransactionShard:
             now_ms=now_ms,
         )
         outcome = self._store(changed)
-        outcome.answer = _current(changed)
+        outcome.response = _current(changed)
         return outcome
 
-    def add_partitions(self, request: AddRequest, now_ms: int) -> Outcome:
-        """AddPartitionsToTxn, AddOffsetsToTxn: all of the partitions or none."""
+    def add_partitions(self, request: AddRequest, now_ms: int) -> TransactionOutcome:
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn: add all partitions or none."""
         known = self.transactions.get(request.transactional_id)
         error = _check_producer(known, request.producer_id, request.producer_epoch)
         if error is not ErrorCode.none or known is None:
-            return Outcome(answer=error)
+            return TransactionOutcome(response=error)
         is_ongoing = known.state is TransactionState.ONGOING
-        youngest = self._added_by.get(request.transactional_id, NO_CONNECTION)
+        newest = self._added_by.get(request.transactional_id, NO_CONNECTION)
         self._added_by[request.transactional_id] = (
-            max(youngest, request.connection_id) if is_ongoing else request.connection_id
+            max(newest, request.connection_id) if is_ongoing else request.connection_id
         )
         changed = known
         if not (is_ongoing and request.partitions <= known.partitions):
             changed = known.add(request.partitions, request.client_version, now_ms)
         outcome = self._store(changed)
-        outcome.answer = ErrorCode.none
+        outcome.response = ErrorCode.none
         return outcome
 
     def verify(self, request: AddRequest) -> Mapping[TopicPartition, ErrorCode]:
-        """Whether each partition belongs to the ongoing transaction (KIP-890); changes nothing."""
+        """Check whether partitions belong to the ongoing transaction (KIP-890); change nothing."""
         known = self.transactions.get(request.transactional_id)
         error = _check_producer(known, request.producer_id, request.producer_epoch)
         if error is ErrorCode.none and known is not None:
@@ -215,20 +222,20 @@ class TransactionShard:
             }
         return dict.fromkeys(request.partitions, error)
 
-    def end(self, request: EndRequest, now_ms: int) -> Outcome:
-        """EndTxn. The answer is given when the decision is in the log, not the markers."""
+    def end(self, request: EndRequest, now_ms: int) -> TransactionOutcome:
+        """Handle EndTxn. The response waits for the commit of the decision, not for markers."""
         known = self.transactions.get(request.transactional_id)
         if known is None:
             return _refused(ErrorCode.invalid_producer_id_mapping)
-        verdict = judge(known, request)
-        if verdict is Verdict.REPETITION:
+        action = check_end_txn(known, request)
+        if action is EndTxnAction.REPEAT:
             if known.producer_epoch == PRODUCER_EPOCH_MAX:
                 return _refused(ErrorCode.producer_fenced)
             outcome = self._store(known)
-            outcome.answer = _current(known)
+            outcome.response = _current(known)
             return outcome
-        if isinstance(verdict, ErrorCode):
-            return _refused(verdict)
+        if isinstance(action, ErrorCode):
+            return _refused(action)
         next_producer_id = NO_PRODUCER_ID
         if request.client_version < EPOCH_RAISED_SINCE:
             if request.connection_id < self._added_by.get(known.transactional_id, NO_CONNECTION):
@@ -244,23 +251,23 @@ class TransactionShard:
             next_producer_id=next_producer_id,
             now_ms=now_ms,
         )
-        # A producer whose epochs are used up never sees the last one, which its markers carry.
-        outcome.answer = _current(outcome.decided[0].complete(now_ms))
+        # If the epochs are exhausted the client gets the new id; only markers have the last epoch.
+        outcome.response = _current(outcome.decided[0].complete(now_ms))
         return outcome
 
-    # What the coordinator tells
+    # Events
 
-    def complete(self, decided: Transaction, now_ms: int) -> Outcome:
-        """Every marker of a decided transaction is committed."""
+    def complete(self, decided: Transaction, now_ms: int) -> TransactionOutcome:
+        """Complete a decided transaction: all its markers are committed."""
         known = self.transactions.get(decided.transactional_id)
         if known != decided:
-            # The shard was replayed, and its own load sent the markers again.
-            return Outcome()
+            # The shard was reloaded, and the load has sent the markers again.
+            return TransactionOutcome()
         return self._store(known.complete(now_ms))
 
-    def expire(self, now_ms: int) -> Outcome:
-        """Abort transactions past their timeout, forget ids that were not used for long."""
-        outcome = Outcome()
+    def expire(self, now_ms: int) -> TransactionOutcome:
+        """Abort transactions past their timeout and remove ids past their expiration."""
+        outcome = TransactionOutcome()
         limit_ms = self.limits.transactional_id_expiration_ms
         for known in tuple(self.transactions.values()):
             if known.state is TransactionState.ONGOING:
@@ -277,9 +284,8 @@ class TransactionShard:
 
     # Inside
 
-    def _fence(self, known: Transaction, now_ms: int) -> Outcome:
-        """Abort under the next epoch, whatever the client's version: what its producer still
-        sends is refused."""
+    def _fence(self, known: Transaction, now_ms: int) -> TransactionOutcome:
+        """Abort under the next epoch, in either version, which fences the producer."""
         return self._decide(
             known,
             is_commit=False,
@@ -296,7 +302,7 @@ class TransactionShard:
         client_version: int,
         next_producer_id: int,
         now_ms: int,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         changed = known.prepare(
             is_commit=is_commit,
             client_version=client_version,
@@ -307,15 +313,15 @@ class TransactionShard:
         outcome.decided.append(changed)
         return outcome
 
-    def _store(self, changed: Transaction) -> Outcome:
+    def _store(self, changed: Transaction) -> TransactionOutcome:
         self.transactions[changed.transactional_id] = changed
         record = StoredRecord(encode_key(changed.transactional_id), encode_value(changed))
-        return Outcome(records=[record])
+        return TransactionOutcome(records=[record])
 
 
 def _is_producer(known: Transaction, request: InitRequest) -> bool:
-    """Whether an InitProducerId that names a producer names ours, or the one before it whose
-    epochs were used up (KIP-360)."""
+    """Return whether an InitProducerId names no producer, the current one, the next one, or the
+    previous one whose epochs were exhausted (KIP-360)."""
     if request.producer_id in (NO_PRODUCER_ID, known.producer_id):
         return True
     if known.is_next(request.producer_id, request.producer_epoch):
@@ -327,7 +333,7 @@ def _is_producer(known: Transaction, request: InitRequest) -> bool:
 
 
 def _check_producer(known: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
-    """Whether this is the producer, and its transaction can go on or begin now."""
+    """Check that this is the current producer, and that its transaction may begin or continue."""
     if known is None:
         return ErrorCode.invalid_producer_id_mapping
     if known.is_next(producer_id, epoch):
@@ -339,14 +345,14 @@ def _check_producer(known: Transaction | None, producer_id: int, epoch: int) -> 
     return ErrorCode.concurrent_transactions if known.state in PREPARED else ErrorCode.none
 
 
-def _current(transaction: Transaction) -> ProducerAnswer:
-    """Its producer as it is."""
-    return ProducerAnswer(ErrorCode.none, transaction.producer_id, transaction.producer_epoch)
+def _current(transaction: Transaction) -> ProducerResponse:
+    """Return the producer as it is."""
+    return ProducerResponse(ErrorCode.none, transaction.producer_id, transaction.producer_epoch)
 
 
-def _refused(error: ErrorCode) -> Outcome:
-    return Outcome(answer=ProducerAnswer(error))
+def _refused(error: ErrorCode) -> TransactionOutcome:
+    return TransactionOutcome(response=ProducerResponse(error))
 
 
-def _needs_producer_id() -> Outcome:
-    return Outcome(answer=ProducerAnswer(ErrorCode.none, needs_producer_id=True))
+def _needs_producer_id() -> TransactionOutcome:
+    return TransactionOutcome(response=ProducerResponse(ErrorCode.none, needs_producer_id=True))

@@ -1,4 +1,4 @@
-"""One transactional id: who its producer is and how far its transaction has come. Frozen."""
+"""One transactional id: its producer and the state of its transaction. Frozen."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 EPOCH_RAISED_SINCE: Final = 2
-"""transaction.version from which every end raises the producer's epoch (KIP-890)."""
+"""The transaction.version since which every end raises the producer's epoch (KIP-890)."""
 PRODUCER_EPOCH_MAX: Final = 32_767
 EPOCH_EXHAUSTED: Final = PRODUCER_EPOCH_MAX - 1
-"""From here on a producer gets a new id; the last epoch is kept for fencing."""
+"""From this epoch on a producer gets a new id; the last epoch is reserved for fencing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What the log keeps of a transactional id, and the last epoch, which it does not."""
+    """The stored fields of a transactional id, and `last_producer_epoch`, which is not stored."""
 
     transactional_id: str
     producer_id: int
@@ -36,21 +36,24 @@ class Transaction:
     update_ms: int = NO_TIMESTAMP
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before the last change; another one only where the epochs were used up."""
+    """The producer id before the last change. It differs only after the epochs were exhausted."""
     next_producer_id: int = NO_PRODUCER_ID
-    """While an end is under way that uses the last epoch up: the id that follows."""
+    """The id that follows, while an end is under way that exhausts the epochs."""
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last raise: an InitProducerId that names it is a retry (KIP-360)."""
+    """The epoch before the last raise. An InitProducerId with it is a retry (KIP-360)."""
     client_version: int = 0
-    """transaction.version of the client's last step; from 2 on every end raises the epoch."""
+    """transaction.version of the client's last request; from 2 on every end raises the epoch."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= EPOCH_EXHAUSTED
 
     def is_next(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this is the producer that follows when the markers are written: it was told so
-        already, and may come before they are."""
+        """Return whether this is the producer that follows once the markers are written.
+
+        The client got the new id with the response to its EndTxn, so its next request may arrive
+        before the markers are written.
+        """
         return (
             self.next_producer_id not in (NO_PRODUCER_ID, self.producer_id)
             and producer_id == self.next_producer_id
@@ -66,7 +69,7 @@ class Transaction:
         timeout_ms: int,
         now_ms: int,
     ) -> Transaction:
-        """A producer took the transactional id over, under a new epoch or a new id."""
+        """Give the transactional id to a producer, with a new epoch or a new id."""
         return replace(
             self,
             state=next_state(self.state, TransactionEvent.INITIALIZED),
@@ -84,7 +87,7 @@ class Transaction:
     def add(
         self, partitions: frozenset[TopicPartition], client_version: int, now_ms: int
     ) -> Transaction:
-        """Partitions join the transaction; the first ones begin it."""
+        """Add partitions to the transaction; the first ones begin it."""
         begins = self.state is not TransactionState.ONGOING
         return replace(
             self,
@@ -104,7 +107,7 @@ class Transaction:
         next_producer_id: int = NO_PRODUCER_ID,
         now_ms: int,
     ) -> Transaction:
-        """The decision. From version 2 on it raises the epoch, which its markers carry."""
+        """Decide the transaction. From version 2 on this raises the epoch, and markers carry it."""
         event = TransactionEvent.COMMIT if is_commit else TransactionEvent.ABORT
         begun = self.state is TransactionState.ONGOING
         raises = client_version >= EPOCH_RAISED_SINCE
@@ -117,14 +120,14 @@ class Transaction:
             if raises
             else self.producer_epoch,
             last_producer_epoch=self.producer_epoch if raises else self.last_producer_epoch,
-            # An abort without a transaction must have a start all the same.
+            # Kafka stores a start also for an abort without a transaction.
             start_ms=self.start_ms if begun else now_ms,
             update_ms=now_ms,
             client_version=client_version,
         )
 
     def complete(self, now_ms: int) -> Transaction:
-        """Every partition has its marker."""
+        """Complete the transaction: every partition has its marker."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
         return replace(
             self,

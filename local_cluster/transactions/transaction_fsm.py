@@ -1,25 +1,27 @@
-"""The states of a transactional id and the only ways between them.
+"""The states of a transactional id and the transitions between them.
 
     state            event              next state
     Empty            initialized        Empty             a new epoch before any transaction
     Empty            partitions_added   Ongoing
-    Empty            abort              PrepareAbort      version 2: an abort of nothing
+    Empty            abort              PrepareAbort      version 2: an abort without a transaction
     Empty            expired            Dead
     Ongoing          partitions_added   Ongoing
-    Ongoing          commit             PrepareCommit     from here on it will be committed
-    Ongoing          abort              PrepareAbort      asked for, timed out, or fenced
+    Ongoing          commit             PrepareCommit     the commit is decided
+    Ongoing          abort              PrepareAbort      by EndTxn, timeout or fencing
     PrepareCommit    marked             CompleteCommit    every partition has its marker
     PrepareAbort     marked             CompleteAbort
     CompleteCommit   initialized        Empty
     CompleteCommit   partitions_added   Ongoing
+    CompleteCommit   abort              PrepareAbort      version 2: an abort without a transaction
     CompleteCommit   expired            Dead
     CompleteAbort    initialized        Empty
     CompleteAbort    partitions_added   Ongoing
+    CompleteAbort    abort              PrepareAbort      version 2: an abort without a transaction
     CompleteAbort    expired            Dead
 
-A pair that is not in the table is a bug of ours: requests that make no sense are refused before.
-States, names and numbers are Kafka's (TransactionState.java). Its PrepareEpochFence, which is never
-written to the log, is not needed: a step of ours fences and aborts at once.
+Invalid requests are refused earlier, so a pair outside the table is a bug of this broker. States,
+names and numbers are Kafka's (TransactionState.java). Its PrepareEpochFence, which is never written
+to the log, is not needed: here one step fences and aborts.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What moves a transactional id from one state to another."""
+    """The events that move a transactional id from one state to another."""
 
     INITIALIZED = "initialized"
     PARTITIONS_ADDED = "partitions_added"
@@ -81,13 +83,13 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, TransactionEvent], Transactio
 )
 
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided, markers under way."""
+"""Decided; the markers are being written."""
 IDLE: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""No transaction; after long enough the transactional id is forgotten."""
+"""No transaction; the transactional id expires after transactional.id.expiration.ms."""
 
 
 def next_state(state: TransactionState, event: TransactionEvent) -> TransactionState:
-    """Where the event leads. Raises AssertionError for a pair that the table does not have."""
+    """Return the state after the event. Raises AssertionError for a pair outside the table."""
     target = TRANSITIONS.get((state, event))
     assert target is not None, f"no transition from {state.value} by {event.value}"
     return target

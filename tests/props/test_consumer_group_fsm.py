@@ -1,9 +1,8 @@
-"""KIP-848 groups under random members: nobody holds what another one holds, all converges.
+"""KIP-848 groups under random members: a partition has one holder, and the group converges.
 
-Members are played as the protocol wants them: they hold what they were told last, give up what
-they are told to, and drop everything when they are fenced. Answers may be lost, members may fall
-silent, topics come, grow and go, and the coordinator is replaced by a replay of its log at any
-point.
+The members follow the protocol: they hold their last assignment, revoke what it lacks, and drop
+everything when they are fenced. Responses may be lost, members may fall silent, topics are created,
+get partitions and are deleted. At any point a replay of the log replaces the coordinator.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import Assignment, ConsumerGroupState
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from local_cluster.groups.consumer.topics import TopicFacts
 from local_cluster.groups.requests import CommitRequest, GroupLimits, OffsetToCommit
@@ -39,11 +38,11 @@ LIMITS = GroupLimits(
 NAMES = ("a", "b", "c")
 ROUNDS_TO_CONVERGE = 30
 REBALANCE_TIMEOUT_MS = 3_600_000
-"""So long that nothing converges by it."""
+"""So long that the group does not converge by it."""
 
 
 class FakeTopics:
-    """A cluster whose topics the test changes."""
+    """The topics of a cluster, which the test changes."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -61,7 +60,7 @@ class FakeTopics:
 
 @dataclass
 class Client:
-    """One consumer as it sees itself."""
+    """One consumer with its own view."""
 
     member_id: str
     instance_id: str | None
@@ -69,30 +68,30 @@ class Client:
     regex: str | None = None
     epoch: int = 0
     owned: dict[uuid.UUID, frozenset[int]] = field(default_factory=dict)
-    told_subscription: bool = False
-    told_owned: dict[uuid.UUID, frozenset[int]] | None = None
-    """What it said last that it holds, as far as it knows that it was heard."""
+    sent_subscription: bool = False
+    sent_owned: dict[uuid.UUID, frozenset[int]] | None = None
+    """The partitions of its last acknowledged report."""
 
     def partitions(self) -> set[tuple[uuid.UUID, int]]:
         return {(topic, index) for topic, indexes in self.owned.items() for index in indexes}
 
     def drop(self) -> None:
         self.epoch, self.owned = 0, {}
-        self.told_subscription, self.told_owned = False, None
+        self.sent_subscription, self.sent_owned = False, None
 
-    def take(self, answer: HeartbeatAnswer) -> None:
-        if answer.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
+    def take(self, response: HeartbeatResponse) -> None:
+        if response.error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
             self.drop()
-        elif answer.error is ErrorCode.none:
-            self.epoch = answer.member_epoch
-            self.told_subscription = True
-            self.told_owned = dict(self.owned)
-            if answer.assignment is not None:
-                self.owned = dict(answer.assignment)
+        elif response.error is ErrorCode.none:
+            self.epoch = response.member_epoch
+            self.sent_subscription = True
+            self.sent_owned = dict(self.owned)
+            if response.assignment is not None:
+                self.owned = dict(response.assignment)
 
 
 def stored(group: ConsumerGroup | None) -> object:
-    """What replay must bring back."""
+    """Return the state that a replay must restore."""
     if group is None:
         return None
     facts = (group.epoch, group.metadata_hash, group.target_epoch, group.target_timestamp_ms)
@@ -112,7 +111,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.numbers = 0
         self.set_partitions("a", 3)
 
-    # -- what happens -----------------------------------------------------------------------
+    # -- rules ------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.clients) < 5)
     @rule(
@@ -137,7 +136,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def change_subscription(self, pick: int, names: list[str]) -> None:
         client = self.clients[pick % len(self.clients)]
         client.names = tuple(names)
-        client.told_subscription = False
+        client.sent_subscription = False
 
     @precondition(lambda self: self.clients)
     @rule(pick=st.integers(0, 99))
@@ -150,8 +149,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def restart_static_member(self, pick: int) -> None:
         static = [c for c in self.clients if c.instance_id and c.epoch > 0]
         client = static[pick % len(static)]
-        answer = self.send(client, epoch=-2)
-        if answer.error is ErrorCode.none:
+        response = self.send(client, epoch=-2)
+        if response.error is ErrorCode.none:
             self.numbers += 1
             client.member_id = f"m{self.numbers}"
             client.drop()
@@ -202,11 +201,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         outcome = self.shard.commit_offsets(0, request, self.now())
         group = self.group()
         known = None if group is None else group.members.get(client.member_id)
-        ((_, (error,)),) = outcome.answers
+        ((_, (error,)),) = outcome.responses
         if known is not None and epoch == known.member_epoch:
             assert error is ErrorCode.none
         elif known is not None and epoch >= 0:
-            # An old epoch is good for what the member has had since then.
+            # With an older epoch a member may commit what it has held since then.
             facts = self.topics.get("a")
             held = {} if facts is None else known.assigned.get(facts.topic_id, {})
             had = 0 in held and held[0] <= epoch < known.member_epoch
@@ -215,9 +214,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule()
     def converge(self) -> None:
-        """Nothing happens but heartbeats: the group becomes stable, and everything is held."""
+        """With heartbeats only, the group becomes stable, and every partition has a holder."""
         for _ in range(ROUNDS_TO_CONVERGE):
-            self.now_ms += 11_000  # a regular expression looks for topics again after 10 s
+            self.now_ms += 11_000  # patterns are resolved again after 10 s
             for client in self.clients:
                 self.beat(client)
             self.expire()
@@ -238,10 +237,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         }
         assert sorted(held) == sorted(wanted)
 
-    # -- what always holds ------------------------------------------------------------------
+    # -- invariants -------------------------------------------------------------------------
 
     @invariant()
-    def nobody_holds_what_another_one_holds(self) -> None:
+    def a_partition_has_one_holder(self) -> None:
         group = self.group()
         if group is not None:
             group.check_invariants()
@@ -252,15 +251,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def replay_gives_the_same_group(self) -> None:
         for compacted in (False, True):
             twin = self.replayed(compacted=compacted)
-            assert stored(twin.consumer_groups.get(GROUP)) == stored(self.group())
+            assert stored(twin.state.consumer_groups.get(GROUP)) == stored(self.group())
 
-    # -- how it is done ---------------------------------------------------------------------
+    # -- inside -----------------------------------------------------------------------------
 
     def now(self) -> Now:
         return Now(self.now_ms, self.now_ms)
 
     def group(self) -> ConsumerGroup | None:
-        return self.shard.consumer_groups.get(GROUP)
+        return self.shard.state.consumer_groups.get(GROUP)
 
     def replayed(self, *, compacted: bool) -> GroupShard:
         shard = GroupShard(LIMITS, self.topics)
@@ -272,59 +271,59 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def do(self, outcome: Outcome) -> Any:
         self.log += outcome.records
-        return outcome.answers[0][1] if outcome.answers else None
+        return outcome.responses[0][1] if outcome.responses else None
 
     def expire(self) -> None:
         self.do(self.shard.expire_timers(self.now()))
 
     def beat(self, client: Client, *, is_lost: bool = False) -> None:
-        """One heartbeat; a member that is to give up partitions has done so by its next one."""
+        """Send one heartbeat; a member has revoked its partitions by the next one."""
         self.expire()
-        answer = self.send(client, epoch=client.epoch)
+        response = self.send(client, epoch=client.epoch)
         if not is_lost:
-            client.take(answer)
+            client.take(response)
         elif client.epoch == 0:
-            # A lost answer to a join is followed by another join.
-            client.told_subscription = False
+            # After a lost response to a join it joins again.
+            client.sent_subscription = False
 
-    def send(self, client: Client, *, epoch: int) -> HeartbeatAnswer:
-        says_all = not client.told_subscription or epoch == 0
+    def send(self, client: Client, *, epoch: int) -> HeartbeatResponse:
+        is_full = not client.sent_subscription or epoch == 0
         request = HeartbeatRequest(
             group_id=GROUP,
             member_id=client.member_id,
             member_epoch=epoch,
             instance_id=client.instance_id,
             rack_id=None,
-            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if says_all else -1,
-            topic_names=client.names if says_all else None,
-            topic_regex=client.regex if says_all else None,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if is_full else -1,
+            topic_names=client.names if is_full else None,
+            topic_regex=client.regex if is_full else None,
             server_assignor=None,
-            owned=self.owned(client, epoch, says_all=says_all),
+            owned=self.owned(client, epoch, is_full=is_full),
             client_id="c",
             client_host="/h",
             may_describe=lambda name: True,
         )
-        answer = self.do(self.shard.consumer_heartbeat(0, request, self.now()))
-        assert isinstance(answer, HeartbeatAnswer)
-        assert answer.error in (
+        response = self.do(self.shard.consumer_heartbeat(0, request, self.now()))
+        assert isinstance(response, HeartbeatResponse)
+        assert response.error in (
             ErrorCode.none,
             ErrorCode.fenced_member_epoch,
             ErrorCode.unknown_member_id,
             ErrorCode.group_id_not_found,
             ErrorCode.unreleased_instance_id,
-        ), answer
-        if answer.error is ErrorCode.group_id_not_found:
+        ), response
+        if response.error is ErrorCode.group_id_not_found:
             client.drop()
-        if answer.error is ErrorCode.unreleased_instance_id:
-            # The old process is still in its session; whoever comes anew waits for its end.
+        if response.error is ErrorCode.unreleased_instance_id:
+            # The session of the old process has not timed out: the new one waits for that.
             client.drop()
-        return answer
+        return response
 
-    def owned(self, client: Client, epoch: int, *, says_all: bool) -> Assignment | None:
-        """What the client holds, where that has changed since it was heard."""
+    def owned(self, client: Client, epoch: int, *, is_full: bool) -> Assignment | None:
+        """Return the owned partitions if they have changed since the last report."""
         if epoch == 0:
             return {}
-        return dict(client.owned) if says_all or client.owned != client.told_owned else None
+        return dict(client.owned) if is_full or client.owned != client.sent_owned else None
 
 
 ConsumerGroupMachine.TestCase.settings = settings(

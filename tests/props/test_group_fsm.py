@@ -1,11 +1,14 @@
-"""Random clients against one group shard: what must hold whatever they do and whenever.
+"""Random clients against one group shard.
 
-Invariants: at most one member computes the assignment of a generation; the generation never goes
-back while the coordinator lives, and never below what is in the log; an assignment that is handed
-out was made for that generation and that member; the latest committed position is what is
-fetched; every request is answered at most once, and every client that keeps talking is a member
-of a stable group in the end; a replay of the records gives the same state, and fences no static
-member that this one let in.
+Invariants:
+
+- at most one member computes the assignment of a generation
+- the generation never decreases while the coordinator runs, nor below the one in the log
+- an assignment belongs to its generation and its member
+- a fetch returns the last committed offset
+- every request gets at most one response, and every client that keeps sending requests ends as a
+  member of a stable group
+- a replay of the records gives the same state, and fences no static member that was accepted
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ from local_cluster.groups.requests import (
     CommitRequest,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     LeavingMember,
     OffsetToCommit,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
@@ -43,7 +46,7 @@ RESET = {ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id}
 
 @dataclass
 class Client:
-    """A consumer as Kafka's client library behaves, one request at a time."""
+    """A consumer that behaves as Kafka's client library, one request at a time."""
 
     name: str
     instance_id: str | None
@@ -51,11 +54,11 @@ class Client:
     member_id: str = ""
     generation: int = -1
     leads: tuple[str, ...] = ()
-    """The members to assign to, where this client leads the generation."""
+    """The members to assign to, if this client leads the generation."""
     waits_for: str = ""
-    """The request that is not answered yet."""
+    """The request that waits for its response."""
     needs: str = "join"
-    """What it does next: join, sync, or "" for heartbeats."""
+    """The next request: join, sync, or "" for heartbeats."""
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -70,7 +73,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.clients = [Client(f"c{i}", None) for i in range(3)]
         self.clients += [Client(f"s{i}", f"i{i}") for i in range(2)]
         self.tickets = 0
-        self.asked: dict[int, tuple[Client, str]] = {}
+        self.requests: dict[int, tuple[Client, str]] = {}
         self.uuids = 0
         self.assigners: dict[int, str] = {}
         self.committed: dict[tuple[str, int], int] = {}
@@ -85,55 +88,55 @@ class GroupMachine(RuleBasedStateMachine):
 
     def ticket(self, client: Client, request: str) -> int:
         self.tickets += 1
-        self.asked[self.tickets] = (client, request)
+        self.requests[self.tickets] = (client, request)
         return self.tickets
 
     def perform(self, outcome: Outcome) -> None:
         self.log += outcome.records
-        for ticket, answer in outcome.answers:
-            assert ticket in self.asked, "answered twice, or never asked"
-            client, request = self.asked.pop(ticket)
+        for ticket, response in outcome.responses:
+            assert ticket in self.requests, "a second response, or no request"
+            client, request = self.requests.pop(ticket)
             if client.waits_for == request:
                 client.waits_for = ""
-            if isinstance(answer, JoinAnswer):
-                self.on_join(client, answer)
-            elif isinstance(answer, SyncAnswer):
-                self.on_sync(client, answer)
-            elif isinstance(answer, ErrorCode):
-                self.on_heartbeat(client, answer)
+            if isinstance(response, JoinResponse):
+                self.on_join(client, response)
+            elif isinstance(response, SyncResponse):
+                self.on_sync(client, response)
+            elif isinstance(response, ErrorCode):
+                self.on_heartbeat(client, response)
 
-    def on_join(self, client: Client, answer: JoinAnswer) -> None:
-        if answer.error is ErrorCode.none:
-            client.member_id = answer.member_id
-            client.generation = answer.generation_id
+    def on_join(self, client: Client, response: JoinResponse) -> None:
+        if response.error is ErrorCode.none:
+            client.member_id = response.member_id
+            client.generation = response.generation_id
             client.needs = "sync"
             client.leads = ()
-            if answer.leader == answer.member_id and not answer.skip_assignment:
-                assert client.member_id in {m.member_id for m in answer.members}
-                client.leads = tuple(m.member_id for m in answer.members)
-                first = self.assigners.setdefault(answer.generation_id, answer.member_id)
-                assert first == answer.member_id, "two leaders in one generation"
+            if response.leader == response.member_id and not response.skip_assignment:
+                assert client.member_id in {m.member_id for m in response.members}
+                client.leads = tuple(m.member_id for m in response.members)
+                first = self.assigners.setdefault(response.generation_id, response.member_id)
+                assert first == response.member_id, "two leaders in one generation"
             else:
-                assert answer.skip_assignment or not answer.members
-        elif answer.error is ErrorCode.member_id_required:
-            client.member_id = answer.member_id
-        elif answer.error in RESET:
+                assert response.skip_assignment or not response.members
+        elif response.error is ErrorCode.member_id_required:
+            client.member_id = response.member_id
+        elif response.error in RESET:
             client.member_id = ""
         else:
-            assert answer.error is ErrorCode.rebalance_in_progress, answer
+            assert response.error is ErrorCode.rebalance_in_progress, response
 
-    def on_sync(self, client: Client, answer: SyncAnswer) -> None:
-        if answer.error is ErrorCode.none:
-            made_for = answer.assignment.decode().split("|")
+    def on_sync(self, client: Client, response: SyncResponse) -> None:
+        if response.error is ErrorCode.none:
+            made_for = response.assignment.decode().split("|")
             if made_for != [""]:
                 generation, member_id = made_for
                 assert int(generation) == client.generation, "assignment of another generation"
-                # A static member that came back under a new id inherits its own assignment.
+                # A static member that returned with a new id inherits its assignment.
                 prefix = (client.instance_id or client.name) + "-"
-                assert member_id.startswith(prefix), "somebody else's assignment"
+                assert member_id.startswith(prefix), "assignment of another member"
             client.needs = ""
         else:
-            self.on_heartbeat(client, answer.error)
+            self.on_heartbeat(client, response.error)
 
     def on_heartbeat(self, client: Client, error: ErrorCode) -> None:
         if error in RESET:
@@ -177,7 +180,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.perform(self.shard.heartbeat(self.ticket(client, "heartbeat"), request, self.now))
 
     def act(self, client: Client) -> None:
-        """What a client library does next."""
+        """Send the next request of the client library."""
         if client.waits_for:
             return
         if client.needs == "join":
@@ -203,7 +206,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 4))
     def client_retries(self, index: int) -> None:
-        """Its answer does not come, so it asks again on a new connection."""
+        """Without a response it repeats the request on a new connection."""
         client = self.clients[index]
         if client.waits_for == "join":
             self.send_join(client)
@@ -212,13 +215,13 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 4))
     def client_restarts(self, index: int) -> None:
-        """A new process: it remembers nothing, and nobody reads the answers to the old one."""
+        """A new process has no state, and the responses to the old one are lost."""
         client = self.clients[index]
         fresh = Client(client.name, client.instance_id, client.protocols)
         self.clients[index] = fresh
-        for ticket, (owner, _) in tuple(self.asked.items()):
+        for ticket, (owner, _) in tuple(self.requests.items()):
             if owner is client:
-                self.asked[ticket] = (Client("gone", None), "gone")
+                self.requests[ticket] = (Client("gone", None), "gone")
 
     @rule(index=st.integers(0, 4), content=st.sampled_from([b"r", b"r2", b"r3"]))
     def client_resubscribes(self, index: int, content: bytes) -> None:
@@ -236,8 +239,10 @@ class GroupMachine(RuleBasedStateMachine):
         outcome = self.shard.leave(
             self.ticket(client, "leave"), LeaveRequest(GROUP, (leaving,)), self.now
         )
-        answers = [answer for _, answer in outcome.answers if isinstance(answer, LeaveAnswer)]
-        assert len(answers) == 1
+        responses = [
+            response for _, response in outcome.responses if isinstance(response, LeaveResponse)
+        ]
+        assert len(responses) == 1
         self.perform(outcome)
         client.member_id = ""
         client.needs = "join"
@@ -258,10 +263,10 @@ class GroupMachine(RuleBasedStateMachine):
             generation,
             (OffsetToCommit("t", partition, offset, 0, None),),
         )
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         ticket = self.ticket(client, "commit")
         outcome = self.shard.commit_offsets(ticket, request, self.now)
-        ((_, errors),) = outcome.answers
+        ((_, errors),) = outcome.responses
         assert isinstance(errors, tuple)
         if errors[0] is ErrorCode.none:
             self.committed["t", partition] = offset
@@ -280,16 +285,16 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log)
     @rule()
     def coordinator_restarts(self) -> None:
-        """Every connection breaks; the next coordinator knows what is in the log."""
+        """Every connection breaks; the next coordinator loads the log."""
         self.shard = self.replayed()
-        self.asked.clear()
+        self.requests.clear()
         for client in self.clients:
             if client.waits_for:
                 client.waits_for = ""
                 client.needs = "join"
         self.life += 1
-        # What was not stored is forgotten, so its number may be given again.
-        group = self.shard.groups.get(GROUP)
+        # Generations that were not stored are lost, so their numbers may be used again.
+        group = self.shard.state.classic_groups.get(GROUP)
         stored_generation = group.generation_id if group is not None else 0
         self.generation_seen = stored_generation
         self.assigners = {g: m for g, m in self.assigners.items() if g <= stored_generation}
@@ -297,7 +302,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def everybody_settles(self) -> None:
-        """All clients keep talking: then all of them end up in one stable generation."""
+        """While all clients send requests, they end in one stable generation."""
         for _ in range(SETTLE_ROUNDS_MAX):
             for client in self.clients:
                 self.act(client)
@@ -305,16 +310,16 @@ class GroupMachine(RuleBasedStateMachine):
                 break
             self.advance(1_000)
         assert self.is_settled(), [(c.name, c.needs, c.waits_for) for c in self.clients]
-        group = self.shard.groups[GROUP]
+        group = self.shard.state.classic_groups[GROUP]
         assert set(group.members) == {client.member_id for client in self.clients}
         assert {client.generation for client in self.clients} == {group.generation_id}
         for member in group.members.values():
             assert member.assignment
-        live = [owner for owner, _ in self.asked.values() if owner in self.clients]
-        assert not live, "a request of a live client was never answered"
+        live = [owner for owner, _ in self.requests.values() if owner in self.clients]
+        assert not live, "a request of a live client got no response"
 
     def is_settled(self) -> bool:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         return (
             group is not None
             and group.state is GroupState.STABLE
@@ -332,45 +337,44 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def group_is_consistent(self) -> None:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
         group.check_invariants()
-        assert group.generation_id >= self.generation_seen, "the generation went back"
+        assert group.generation_id >= self.generation_seen, "the generation decreased"
         self.generation_seen = group.generation_id
         waiting = set(group.awaiting_join.values()) | set(group.awaiting_sync.values())
-        assert waiting <= self.asked.keys(), "the group holds a request that was answered"
+        assert waiting <= self.requests.keys(), "the group holds a request that has its response"
 
     @invariant()
     def every_member_has_a_session(self) -> None:
-        group = self.shard.groups.get(GROUP)
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
-        timed = {key.member_id for key in self.shard.timers if key.kind == "session"}
+        timed = {key.member_id for key in self.shard.state.timers if key.kind == "session"}
         silent = group.members.keys() - timed
-        # Whoever waits for us cannot send heartbeats; everyone else must be able to time out.
+        # A member that waits cannot send heartbeats; every other one must have a session timeout.
         assert silent <= group.awaiting_join.keys() | group.awaiting_sync.keys(), silent
         assert group.pending_join <= timed
 
     @invariant()
     def replay_gives_the_same_state(self) -> None:
         shard = self.replayed()
-        assert shard.offsets.fetch(GROUP, None) == self.shard.offsets.fetch(GROUP, None)
-        told = {
-            (o.topic, o.partition): o.committed.offset for o in shard.offsets.fetch(GROUP, None)
-        }
-        assert told == self.committed
-        group = self.shard.groups.get(GROUP)
+        fetched = shard.state.offsets.fetch(GROUP, None)
+        assert fetched == self.shard.state.offsets.fetch(GROUP, None)
+        found = {(o.topic, o.partition): o.committed.offset for o in fetched}
+        assert found == self.committed
+        group = self.shard.state.classic_groups.get(GROUP)
         if group is None:
             return
-        if GROUP in shard.groups:
-            stored = shard.groups[GROUP].static_members
+        if GROUP in shard.state.classic_groups:
+            stored = shard.state.classic_groups[GROUP].static_members
             for instance_id in group.static_members.keys() & stored.keys():
-                # Whatever is not stored yet, the log must not fence whom we let in.
+                # A coordinator that loads the log must not fence an accepted member.
                 assert stored[instance_id] == group.static_members[instance_id]
         if group.state is not GroupState.STABLE:
             return
-        other = shard.groups[GROUP]
+        other = shard.state.classic_groups[GROUP]
         assert other.state is GroupState.STABLE
         assert other.generation_id == group.generation_id
         assert other.leader == group.leader

@@ -1,17 +1,17 @@
-"""The transaction coordinator's shard under clients that lose answers, reconnect and come late.
+"""The transaction coordinator's shard under clients with lost responses and late requests.
 
-Clients of both protocol versions share one transactional id. A request may be answered, answered
-without the client hearing of it, or stall: then the client goes on by a new connection, and the
-stalled request arrives at any later time. Markers arrive late, twice, or after a reload. The model
-knows which transaction of which client each request is about, which the shard does not; it holds:
+Clients of both protocol versions share one transactional id. The response to a request may arrive
+or get lost. Or the request stalls: then the client continues on a new connection, and the stalled
+request arrives at any later time. Markers arrive late, twice, or after a reload. The model knows
+the transaction of each request, which the shard does not. It checks:
 
-- a transaction is ended only by an end that its own client asked for, by a newer producer or by its
-  timeout, and it is committed only where its client asked for that
-- a client that is told of success has got what it asked for, for that transaction
-- a client that nobody fenced is never told anything but success or "try again"
-- epochs never go back, a new producer id is never an old one, nobody is given the last epoch
-- from version 2 on, and when fencing, the markers' epoch is above that of the records
-- the log replayed gives the shard's state, after every step
+- only an EndTxn of its own client, a newer producer or its timeout ends a transaction, and it is
+  committed only if its client asked for that
+- a client that gets a success has the requested result for that transaction
+- a client that was not fenced gets only successes or CONCURRENT_TRANSACTIONS
+- epochs never decrease, a new producer id was never used, no client gets the last epoch
+- from version 2 on, and when fencing, the epoch of the markers is above that of the records
+- after every step a replay of the log gives the shard's state
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
     InitRequest,
-    Outcome,
-    ProducerAnswer,
+    ProducerResponse,
     TransactionLimits,
+    TransactionOutcome,
 )
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, PRODUCER_EPOCH_MAX, Transaction
@@ -41,7 +41,7 @@ ID = "tx"
 TIMEOUT_MS = 1_000
 CLIENTS_MAX = 2
 STEPS_TO_NEXT_MAX = 8
-"""Requests, each at most twice, from any phase into the next transaction."""
+"""The requests, each at most twice, from any phase to the next transaction."""
 ONGOING = TransactionState.ONGOING
 Owner = tuple[int, int]
 """(client, number of its transaction)"""
@@ -49,7 +49,7 @@ Owner = tuple[int, int]
 
 @dataclass
 class Client:
-    """One producer process, as it sees itself."""
+    """One producer process with its own view."""
 
     number: int
     version: int
@@ -61,10 +61,10 @@ class Client:
     transaction: int = 0
     wants_commit: bool = False
     is_fenced: bool = False
-    """Whether it may be refused: another producer, or the broker, raised the epoch."""
+    """Whether it may be refused: another producer or the broker raised the epoch."""
     is_misled: bool = False
-    """In version 1, after a reload, a late end decided its transaction: what stays possible there
-    (local_cluster/transactions/README.md, Late requests)."""
+    """Whether a late end decided its transaction, which stays possible in version 1 after a reload
+    (docs/design/coordinators-late-requests.md)."""
 
     @property
     def owner(self) -> Owner:
@@ -73,7 +73,7 @@ class Client:
 
 @dataclass
 class Sent:
-    """A request on its way."""
+    """A request under way."""
 
     client: Client
     owner: Owner
@@ -83,14 +83,14 @@ class Sent:
 
 @dataclass
 class Open:
-    """The transaction that the shard has open."""
+    """The open transaction of the shard."""
 
     owner: Owner
     began_ms: int
     is_stray: bool = False
-    """Begun by a late AddPartitionsToTxn of version 1, when its transaction was over."""
+    """Begun by a late AddPartitionsToTxn of version 1, after the end of its transaction."""
     is_guarded: bool = True
-    """Whether the shard still knows the connections (it does not after a reload)."""
+    """Whether the shard knows the connections; after a reload it does not."""
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -107,11 +107,11 @@ class TransactionMachine(RuleBasedStateMachine):
         self.connections = 0
         self.now_ms = 0
 
-    # -- the world --------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------
 
     @initialize(epoch=st.sampled_from([None, 3, EPOCH_EXHAUSTED - 3, EPOCH_EXHAUSTED - 1]))
     def begin(self, epoch: int | None) -> None:
-        """A transactional id that is new, or has used up some of its epochs."""
+        """Start with a new transactional id, or with one that has used some of its epochs."""
         if epoch is not None:
             known = Transaction(
                 transactional_id=ID, producer_id=0, producer_epoch=epoch, timeout_ms=TIMEOUT_MS
@@ -136,39 +136,39 @@ class TransactionMachine(RuleBasedStateMachine):
         for key, value in self.log:
             self.shard.replay(key, value)
         for client in self.clients:
-            # The epoch before is not in the log: a repetition cannot be told any more.
+            # The last epoch is not in the log, so the shard cannot recognize a repetition.
             client.is_fenced |= client.phase == "new" and client.producer_id >= 0
         return [item for item in self.shard.transactions.values() if item.state in PREPARED]
 
-    def take(self, outcome: Outcome) -> Any:
+    def take(self, outcome: TransactionOutcome) -> Any:
         self.log += outcome.records
         self.decided += outcome.decided
-        return outcome.answer
+        return outcome.response
 
     def deliver(self, sent: Sent) -> Any:
-        """The request reaches the shard; what it answers."""
-        answer = self._deliver(sent, sent.request)
-        if isinstance(answer, ProducerAnswer) and answer.needs_producer_id:
+        """Deliver a request to the shard and return the response."""
+        response = self._deliver(sent, sent.request)
+        if isinstance(response, ProducerResponse) and response.needs_producer_id:
             assert not isinstance(sent.request, AddRequest)
             fresh = max(self.producer_ids, default=-1) + 1
-            answer = self._deliver(sent, sent.request._replace(new_producer_id=fresh))
-        return answer
+            response = self._deliver(sent, sent.request._replace(new_producer_id=fresh))
+        return response
 
     def _deliver(self, sent: Sent, request: InitRequest | AddRequest | EndRequest) -> Any:
         before = self.known
         if isinstance(request, InitRequest):
-            answer = self.take(self.shard.init_producer_id(request, self.now_ms))
+            response = self.take(self.shard.init_producer_id(request, self.now_ms))
         elif isinstance(request, AddRequest):
-            answer = self.take(self.shard.add_partitions(request, self.now_ms))
+            response = self.take(self.shard.add_partitions(request, self.now_ms))
         else:
-            answer = self.take(self.shard.end(request, self.now_ms))
+            response = self.take(self.shard.end(request, self.now_ms))
         self.observe(before, sent)
-        return answer
+        return response
 
-    # -- what may happen --------------------------------------------------------------------
+    # -- checks -----------------------------------------------------------------------------
 
     def observe(self, before: Transaction | None, sent: Sent | None) -> None:
-        """The step from `before` to now is allowed for its cause (None: timeout or markers)."""
+        """Check that the request (None: timeout or markers) may cause the step from `before`."""
         after = self.known
         if after is None or after is before:
             return
@@ -220,7 +220,7 @@ class TransactionMachine(RuleBasedStateMachine):
         is_end = sent is not None and isinstance(sent.request, EndRequest)
         if after.client_version >= 2:
             assert after.producer_epoch > before.producer_epoch
-        assert after.client_version >= 2 or is_end, "who is fenced must not have the epoch"
+        assert after.client_version >= 2 or is_end, "a fenced producer must not have the epoch"
         if before.state in IDLE:
             assert is_end and sent is not None and not is_commit and after.client_version >= 2
             self.outcomes[sent.owner] = False
@@ -248,11 +248,11 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def fence_others(self, sent: Sent | None) -> None:
         for client in self.clients:
-            # A late InitProducerId of its own fences a client too, as its retry was answered.
+            # Its own late InitProducerId fences a client too, after the response to the retry.
             if sent is None or client is not sent.client or sent.is_late:
                 client.is_fenced = True
 
-    # -- what clients do --------------------------------------------------------------------
+    # -- clients ----------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.alive()) < CLIENTS_MAX)
     @rule(version=st.sampled_from([0, 2]))
@@ -265,20 +265,20 @@ class TransactionMachine(RuleBasedStateMachine):
         partition=st.sampled_from([("t", 0), ("t", 1), ("u", 0)]),
         ends=st.booleans(),
         commit=st.booleans(),
-        fate=st.sampled_from(["answered", "answered", "lost", "stalled"]),
+        fate=st.sampled_from(["received", "received", "lost", "stalled"]),
     )
     def act(
         self, data: Any, partition: tuple[str, int], ends: bool, commit: bool, fate: str
     ) -> None:
-        """A client sends its next request, or the same again where it heard nothing."""
+        """A client sends its next request, or repeats one without a response."""
         client = data.draw(st.sampled_from(self.alive()))
         sent = self.next_request(client, partition, ends=ends, commit=commit)
         if fate == "stalled":
             self.stalled.append(sent)
         else:
-            answer = self.deliver(sent)
-            if fate == "answered":
-                self.hear(client, sent, answer)
+            response = self.deliver(sent)
+            if fate == "received":
+                self.receive(client, sent, response)
                 return
         client.connection = self.new_connection()
 
@@ -298,13 +298,13 @@ class TransactionMachine(RuleBasedStateMachine):
         if client.phase == "ending":
             request = EndRequest(ID, *names, client.wants_commit, client.version, client.connection)
             return Sent(client, client.owner, request)
-        # Those of version 2 are sent by the partition's leader.
+        # In version 2 the partition's leader sends them.
         connection = 0 if client.version >= 2 else client.connection
         added = AddRequest(ID, *names, frozenset({partition}), client.version, connection)
         return Sent(client, client.owner, added)
 
-    def hear(self, client: Client, sent: Sent, answer: Any) -> None:
-        error = answer.error if isinstance(answer, ProducerAnswer) else answer
+    def receive(self, client: Client, sent: Sent, response: Any) -> None:
+        error = response.error if isinstance(response, ProducerResponse) else response
         if error is ErrorCode.concurrent_transactions:
             return
         if error is not ErrorCode.none:
@@ -312,11 +312,11 @@ class TransactionMachine(RuleBasedStateMachine):
             assert is_expected, f"{sent.request} was refused: {error.name}"
             client.phase = "dead"
             return
-        if isinstance(answer, ProducerAnswer) and (
+        if isinstance(response, ProducerResponse) and (
             isinstance(sent.request, InitRequest) or client.version >= 2
         ):
-            assert answer.producer_epoch < PRODUCER_EPOCH_MAX
-            client.producer_id, client.epoch = answer.producer_id, answer.producer_epoch
+            assert response.producer_epoch < PRODUCER_EPOCH_MAX
+            client.producer_id, client.epoch = response.producer_id, response.producer_epoch
         if isinstance(sent.request, InitRequest):
             client.phase, client.is_fenced, client.is_misled = "idle", False, False
         elif isinstance(sent.request, AddRequest):
@@ -327,8 +327,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.alive())
     @rule(data=st.data(), commit=st.booleans())
-    def go_on_to_the_next_transaction(self, data: Any, commit: bool) -> None:
-        """A client hears everything until it has begun another transaction."""
+    def continue_to_the_next_transaction(self, data: Any, commit: bool) -> None:
+        """A client gets every response until it has begun another transaction."""
         client = data.draw(st.sampled_from(self.alive()))
         before = client.transaction
         for _ in range(STEPS_TO_NEXT_MAX):
@@ -337,17 +337,17 @@ class TransactionMachine(RuleBasedStateMachine):
             while self.decided:
                 self.complete(self.decided.pop())
             sent = self.next_request(client, ("t", 0), ends=client.phase == "open", commit=commit)
-            self.hear(client, sent, self.deliver(sent))
-        raise AssertionError(f"{client} does not get on")
+            self.receive(client, sent, self.deliver(sent))
+        raise AssertionError(f"{client} makes no progress")
 
     @precondition(lambda self: any(client.phase == "idle" for client in self.clients))
     @rule(data=st.data())
-    def go_on_with_a_new_epoch(self, data: Any) -> None:
-        """After an error a producer names what it has (KIP-360)."""
+    def continue_with_a_new_epoch(self, data: Any) -> None:
+        """After an error a producer names its id and epoch (KIP-360)."""
         idle = [client for client in self.clients if client.phase == "idle"]
         data.draw(st.sampled_from(idle)).phase = "new"
 
-    # -- what happens to them ---------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------
 
     @precondition(lambda self: self.stalled)
     @rule(data=st.data())
@@ -375,7 +375,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule()
     def the_state_is_loaded_again(self) -> None:
-        """After an append that failed; connections and markers under way outlive it."""
+        """Reload after a failed append; connections and markers under way survive it."""
         self.decided += self.replay()
         if self.open is not None:
             self.open.is_guarded = False

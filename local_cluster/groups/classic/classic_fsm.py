@@ -1,16 +1,16 @@
-"""The states of a classic group and the only ways between them.
+"""The states of a classic group and the transitions between them.
 
     state                event                 next state
     Empty                rebalance             PreparingRebalance    the first member joins
-    PreparingRebalance   generation_started    CompletingRebalance   all joined, or time is up
-    PreparingRebalance   members_gone          Empty                 nobody is left
+    PreparingRebalance   generation_started    CompletingRebalance   all joined, or join deadline
+    PreparingRebalance   members_gone          Empty                 no member is left
     CompletingRebalance  assigned              Stable                the leader has synced
-    CompletingRebalance  rebalance             PreparingRebalance    someone came, left or changed
-    Stable               rebalance             PreparingRebalance    someone came, left or changed
+    CompletingRebalance  rebalance             PreparingRebalance    a member joins, leaves, changes
+    Stable               rebalance             PreparingRebalance    a member joins, leaves, changes
     any but Dead         removed               Dead                  deleted, expired or unloaded
 
-Everything that changes a group's state goes through `next_state`; a pair that is not in the
-table is a bug of ours. States and their names are Kafka's (ClassicGroupState.java).
+Every change of a group's state goes through `next_state`; a pair outside the table is a bug of this
+broker. States and their names are Kafka's (ClassicGroupState.java).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What moves a group from one state to another."""
+    """The events that move a group from one state to another."""
 
     REBALANCE = "rebalance"
     GENERATION_STARTED = "generation_started"
@@ -61,12 +61,12 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = Mapping
 
 
 def next_state(state: GroupState, event: GroupEvent) -> GroupState:
-    """Where the event leads. Raises AssertionError for a pair that the table does not have."""
+    """Return the state after the event. Raises AssertionError for a pair outside the table."""
     target = TRANSITIONS.get((state, event))
     assert target is not None, f"no transition from {state.value} by {event.value}"
     return target
 
 
 def can_rebalance(state: GroupState) -> bool:
-    """Whether a rebalance may start from this state."""
+    """Return whether a rebalance may start from this state."""
     return (state, GroupEvent.REBALANCE) in TRANSITIONS

@@ -1,10 +1,13 @@
-"""One classic group: its members, their votes, and who waits for what.
+"""One classic group: its members, their protocols, and the requests that wait.
 
-A group knows nothing of requests or time; `classic_fsm.py` moves it, `membership.py` decides.
+A group knows neither requests nor time: `membership.py` and `rebalance.py` decide its changes.
 
-Guarantees, checked by `check_invariants`: a leader is a member, and there is one exactly while
-there are members; every static instance id maps to a member that has it; whoever waits for a
-join or sync answer is a member; the counts of supported protocols match the members.
+Guarantees, checked by `check_invariants`:
+
+- the group has a leader exactly while it has members, and the leader is a member
+- every static instance id maps to a member with that id
+- only members wait for responses to JoinGroup and SyncGroup
+- the counts of supported protocols match the members
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ from dataclasses import dataclass, field
 
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState, next_state
 from local_cluster.groups.records import NO_TIMESTAMP, StoredGroup, StoredMember
-from local_cluster.groups.requests import JoinedMember, Protocols
+from local_cluster.groups.requests import (
+    DescribedGroup,
+    DescribedMember,
+    JoinedMember,
+    Protocols,
+)
 from local_cluster.wire.errors import ErrorCode
 
 
@@ -32,17 +40,17 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """Waits for its first join answer, so it cannot send heartbeats yet."""
+    """Waits for its first response to JoinGroup, so it cannot send heartbeats yet."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """The member's opaque metadata for a protocol; b"" where it has none."""
+        """Return the member's opaque metadata for a protocol, or b""."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return b""
 
     def vote(self, candidates: set[str]) -> str:
-        """The member's favourite among protocols that every member supports."""
+        """Return the member's first choice among protocols that every member supports."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
@@ -51,7 +59,7 @@ class Member:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """The state of one group; tickets name requests whose answers are still owed."""
+    """The state of one group; a ticket is a request that waits for its response."""
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -61,43 +69,43 @@ class ClassicGroup:
     protocol_name: str | None = None
     leader: str | None = None
     state_timestamp_ms: int = NO_TIMESTAMP
-    """Wall clock of the last change of state."""
+    """The wall clock at the last change of state."""
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """member id by group instance id"""
+    """Member id by group instance id."""
     pending_join: set[str] = field(default_factory=set)
-    """ids given out with MEMBER_ID_REQUIRED and not used yet"""
+    """Ids given out with MEMBER_ID_REQUIRED and not used yet."""
     pending_sync: set[str] = field(default_factory=set)
-    """members of this generation that have not synced yet"""
+    """Members of this generation that have not sent SyncGroup yet."""
     awaiting_join: dict[str, int] = field(default_factory=dict)
-    """ticket by member id"""
+    """Ticket by member id."""
     awaiting_sync: dict[str, int] = field(default_factory=dict)
-    """ticket by member id"""
+    """Ticket by member id."""
     supported_protocols: Counter[str] = field(default_factory=Counter)
-    """how many members support each protocol"""
+    """The number of members that support each protocol."""
     new_member_added: bool = False
-    """A member came during the initial delay, which may then be extended."""
+    """A member joined during the initial delay, which may then be extended."""
     initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
     stored: StoredGroup | None = None
-    """What the log tells of this group; removing the group then takes a tombstone."""
+    """The group's record in the log, if any; removing the group then needs a tombstone."""
 
     def move(self, event: GroupEvent, wall_ms: int) -> None:
-        """Change state as the transition table says."""
+        """Change the state by the transition table."""
         target = next_state(self.state, event)
         self.previous_state = self.state
         self.state = target
         self.state_timestamp_ms = wall_ms
 
     def end_initial_delay(self) -> None:
-        """The join phase is over; only the next one from Empty has an initial delay again."""
+        """End the initial delay; only the next rebalance from Empty has one again."""
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member, and everyone who was told to come back, waits for the answer."""
+        """Whether every member waits in JoinGroup and every reserved id was used."""
         return len(self.awaiting_join) == len(self.members) and not self.pending_join
 
     @property
@@ -105,7 +113,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Take in a new member; the first one leads and sets the protocol type (by the caller)."""
+        """Add a member; the first one leads. The caller sets the protocol type."""
         assert member.member_id not in self.members, member.member_id
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members, member.group_instance_id
@@ -117,7 +125,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Take out a member or a reserved id; the answers owed to it are the caller's."""
+        """Remove a member or a reserved id; the caller responds to its requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self.supported_protocols.subtract(name for name, _ in member.protocols)
@@ -131,7 +139,7 @@ class ClassicGroup:
         self.awaiting_sync.pop(member_id, None)
 
     def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Give the instance a new member id; the old id is from now on unknown or fenced."""
+        """Give the static instance a new member id; the old id is unknown or fenced from now on."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
         member.member_id = new_member_id
@@ -153,7 +161,7 @@ class ClassicGroup:
         self.supported_protocols.update(name for name, _ in protocols)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols could take part."""
+        """Return whether a member with these protocols could join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -161,20 +169,20 @@ class ClassicGroup:
         return any(self.supported_protocols[name] == len(self.members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes among those that every member supports.
+        """Return the protocol with the most votes among those that every member supports.
 
-        A draw goes to the one voted for first, in the order in which members joined; Kafka
-        leaves that to the order of a hash map.
+        In a draw the first vote wins, in the order in which members joined. In Kafka the order of a
+        hash map decides.
         """
-        everyone = len(self.members)
-        candidates = {name for name, count in self.supported_protocols.items() if count == everyone}
+        size = len(self.members)
+        candidates = {name for name, count in self.supported_protocols.items() if count == size}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it rejoined, else take the first member who did.
+        """Keep the leader if it rejoined, else elect the first member that did.
 
-        False where nobody leads: the group has no members, or none of them rejoined.
+        Return False if there is no leader: the group has no members, or none rejoined.
         """
         if self.leader is None:
             return False
@@ -187,7 +195,7 @@ class ClassicGroup:
         return False
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Whether this member id may speak, for this instance id if there is one."""
+        """Check that the id is a member, and the current one of the instance id if there is one."""
         if group_instance_id is not None:
             existing = self.static_members.get(group_instance_id)
             if existing is None:
@@ -197,14 +205,35 @@ class ClassicGroup:
         return ErrorCode.none if member_id in self.members else ErrorCode.unknown_member_id
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """All members with their metadata for the chosen protocol, for the leader."""
+        """Return all members with their metadata for the selected protocol, for the leader."""
         return tuple(
             JoinedMember(m.member_id, m.group_instance_id, m.metadata(self.protocol_name))
             for m in self.members.values()
         )
 
+    def describe(self) -> DescribedGroup:
+        """Return the group for DescribeGroups."""
+        is_stable = self.state is GroupState.STABLE
+        return DescribedGroup(
+            self.group_id,
+            self.state.value,
+            self.protocol_type or "",
+            (self.protocol_name or "") if is_stable else "",
+            tuple(
+                DescribedMember(
+                    m.member_id,
+                    m.group_instance_id,
+                    m.client_id,
+                    m.client_host,
+                    m.metadata(self.protocol_name) if is_stable else b"",
+                    m.assignment if is_stable else b"",
+                )
+                for m in self.members.values()
+            ),
+        )
+
     def to_stored(self, assignments: Mapping[str, bytes]) -> StoredGroup:
-        """The group with the given assignments, as the log keeps it."""
+        """Return the group with the given assignments, as the log stores it."""
         return StoredGroup(
             protocol_type=self.protocol_type or "",
             generation=self.generation_id,
@@ -228,7 +257,7 @@ class ClassicGroup:
 
     @classmethod
     def from_stored(cls, group_id: str, stored: StoredGroup) -> ClassicGroup:
-        """The group that the log tells of: Stable, or Empty without members."""
+        """Return the group of a record: Stable, or Empty without members."""
         state = GroupState.STABLE if stored.members else GroupState.EMPTY
         group = cls(
             group_id,
@@ -259,7 +288,7 @@ class ClassicGroup:
         return group
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the module's guarantees do not hold."""
+        """Raise AssertionError if one of the module's guarantees is violated."""
         assert (self.leader is None) == (not self.members), (self.leader, list(self.members))
         assert self.leader is None or self.leader in self.members
         assert set(self.static_members.values()) <= self.members.keys()
@@ -277,7 +306,7 @@ class ClassicGroup:
             assert not self.pending_sync
             assert not self.awaiting_sync
         if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            # The last member's departure moves the group on within the same step.
+            # The step that removes the last member also changes the state.
             assert self.members
             assert not self.awaiting_join
         if self.state is GroupState.STABLE:

@@ -1,9 +1,9 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup on one group: which request may do what.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup on one classic group.
 
-Each function takes a step, the group and a request, and answers the request's ticket now or
-leaves it with the group (`awaiting_join`, `awaiting_sync`). The rules follow Kafka's
-GroupMetadataManager (classicGroupJoin and its neighbours), with one addition: a request that is
-replaced by a retry of the same member is answered REBALANCE_IN_PROGRESS instead of never.
+Each function responds to the request's ticket at once, or parks it in the group (`awaiting_join`,
+`awaiting_sync`). The rules follow Kafka's GroupMetadataManager (classicGroupJoin and its
+neighbours), with one addition: when a member retries a waiting request, the old one gets
+REBALANCE_IN_PROGRESS. Kafka never responds to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from local_cluster.groups.classic.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     SESSION,
     Step,
-    answer_join,
-    answer_sync,
     assign,
     complete_join_if_ready,
     current_generation,
@@ -23,24 +21,26 @@ from local_cluster.groups.classic.rebalance import (
     note_sync,
     rebalance_or_complete_join,
     remove_member,
+    respond_to_join,
+    respond_to_sync,
 )
 from local_cluster.groups.records import STRING_BYTES_MAX
 from local_cluster.groups.requests import (
     UNKNOWN_MEMBER,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     LeavingMember,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from local_cluster.wire.errors import ErrorCode
 
 
 def validate_join(step: Step, request: JoinRequest) -> ErrorCode:
-    """What can be said about a JoinGroup without looking at a group."""
+    """Check a JoinGroup without a group."""
     limits = step.limits
     if not request.group_id:
         return ErrorCode.invalid_group_id
@@ -52,21 +52,21 @@ def validate_join(step: Step, request: JoinRequest) -> ErrorCode:
         return ErrorCode.invalid_session_timeout
     stored_names = [request.protocol_type, request.group_instance_id or "", request.client_id]
     stored_names += [name for name, _ in request.protocols]
-    # A member id is a client or instance id and a uuid, and has to fit into a record as well.
+    # A member id, a client or instance id with a uuid, must also fit into a record.
     if any(len(name.encode()) > STRING_BYTES_MAX - 64 for name in stored_names):
         return ErrorCode.invalid_request
     return ErrorCode.none
 
 
 def join(step: Step, group: ClassicGroup, ticket: int, request: JoinRequest) -> None:
-    """JoinGroup: reserve an id, take a member in, or let a member join again."""
+    """Handle JoinGroup: reserve an id, add a member, or let a member rejoin."""
     if not _has_room(step, group, request.member_id):
         if request.member_id in group.members or request.member_id in group.pending_join:
             remove_member(step, group, request.member_id)
             complete_join_if_ready(step, group)
-        step.answer(ticket, JoinAnswer(ErrorCode.group_max_size_reached, UNKNOWN_MEMBER))
+        step.respond(ticket, JoinResponse(ErrorCode.group_max_size_reached, UNKNOWN_MEMBER))
     elif not group.supports(request.protocol_type, request.protocols):
-        step.answer(ticket, JoinAnswer(ErrorCode.inconsistent_group_protocol, request.member_id))
+        step.respond(ticket, JoinResponse(ErrorCode.inconsistent_group_protocol, request.member_id))
     elif request.member_id == UNKNOWN_MEMBER:
         _join_new_member(step, group, ticket, request)
     else:
@@ -79,7 +79,7 @@ def _has_room(step: Step, group: ClassicGroup, member_id: str) -> bool:
         case GroupState.EMPTY:
             return member_id in group.pending_join or len(group.pending_join) < limit
         case GroupState.PREPARING_REBALANCE:
-            # Counting who waits, not who is a member, lets a group shrink to a lowered limit.
+            # Counting the waiting members, not all, lets a group shrink to a lowered limit.
             return (
                 member_id in group.awaiting_join
                 or len(group.awaiting_join) + len(group.pending_join - {member_id}) < limit
@@ -99,10 +99,10 @@ def _join_new_member(step: Step, group: ClassicGroup, ticket: int, request: Join
         else:
             _add_member(step, group, ticket, request, new_member_id)
     elif request.requires_known_member_id:
-        # A client that never comes back costs a name, not a member that all others wait for.
+        # A client that never returns leaves only a name, not a member that all others wait for.
         group.pending_join.add(new_member_id)
         step.schedule(SESSION, request.session_timeout_ms, group.group_id, new_member_id)
-        step.answer(ticket, JoinAnswer(ErrorCode.member_id_required, new_member_id))
+        step.respond(ticket, JoinResponse(ErrorCode.member_id_required, new_member_id))
     else:
         _add_member(step, group, ticket, request, new_member_id)
 
@@ -112,13 +112,13 @@ def _join_known_member(step: Step, group: ClassicGroup, ticket: int, request: Jo
     if member_id in group.pending_join:
         if request.group_instance_id is not None:
             # A reserved id belongs to a dynamic member.
-            step.answer(ticket, JoinAnswer(ErrorCode.unknown_member_id, member_id))
+            step.respond(ticket, JoinResponse(ErrorCode.unknown_member_id, member_id))
         else:
             _add_member(step, group, ticket, request, member_id)
         return
     error = group.validate_member(member_id, request.group_instance_id)
     if error is not ErrorCode.none:
-        step.answer(ticket, JoinAnswer(error, member_id))
+        step.respond(ticket, JoinResponse(error, member_id))
         return
     member = group.members[member_id]
     has_changed = member.protocols != request.protocols
@@ -126,19 +126,19 @@ def _join_known_member(step: Step, group: ClassicGroup, ticket: int, request: Jo
         case GroupState.PREPARING_REBALANCE:
             needs_rebalance = True
         case GroupState.COMPLETING_REBALANCE:
-            # With the same metadata it has missed the answer; it gets the same one again.
+            # With unchanged metadata it has missed the response, and gets it again.
             needs_rebalance = has_changed
         case GroupState.STABLE:
-            # The leader rejoins when something outside its metadata changed, like the topics.
+            # The leader rejoins when something outside its metadata changed, such as the topics.
             needs_rebalance = has_changed or member_id == group.leader
         case _:
-            step.answer(ticket, JoinAnswer(ErrorCode.unknown_member_id, member_id))
+            step.respond(ticket, JoinResponse(ErrorCode.unknown_member_id, member_id))
             return
     if needs_rebalance:
         _update_member(step, group, ticket, member, request)
         rebalance_or_complete_join(step, group)
     else:
-        step.answer(ticket, current_generation(group, member_id))
+        step.respond(ticket, current_generation(group, member_id))
 
 
 def _add_member(
@@ -159,7 +159,7 @@ def _add_member(
         )
     )
     if request.group_instance_id is not None:
-        # It may have been here before: expired or removed since the last generation was stored.
+        # The stored generation may hold this instance: it expired or was removed since.
         step.store_instance(group, request.group_instance_id, member_id)
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
@@ -176,11 +176,11 @@ def _update_member(
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.client_id = request.client_id
     member.client_host = request.client_host
-    answer_join(
+    respond_to_join(
         step,
         group,
         member.member_id,
-        JoinAnswer(ErrorCode.rebalance_in_progress, member.member_id),
+        JoinResponse(ErrorCode.rebalance_in_progress, member.member_id),
     )
     group.awaiting_join[member.member_id] = ticket
 
@@ -188,17 +188,17 @@ def _update_member(
 def _return_static_member(
     step: Step, group: ClassicGroup, ticket: int, request: JoinRequest, new_member_id: str
 ) -> None:
-    """A static member restarted: it takes over its place under a new id, its old self is fenced.
+    """Give a restarted static member its place under a new member id, and fence the old id.
 
-    In a stable group that keeps its protocol nothing else happens: no rebalance, same assignment.
+    A stable group that keeps its protocol does not rebalance, and the assignment stays.
     """
     instance_id = request.group_instance_id
     assert instance_id is not None
     old_leader = group.leader
     old_member_id = group.static_members[instance_id]
     fenced = ErrorCode.fenced_instance_id
-    answer_join(step, group, old_member_id, JoinAnswer(fenced, old_member_id))
-    answer_sync(step, group, old_member_id, SyncAnswer(fenced))
+    respond_to_join(step, group, old_member_id, JoinResponse(fenced, old_member_id))
+    respond_to_sync(step, group, old_member_id, SyncResponse(fenced))
     step.cancel(SESSION, group.group_id, old_member_id)
     member = group.replace_static(instance_id, new_member_id)
     extend_session(step, group, member)
@@ -207,38 +207,40 @@ def _return_static_member(
     if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
         assignments = {m.member_id: m.assignment for m in group.members.values()}
         if step.store(group, assignments):
-            answer = current_generation(group, new_member_id)
+            response = current_generation(group, new_member_id)
             if request.supports_skipping_assignment:
-                answer = answer._replace(skip_assignment=new_member_id == group.leader)
+                response = response._replace(skip_assignment=new_member_id == group.leader)
             else:
-                # Before v9 a returning leader is told of its old self as leader, so that it
-                # does not compute an assignment of its own for a group that is stable.
-                answer = answer._replace(leader=old_leader or "", members=())
-            answer_join(step, group, new_member_id, answer)
+                # Before v9 a returning leader sees its old id as leader, so that it computes no
+                # assignment for a stable group.
+                response = response._replace(leader=old_leader or "", members=())
+            respond_to_join(step, group, new_member_id, response)
             return
     step.store_instance(group, instance_id, new_member_id)
-    # Where the leader assigns just now, it may be assigning to the old id.
+    # If the leader is computing the assignment, it may assign to the old id.
     rebalance_or_complete_join(step, group)
 
 
 def sync(step: Step, group: ClassicGroup, ticket: int, request: SyncRequest) -> None:
-    """SyncGroup: the leader brings the assignment, the others wait for theirs."""
+    """Handle SyncGroup: the leader sends the assignments, the others wait for theirs."""
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is ErrorCode.none:
         error = _validate_sync(group, request)
     if error is not ErrorCode.none:
-        step.answer(ticket, SyncAnswer(error))
+        step.respond(ticket, SyncResponse(error))
         return
     member = group.members[request.member_id]
     note_sync(step, group, request.member_id)
     if group.state is GroupState.STABLE:
-        step.answer(
+        step.respond(
             ticket,
-            SyncAnswer(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment),
+            SyncResponse(
+                ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment
+            ),
         )
         return
-    retried = SyncAnswer(ErrorCode.rebalance_in_progress)
-    answer_sync(step, group, request.member_id, retried)
+    retried = SyncResponse(ErrorCode.rebalance_in_progress)
+    respond_to_sync(step, group, request.member_id, retried)
     group.awaiting_sync[request.member_id] = ticket
     if request.member_id == group.leader:
         assign(step, group, dict(request.assignments))
@@ -259,7 +261,7 @@ def _validate_sync(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
 
 
 def heartbeat(step: Step, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-    """Heartbeat: extends the session, and tells the member when it has to rejoin."""
+    """Handle Heartbeat: restart the session timeout, and report a rebalance."""
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.none:
         return error
@@ -271,22 +273,22 @@ def heartbeat(step: Step, group: ClassicGroup, request: HeartbeatRequest) -> Err
     return ErrorCode.none
 
 
-def leave(step: Step, group: ClassicGroup, request: LeaveRequest) -> LeaveAnswer:
-    """LeaveGroup: each named member is removed or told why not; one rebalance for all of them."""
+def leave(step: Step, group: ClassicGroup, request: LeaveRequest) -> LeaveResponse:
+    """Handle LeaveGroup: remove each named member or refuse; one rebalance for all of them."""
     members_before = len(group.members)
     results = tuple((leaving, _leave_one(step, group, leaving)) for leaving in request.members)
     if len(group.members) < members_before:
         rebalance_or_complete_join(step, group)
     else:
-        # A reserved id that is given back may be the last one that a join phase waits for.
+        # A reserved id that leaves may be the last one that the join phase waits for.
         complete_join_if_ready(step, group)
-    return LeaveAnswer(ErrorCode.none, results)
+    return LeaveResponse(ErrorCode.none, results)
 
 
 def _leave_one(step: Step, group: ClassicGroup, leaving: LeavingMember) -> ErrorCode:
     member_id, instance_id = leaving
     if member_id == UNKNOWN_MEMBER:
-        # An administrator removes a static member without knowing its member id.
+        # An administrator removes a static member by its instance id alone.
         existing = None if instance_id is None else group.static_members.get(instance_id)
         if existing is None:
             return ErrorCode.unknown_member_id

@@ -1,10 +1,10 @@
-"""The life of a rebalance: start it, finish the join phase, hand out assignments, lose members.
+"""The steps of a rebalance: start it, end the join phase, distribute assignments, remove members.
 
-Each function moves one group within one `Step`: it changes the group, sets timers and adds
-records and answers to the step's outcome. The decisions follow Kafka's GroupMetadataManager
-(prepareRebalance, completeClassicGroupJoin, propagateAssignment and what they call).
+Each function changes one group within one `Step`: it sets timers and adds records and responses to
+the step's outcome. The decisions follow Kafka's GroupMetadataManager (prepareRebalance,
+completeClassicGroupJoin, propagateAssignment and their callees).
 
-Not here: reading requests (membership.py), committed offsets (offsets.py).
+Not here: requests (membership.py), committed offsets (offsets.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 from local_cluster.coordinator_runtime.outcome import Now, Outcome, StoredRecord
 from local_cluster.groups.classic.classic_fsm import GroupEvent, GroupState, can_rebalance
 from local_cluster.groups.classic.group import ClassicGroup, Member
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
 from local_cluster.groups.records import StoredGroup, encode_group_key, encode_group_value
-from local_cluster.groups.requests import UNKNOWN_MEMBER, GroupLimits, JoinAnswer, SyncAnswer
+from local_cluster.groups.requests import UNKNOWN_MEMBER, GroupLimits, JoinResponse, SyncResponse
+from local_cluster.groups.timers import TimerKey, TimerQueue
 from local_cluster.wire.errors import ErrorCode
 
 SESSION: Final = "session"
@@ -26,20 +26,20 @@ JOIN: Final = "join"
 SYNC: Final = "sync"
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60_000
-"""A member without an answer yet cannot send heartbeats; this long its JoinGroup may wait."""
+"""The first JoinGroup of a member waits at most this long; it sends no heartbeats meanwhile."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One step of a shard: what it may use, and where its results go."""
+    """One step on a classic group: what it may use, and the outcome that it fills."""
 
     limits: GroupLimits
     timers: TimerQueue
     now: Now
     outcome: Outcome
 
-    def answer(self, ticket: int, answer: object) -> None:
-        self.outcome.answers.append((ticket, answer))
+    def respond(self, ticket: int, response: object) -> None:
+        self.outcome.responses.append((ticket, response))
 
     def schedule(self, kind: str, delay_ms: int, group_id: str, member_id: str = "") -> None:
         self.timers.schedule(TimerKey(kind, group_id, member_id), self.now.monotonic_ms + delay_ms)
@@ -48,21 +48,21 @@ class Step:
         self.timers.cancel(TimerKey(kind, group_id, member_id))
 
     def store(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
-        """Add the group's record, or return False where it would be too large for the log."""
+        """Add the group's record, or return False if it would be too large for the log."""
         return self._store(group, group.to_stored(assignments))
 
     def store_instance(self, group: ClassicGroup, group_instance_id: str, member_id: str) -> None:
-        """Make the log's generation name the member id that a static member has now.
+        """Store the last stored generation again with the new member id of a static member.
 
-        The generation that is being formed is stored when it is assigned. Until then a coordinator
-        that reads the log goes by the last one, and would fence the new member id for the old
-        one, which no client recovers from.
+        The generation that is being formed is stored only when it is assigned. Until then a
+        coordinator that loads the log uses the last stored one. With the old member id in it, that
+        coordinator would fence the new one, and no client recovers from that.
         """
         if group.stored is None:
             return
         stored = group.stored.with_instance(group_instance_id, member_id)
         if stored != group.stored:
-            # Ids of an instance are equally long, so this fails only with a limit that was lowered.
+            # Member ids of an instance have equal lengths: this fails only after a lowered limit.
             self._store(group, stored)
 
     def _store(self, group: ClassicGroup, stored: StoredGroup) -> bool:
@@ -75,29 +75,33 @@ class Step:
 
 
 def extend_session(step: Step, group: ClassicGroup, member: Member) -> None:
-    """The member was heard of: its session ends a whole timeout from now."""
+    """Restart the member's session timeout."""
     step.schedule(SESSION, member.session_timeout_ms, group.group_id, member.member_id)
 
 
-def answer_join(step: Step, group: ClassicGroup, member_id: str, answer: JoinAnswer) -> None:
-    """Answer the member's waiting JoinGroup, if there is one."""
+def respond_to_join(
+    step: Step, group: ClassicGroup, member_id: str, response: JoinResponse
+) -> None:
+    """Respond to the member's waiting JoinGroup, if there is one."""
     ticket = group.awaiting_join.pop(member_id, None)
     if ticket is not None:
-        step.answer(ticket, answer)
+        step.respond(ticket, response)
 
 
-def answer_sync(step: Step, group: ClassicGroup, member_id: str, answer: SyncAnswer) -> bool:
-    """Answer the member's waiting SyncGroup, if there is one."""
+def respond_to_sync(
+    step: Step, group: ClassicGroup, member_id: str, response: SyncResponse
+) -> bool:
+    """Respond to the member's waiting SyncGroup, if there is one."""
     ticket = group.awaiting_sync.pop(member_id, None)
     if ticket is None:
         return False
-    step.answer(ticket, answer)
+    step.respond(ticket, response)
     return True
 
 
-def current_generation(group: ClassicGroup, member_id: str) -> JoinAnswer:
-    """The join answer of the generation as it is; only the leader is told who is in it."""
-    return JoinAnswer(
+def current_generation(group: ClassicGroup, member_id: str) -> JoinResponse:
+    """Return the join response of the current generation; only the leader gets the members."""
+    return JoinResponse(
         ErrorCode.none,
         member_id,
         group.generation_id,
@@ -110,7 +114,7 @@ def current_generation(group: ClassicGroup, member_id: str) -> JoinAnswer:
 
 
 def rebalance_or_complete_join(step: Step, group: ClassicGroup) -> None:
-    """Start a rebalance where the state allows it, else see whether the running one is ready."""
+    """Start a rebalance if the state allows it, else complete the join phase if it is ready."""
     if can_rebalance(group.state):
         prepare_rebalance(step, group)
     else:
@@ -118,7 +122,7 @@ def rebalance_or_complete_join(step: Step, group: ClassicGroup) -> None:
 
 
 def prepare_rebalance(step: Step, group: ClassicGroup) -> None:
-    """Ask everybody to join again: waiting SyncGroups are answered, the join phase begins."""
+    """Start a rebalance: respond to waiting SyncGroups, and begin the join phase."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -129,8 +133,8 @@ def prepare_rebalance(step: Step, group: ClassicGroup) -> None:
     is_initial = group.state is GroupState.EMPTY
     group.move(GroupEvent.REBALANCE, step.now.wall_ms)
     if is_initial:
-        # The members of a starting application come within seconds of each other; waiting
-        # for them saves one rebalance per member.
+        # The members of a starting application join within seconds of each other. Waiting for
+        # them saves one rebalance per member.
         delay_ms = step.limits.group_initial_rebalance_delay_ms
         group.new_member_added = False
         group.initial_delay_ms = delay_ms
@@ -146,14 +150,14 @@ def prepare_rebalance(step: Step, group: ClassicGroup) -> None:
 
 
 def refuse_waiting_syncs(step: Step, group: ClassicGroup, error: ErrorCode) -> None:
-    """Answer every waiting SyncGroup with an error and give these members a new session."""
+    """Fail every waiting SyncGroup and restart the session timeouts of these members."""
     for member in group.members.values():
-        if answer_sync(step, group, member.member_id, SyncAnswer(error)):
+        if respond_to_sync(step, group, member.member_id, SyncResponse(error)):
             extend_session(step, group, member)
 
 
 def complete_join_if_ready(step: Step, group: ClassicGroup) -> None:
-    """End the join phase once nobody is missing; the first one lasts for its delay in any case."""
+    """End the join phase if all have joined; the first one always lasts for its initial delay."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.previous_state is GroupState.EMPTY and group.initial_delay_ms > 0:
@@ -163,7 +167,7 @@ def complete_join_if_ready(step: Step, group: ClassicGroup) -> None:
 
 
 def expire_join(step: Step, group: ClassicGroup) -> None:
-    """The join timer fired: extend the initial delay for latecomers, or go on without them."""
+    """At the join deadline extend the initial delay after a late join, or end the join phase."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     if group.new_member_added and group.initial_remaining_ms > 0:
@@ -177,9 +181,9 @@ def expire_join(step: Step, group: ClassicGroup) -> None:
 
 
 def complete_join(step: Step, group: ClassicGroup) -> None:
-    """End the join phase: who has not rejoined is out, the rest form the next generation.
+    """End the join phase: remove members that have not rejoined, and start the next generation.
 
-    Static members stay although they have not rejoined; their session decides about them.
+    Static members that have not rejoined stay until their session times out.
     """
     step.cancel(JOIN, group.group_id)
     missing = [
@@ -196,7 +200,7 @@ def complete_join(step: Step, group: ClassicGroup) -> None:
     elif group.elect_joined_leader():
         _start_generation(step, group)
     else:
-        # Only silent static members are left; their sessions end one by one.
+        # Only static members are left that have not rejoined; their sessions time out one by one.
         step.schedule(JOIN, group.rebalance_timeout_ms, group.group_id)
 
 
@@ -206,7 +210,7 @@ def _become_empty(step: Step, group: ClassicGroup) -> None:
     group.end_initial_delay()
     group.move(GroupEvent.MEMBERS_GONE, step.now.wall_ms)
     stored = step.store(group, {})
-    assert stored, "a record without members fits always"
+    assert stored, "a record without members always fits"
 
 
 def _start_generation(step: Step, group: ClassicGroup) -> None:
@@ -216,14 +220,14 @@ def _start_generation(step: Step, group: ClassicGroup) -> None:
     group.move(GroupEvent.GENERATION_STARTED, step.now.wall_ms)
     group.pending_sync = set(group.members)
     for member in group.members.values():
-        answer_join(step, group, member.member_id, current_generation(group, member.member_id))
+        respond_to_join(step, group, member.member_id, current_generation(group, member.member_id))
         extend_session(step, group, member)
         member.is_new = False
     step.schedule(SYNC, group.rebalance_timeout_ms, group.group_id)
 
 
 def assign(step: Step, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    """The leader has decided: store the generation, answer every waiting SyncGroup."""
+    """Store the leader's assignments and respond to every waiting SyncGroup."""
     if not step.store(group, assignments):
         for member in group.members.values():
             member.assignment = b""
@@ -233,22 +237,22 @@ def assign(step: Step, group: ClassicGroup, assignments: Mapping[str, bytes]) ->
     group.move(GroupEvent.ASSIGNED, step.now.wall_ms)
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-        answer = SyncAnswer(
+        response = SyncResponse(
             ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment
         )
-        if answer_sync(step, group, member.member_id, answer):
+        if respond_to_sync(step, group, member.member_id, response):
             extend_session(step, group, member)
 
 
 def note_sync(step: Step, group: ClassicGroup, member_id: str) -> None:
-    """The member has synced; with the last one the sync deadline falls away."""
+    """Record that the member has synced; the last one cancels the sync deadline."""
     group.pending_sync.discard(member_id)
     if not group.pending_sync:
         step.cancel(SYNC, group.group_id)
 
 
 def expire_sync(step: Step, group: ClassicGroup) -> None:
-    """The sync deadline passed: members that never synced are out, the others rebalance."""
+    """At the sync deadline remove members that never synced, and rebalance the others."""
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return
     if not group.pending_sync:
@@ -260,7 +264,7 @@ def expire_sync(step: Step, group: ClassicGroup) -> None:
 
 
 def expire_session(step: Step, group: ClassicGroup, member_id: str) -> None:
-    """A member was silent for its session timeout, or a reserved id was not used in time."""
+    """Remove a member at its session timeout, or a reserved id that was not used in time."""
     if member_id in group.pending_join:
         group.remove(member_id)
         complete_join_if_ready(step, group)
@@ -270,7 +274,7 @@ def expire_session(step: Step, group: ClassicGroup, member_id: str) -> None:
         return
     waits = member_id in group.awaiting_join or member_id in group.awaiting_sync
     if waits and not member.is_new:
-        # It cannot send heartbeats while it waits for us; the answer starts a new session.
+        # It cannot send heartbeats while it waits; the response restarts its session timeout.
         return
     remove_member(step, group, member_id)
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
@@ -280,9 +284,9 @@ def expire_session(step: Step, group: ClassicGroup, member_id: str) -> None:
 
 
 def remove_member(step: Step, group: ClassicGroup, member_id: str) -> None:
-    """Take a member out; a JoinGroup or SyncGroup of its that waits is answered as unknown."""
+    """Remove a member; its waiting JoinGroup or SyncGroup gets UNKNOWN_MEMBER_ID."""
     step.cancel(SESSION, group.group_id, member_id)
-    refused = JoinAnswer(ErrorCode.unknown_member_id, UNKNOWN_MEMBER)
-    answer_join(step, group, member_id, refused)
-    answer_sync(step, group, member_id, SyncAnswer(ErrorCode.unknown_member_id))
+    refused = JoinResponse(ErrorCode.unknown_member_id, UNKNOWN_MEMBER)
+    respond_to_join(step, group, member_id, refused)
+    respond_to_sync(step, group, member_id, SyncResponse(ErrorCode.unknown_member_id))
     group.remove(member_id)

@@ -1,12 +1,13 @@
-"""The assignors of the server, `uniform` and `range` (KIP-848). Deterministic; keep what they can.
+"""The server-side assignors `uniform` and `range` (KIP-848). Deterministic and sticky.
 
-uniform: members hold equally many partitions, apart by at most one where all members subscribe to
-the same topics; then as few partitions as possible move. range: each topic for itself, equally
-many partitions per member, in ranges, so that topics with equally many partitions are laid out
-alike (co-partitioning); a member keeps its lowest partitions.
+- uniform: members hold equally many partitions. If all subscribe to the same topics, the counts
+  differ by at most one. As few partitions as possible move.
+- range: each topic separately, equally many partitions per member, in ranges. So topics with
+  equally many partitions get the same layout (co-partitioning). A member keeps its lowest
+  partitions.
 
-Behaviour as Kafka's UniformAssignor and RangeAssignor; where Kafka takes members in the order of
-a hash map, here they are in the order of their instance ids, then of their member ids.
+They behave as Kafka's UniformAssignor and RangeAssignor. Kafka takes members in the order of a
+hash map; here they are sorted by instance id, then by member id.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ from typing import Final, NamedTuple
 from local_cluster.groups.consumer.model import NOTHING, Assignment
 
 BALANCING_ROUNDS_MAX: Final = 100
-"""Of the uniform assignor over unequal subscriptions; every round but the last one improves."""
+"""For the uniform assignor with unequal subscriptions; each round but the last one improves."""
 
 
 class MemberSpec(NamedTuple):
-    """One member as an assignor sees it."""
+    """One member as input of an assignor."""
 
     member_id: str
     instance_id: str | None
     topics: frozenset[uuid.UUID]
     assignment: Assignment
-    """Its target so far."""
+    """Its previous target."""
 
 
 Partitions = Mapping[uuid.UUID, int]
-"""How many partitions each topic has; topics that do not exist are not there."""
+"""The number of partitions of each existing topic."""
 Assignor = Callable[[Sequence[MemberSpec], Partitions], dict[str, Assignment]]
 
 _Held = dict[str, dict[uuid.UUID, set[int]]]
 
 
 def uniform(members: Sequence[MemberSpec], partitions: Partitions) -> dict[str, Assignment]:
-    """As many partitions for each member as for the others, and as few moves as possible."""
+    """Assign equally many partitions to each member, with as few moves as possible."""
     if not members:
         return {}
     members = _in_order(members)
     held = _kept(members, partitions)
-    if len({frozenset(member.topics & partitions.keys()) for member in members}) == 1:
+    if len({member.topics.intersection(partitions) for member in members}) == 1:
         _fill_equally(members, partitions, held)
     else:
         _fill_unequally(members, partitions, held)
@@ -52,7 +53,7 @@ def uniform(members: Sequence[MemberSpec], partitions: Partitions) -> dict[str, 
 
 
 def assign_range(members: Sequence[MemberSpec], partitions: Partitions) -> dict[str, Assignment]:
-    """Ranges of each topic for the members that subscribe to it."""
+    """Assign ranges of each topic to the members that subscribe to it."""
     held: _Held = {member.member_id: {} for member in members}
     ordered = _in_order(members)
     for topic in sorted(partitions):
@@ -70,7 +71,7 @@ def _in_order(members: Sequence[MemberSpec]) -> list[MemberSpec]:
 
 
 def _kept(members: Sequence[MemberSpec], partitions: Partitions) -> _Held:
-    """What members hold and may go on holding; a partition that two hold stays with the first."""
+    """Return what members hold and may keep; if two hold a partition, the first keeps it."""
     held: _Held = {}
     taken: dict[uuid.UUID, set[int]] = {}
     for member in members:
@@ -101,10 +102,10 @@ def _free(partitions: Partitions, held: _Held) -> list[tuple[uuid.UUID, int]]:
 
 
 def _fill_equally(members: Sequence[MemberSpec], partitions: Partitions, held: _Held) -> None:
-    topics = members[0].topics & partitions.keys()
+    topics = members[0].topics.intersection(partitions)
     subscribed = {topic: partitions[topic] for topic in topics}
     quota, extra = divmod(sum(subscribed.values()), len(members))
-    # Members that hold more than the quota keep one more, as far as there are extra ones.
+    # Members that hold more than the quota keep one extra partition, while there are some.
     quotas: dict[str, int] = {}
     for member in sorted(members, key=lambda m: _count(held[m.member_id]) <= quota):
         quotas[member.member_id] = quota + (1 if extra > 0 else 0)
@@ -130,7 +131,7 @@ def _fill_unequally(members: Sequence[MemberSpec], partitions: Partitions, held:
         for topic in partitions
     }
     counts = {member.member_id: _count(held[member.member_id]) for member in members}
-    # Topics with few subscribers first: the others can make up for them.
+    # Topics with few subscribers first: the other topics can balance them.
     for topic, index in sorted(_free(partitions, held), key=lambda f: len(subscribers[f[0]])):
         if subscribers[topic]:
             least = min(subscribers[topic], key=counts.__getitem__)
@@ -146,7 +147,7 @@ def _fill_unequally(members: Sequence[MemberSpec], partitions: Partitions, held:
 def _balance_topic(
     topic: uuid.UUID, subscribers: Sequence[str], held: _Held, counts: dict[str, int]
 ) -> bool:
-    """Move partitions of one topic from who holds most to who holds least. Whether any moved."""
+    """Move partitions of a topic from the fullest to the emptiest member; return if any moved."""
     moved = False
     while True:
         holders = [member for member in subscribers if held[member].get(topic)]

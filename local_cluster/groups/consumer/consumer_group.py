@@ -1,9 +1,12 @@
-"""One KIP-848 group: its members, their targets and what they hold, as its records tell.
+"""One KIP-848 group: its members, their targets and their current assignments.
 
-Guarantees, checked by `check_invariants`: a partition is held by at most one member; the epoch of
-the target is at most the group's, that of a member at most the target's; every static instance
-id names a member that has it. State changes by `apply` alone, live and in replay, so that replay
-gives the same group.
+Only `apply` changes the state, for new records and in replay, so replay gives the same group.
+
+Guarantees, checked by `check_invariants`:
+
+- a partition is held by at most one member
+- member epoch <= target epoch <= group epoch
+- every static instance id names a member with that id
 """
 
 from __future__ import annotations
@@ -49,19 +52,19 @@ class ConsumerGroup:
         self.target_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
-        """member id by instance id"""
+        """Member id by instance id."""
         self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.holders: dict[tuple[uuid.UUID, int], str] = {}
-        """member id by partition that it holds, or has not given up yet"""
+        """Member id by partition that the member holds or has not revoked yet."""
         self.checked_version = -1
-        """Of the topics when the metadata hash was computed last; not in the log."""
+        """The version of the topics at the last check of the metadata hash; not in the log."""
 
     # -- reading ----------------------------------------------------------------------------
 
     @property
     def state(self) -> ConsumerGroupState:
-        """What clients are told."""
+        """The state that clients see."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.target_epoch:
@@ -71,41 +74,44 @@ class ConsumerGroup:
         return ConsumerGroupState.RECONCILING
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """The member that has an instance id."""
+        """Return the member with an instance id."""
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def subscribed_names(self, member: ConsumerMember) -> frozenset[str]:
-        """By name and by regular expression; one that is not resolved matches nothing."""
+        """Return the topics by name and by pattern; an unresolved pattern matches nothing."""
         regex = self.regexes.get(member.topic_regex) if member.topic_regex else None
         return frozenset(member.topic_names) | frozenset(regex.topics if regex else ())
 
     def all_subscribed_names(self) -> frozenset[str]:
-        """The topics of all members."""
-        return frozenset().union(*(self.subscribed_names(m) for m in self.members.values()))
+        """Return the topics of all members."""
+        names: set[str] = set()
+        for member in self.members.values():
+            names |= self.subscribed_names(member)
+        return frozenset(names)
 
     def subscribed_ids(self, member: ConsumerMember, topics: Topics) -> frozenset[uuid.UUID]:
-        """The topics of one member that exist."""
+        """Return the ids of the existing topics of one member."""
         found = (topics.get(name) for name in self.subscribed_names(member))
         return frozenset(facts.topic_id for facts in found if facts is not None)
 
     def is_held(self, topic_id: uuid.UUID, partition: int) -> bool:
-        """Whether a member holds the partition or has not given it up yet."""
+        """Return whether a member holds the partition or has not revoked it yet."""
         return (topic_id, partition) in self.holders
 
     def target(self, member_id: str) -> Assignment:
-        """What a member shall hold."""
+        """Return the target assignment of a member."""
         return self.targets.get(member_id, NOTHING)
 
     def preferred_assignor(self, default: str) -> str:
-        """The assignor that most members ask for; the first by name among equals."""
+        """Return the assignor that most members ask for, the first by name among equals."""
         votes = Counter(m.server_assignor for m in self.members.values() if m.server_assignor)
         return min(votes, key=lambda name: (-votes[name], name)) if votes else default
 
     # -- changing ---------------------------------------------------------------------------
 
     def apply(self, key: Key, value: Value | None) -> None:
-        """Take over one record."""
+        """Apply one record."""
         match key, value:
             case GroupEpochKey(), GroupEpoch(epoch, metadata_hash):
                 self.epoch, self.metadata_hash = epoch, metadata_hash
@@ -133,24 +139,24 @@ class ConsumerGroup:
             case RegexKey(_, regex), None:
                 self.regexes.pop(regex, None)
             case _:
-                raise AssertionError(f"{value} is not the value of {key}")
+                raise AssertionError(f"{value} is no value for {key}")
 
-    def _describe_member(self, member_id: str, told: MemberMetadata) -> None:
+    def _describe_member(self, member_id: str, metadata: MemberMetadata) -> None:
         known = self.members.get(member_id, ConsumerMember(member_id))
-        if known.instance_id is not None and known.instance_id != told.instance_id:
+        if known.instance_id is not None and known.instance_id != metadata.instance_id:
             self._release_instance(known)
         self.members[member_id] = known._replace(
-            instance_id=told.instance_id,
-            rack_id=told.rack_id,
-            client_id=told.client_id,
-            client_host=told.client_host,
-            topic_names=told.topic_names,
-            topic_regex=told.topic_regex or "",
-            rebalance_timeout_ms=told.rebalance_timeout_ms,
-            server_assignor=told.server_assignor,
+            instance_id=metadata.instance_id,
+            rack_id=metadata.rack_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            topic_names=metadata.topic_names,
+            topic_regex=metadata.topic_regex or "",
+            rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+            server_assignor=metadata.server_assignor,
         )
-        if told.instance_id is not None:
-            self.static_members[told.instance_id] = member_id
+        if metadata.instance_id is not None:
+            self.static_members[metadata.instance_id] = member_id
 
     def _set_current(self, member_id: str, current: Current | None) -> None:
         known = self.members.get(member_id, ConsumerMember(member_id))
@@ -181,7 +187,7 @@ class ConsumerGroup:
             del self.static_members[instance_id]
 
     def _hold(self, member: ConsumerMember, holder: str | None) -> None:
-        """Note who holds what the member has: itself, or nobody."""
+        """Record the holder of the member's partitions: the member, or none."""
         for partition in _each(member.assigned, member.pending_revocation):
             if holder is not None:
                 self.holders[partition] = holder
@@ -189,7 +195,7 @@ class ConsumerGroup:
                 del self.holders[partition]
 
     def check_invariants(self) -> None:
-        """Raise AssertionError where the module's guarantees do not hold."""
+        """Raise AssertionError if one of the module's guarantees is violated."""
         assert self.target_epoch <= self.epoch, (self.target_epoch, self.epoch)
         held: dict[tuple[uuid.UUID, int], str] = {}
         for member in self.members.values():

@@ -1,21 +1,25 @@
-"""ConsumerGroupHeartbeat on one group: join, stay, leave. Kafka's GroupMetadataManager.
+"""ConsumerGroupHeartbeat on one group: join, stay, leave (Kafka's GroupMetadataManager).
 
-    epoch  0  join, or join again after being fenced
-          >0  stay: new subscription, what is owned; nothing given means nothing changed
-          -1  leave; -2  a static member leaves for a while
+    epoch  0  join, or rejoin after fencing
+          >0  stay, with changes of subscription and owned partitions, if any
+          -1  leave
+          -2  leave as a static member that will return
 
-Each heartbeat may ask for a new target (group epoch), compute it (target epoch), and bring its
-member a step closer to it (member epoch), in this order.
+Each heartbeat may raise the group epoch, compute a target for it (target epoch), and bring its
+member one step closer to the target (member epoch), in this order.
 
-Deviations: a regular expression is resolved in the heartbeat that brings it, not beside it; a
-member that has to give up partitions is told so until it says that it has, Kafka tells it once.
+Deviations from Kafka:
+
+- A regular expression is resolved in the heartbeat that brings it, not asynchronously.
+- A member that has to revoke partitions gets its assignment with every response until it confirms.
+  Kafka sends it once.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from local_cluster.groups.consumer import records as r
+from local_cluster.groups.consumer import records
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import (
     JOIN_EPOCH,
@@ -30,20 +34,20 @@ from local_cluster.groups.consumer.model import (
 )
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from local_cluster.groups.consumer.step import ConsumerStep
-from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
 from local_cluster.groups.consumer.topics import Topics
+from local_cluster.groups.topic_regex import InvalidRegexError, TopicRegex
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 REGEX_REFRESH_MS_MIN: Final = 10_000
-"""Between two resolutions of a group's regular expressions, however often topics change."""
+"""Between two resolutions of a group's patterns, however often topics change."""
 
 
 def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
-    """What can be said about a heartbeat without a group. Raises KafkaError."""
+    """Check a heartbeat without a group. Raises KafkaError."""
     epoch = request.member_epoch
     _require(bool(request.group_id), "GroupId can't be empty.")
     _require(request.instance_id != "", "InstanceId can't be empty.")
@@ -75,7 +79,7 @@ def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
         )
     if request.topic_regex:
         try:
-            compile_regex(request.topic_regex)
+            TopicRegex(request.topic_regex)
         except InvalidRegexError as error:
             raise KafkaError(
                 ErrorCode.invalid_regular_expression,
@@ -84,8 +88,8 @@ def validate(request: HeartbeatRequest, limits: ConsumerGroupLimits) -> None:
             ) from error
 
 
-def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
-    """A member joins or stays. Raises KafkaError; then nothing has changed."""
+def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Let a member join or stay. Raises KafkaError; then nothing has changed."""
     group = step.group
     is_joining = request.member_epoch == JOIN_EPOCH
     if len(group.members) >= step.limits.group_consumer_max_size and (
@@ -104,9 +108,9 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
     if updated != member or member.member_id not in group.members:
         step.describe_member(updated)
     if resolved is not None:
-        step.write(r.RegexKey(group.group_id, regex), resolved)
+        step.write(records.RegexKey(group.group_id, regex), resolved)
     if regex_changed:
-        step.forget_unused_regex(member.topic_regex)
+        step.remove_unused_regex(member.topic_regex)
     is_changed = names_changed or regex_changed
     if _refresh_regexes(step, request) or group.epoch == 0 or is_changed:
         step.bump_epoch()
@@ -117,22 +121,22 @@ def heartbeat(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
     step.extend_session(member.member_id)
 
     moved = group.members[member.member_id]
-    # Whoever has to give up partitions and does not say that it has may never have been told: the
-    # answer was lost, and clients exist that do not send a full request then.
-    is_waited_for = moved.state is MemberState.UNREVOKED_PARTITIONS and request.owned is None
-    is_told = moved.assigned != member.assigned or is_joining or request.is_full or is_waited_for
-    return HeartbeatAnswer(
+    # A member that must revoke and does not confirm may have missed the response. librdkafka 2.16
+    # sends no full request after a lost response.
+    must_revoke = moved.state is MemberState.UNREVOKED_PARTITIONS and request.owned is None
+    is_sent = moved.assigned != member.assigned or is_joining or request.is_full or must_revoke
+    return HeartbeatResponse(
         ErrorCode.none,
         None,
         moved.member_id,
         moved.member_epoch,
         step.limits.group_consumer_heartbeat_interval_ms,
-        plain(moved.assigned) if is_told else None,
+        plain(moved.assigned) if is_sent else None,
     )
 
 
-def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
-    """A member leaves, for good or for a while. Raises KafkaError."""
+def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Let a member leave, for good or for a while. Raises KafkaError."""
     group = step.group
     member = group.members.get(request.member_id)
     if request.instance_id is not None:
@@ -154,11 +158,11 @@ def leave(step: ConsumerStep, request: HeartbeatRequest) -> HeartbeatAnswer:
         step.set_current(gone)
     else:
         fence(step, member)
-    return HeartbeatAnswer(ErrorCode.none, None, member.member_id, request.member_epoch)
+    return HeartbeatResponse(ErrorCode.none, None, member.member_id, request.member_epoch)
 
 
 def fence(step: ConsumerStep, member: ConsumerMember) -> None:
-    """Take a member out; the others get its partitions."""
+    """Remove a member; the others get its partitions."""
     step.remove_member(member)
     step.bump_epoch()
 
@@ -171,7 +175,7 @@ def _require(holds: bool, message: str) -> None:
 def _find_member(
     group: ConsumerGroup, request: HeartbeatRequest, *, is_joining: bool
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
-    """The member that speaks, new or known, and the static one whose place it takes."""
+    """Return the requesting member, and the static member that it replaces, if any."""
     if request.instance_id is None:
         member = group.members.get(request.member_id)
         if member is None:
@@ -194,7 +198,7 @@ def _find_member(
             member_id=request.member_id,
             member_epoch=JOIN_EPOCH,
             previous_member_epoch=JOIN_EPOCH,
-            # Whatever it holds it may commit from its first epoch on.
+            # It may commit the partitions that it holds from its first epoch on.
             assigned={topic: dict.fromkeys(held, 0) for topic, held in static.assigned.items()},
         ), static
     if static is None:
@@ -212,9 +216,9 @@ def _find_member(
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Whether a known member may speak under this epoch. Raises KafkaError."""
-    # Whoever was fenced joins again with 0. An answer may have been lost: then the member still
-    # has the epoch before, and nothing that it should not have.
+    """Check the epoch of a known member. Raises KafkaError."""
+    # A fenced member rejoins with 0. After a lost response a member has the previous epoch, and
+    # owns nothing outside its assignment.
     if epoch in (JOIN_EPOCH, member.member_epoch) or (
         epoch == member.previous_member_epoch < member.member_epoch
         and owned is not None
@@ -238,7 +242,7 @@ def _unknown(request: HeartbeatRequest) -> KafkaError:
 
 
 def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
-    """The member with what the request tells of it; what it does not tell stays."""
+    """Return the member with the fields that the request has; the others stay."""
     given: dict[str, object] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
@@ -254,7 +258,7 @@ def _updated(member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMembe
 
 
 def _resolve(step: ConsumerStep, request: HeartbeatRequest) -> ResolvedRegex:
-    assert request.topic_regex, "a regular expression that is not resolved comes with the request"
+    assert request.topic_regex, "an unresolved regular expression comes with the request"
     try:
         return resolve(request.topic_regex, step.topics, request, step.now.wall_ms)
     except InvalidRegexError as error:
@@ -262,16 +266,16 @@ def _resolve(step: ConsumerStep, request: HeartbeatRequest) -> ResolvedRegex:
 
 
 def resolve(regex: str, topics: Topics, request: HeartbeatRequest, now_ms: int) -> ResolvedRegex:
-    """The topics that match and that the client may know of. Raises InvalidRegexError."""
-    matched = compile_regex(regex).select(topics.names())
+    """Return the matching topics that the client may describe. Raises InvalidRegexError."""
+    matched = TopicRegex(regex).select(topics.names())
     seen = tuple(name for name in matched if request.may_describe(name))
     return ResolvedRegex(seen, topics.version, now_ms)
 
 
 def _refresh_regexes(step: ConsumerStep, request: HeartbeatRequest) -> bool:
-    """Look for topics again where topics have changed since, or the last look is long ago.
+    """Resolve the group's patterns again if topics have changed, or after the refresh interval.
 
-    Whether any were found or lost.
+    Return whether the topics of any pattern have changed.
     """
     group, now_ms = step.group, step.now.wall_ms
     if not group.regexes:
@@ -286,8 +290,8 @@ def _refresh_regexes(step: ConsumerStep, request: HeartbeatRequest) -> bool:
         try:
             found = resolve(pattern, step.topics, request, now_ms)
         except InvalidRegexError:
-            # Since it was accepted the topics have become too many for it: it stays as it is.
+            # The search takes too long since there are more topics: keep its topics.
             found = known._replace(version=step.topics.version, timestamp_ms=now_ms)
         is_changed |= found.topics != known.topics
-        step.write(r.RegexKey(group.group_id, pattern), found)
+        step.write(records.RegexKey(group.group_id, pattern), found)
     return is_changed

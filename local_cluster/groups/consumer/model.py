@@ -1,8 +1,8 @@
-"""The nouns of a KIP-848 group: member, assignment, epochs. Immutable values.
+"""The members, assignments and epochs of a KIP-848 group. Immutable values.
 
-A member's *current* assignment is what it may hold, its *target* what it shall hold; the two
-converge by `reconcile.py`. Of every partition that a member holds the epoch is kept in which it
-was assigned (KIP-1251), so that a commit under an older member epoch can be judged.
+A member's *current* assignment is what it may hold, its *target* is what it is to hold;
+`reconcile.py` brings the current one to the target. Each held partition has the epoch in which it
+was assigned (KIP-1251). A commit with an older member epoch is checked against that epoch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 Assignment = Mapping[uuid.UUID, frozenset[int]]
 """Partitions by topic id."""
 EpochedAssignment = Mapping[uuid.UUID, Mapping[int, int]]
-"""The epoch in which it was assigned, by topic id and partition."""
+"""The epoch of the assignment, by topic id and partition."""
 
 NOTHING: Final[Assignment] = MappingProxyType({})
 NOTHING_EPOCHED: Final[EpochedAssignment] = MappingProxyType({})
@@ -25,23 +25,23 @@ JOIN_EPOCH: Final = 0
 """The member epoch of a request to join, and of a member that has no assignment yet."""
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
-"""A static member goes and will come back; it keeps its partitions for a session."""
+"""A static member leaves and will return; it keeps its partitions for a session timeout."""
 UNKNOWN_EPOCH: Final = -1
 
 
 class MemberState(Enum):
-    """Where a member is on its way to the target; the numbers are those of the records."""
+    """The progress of a member to its target; the numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It has to give up partitions, and has not confirmed it."""
+    """The member has to revoke partitions and has not confirmed it."""
     UNRELEASED_PARTITIONS = 2
-    """It gets partitions that another member has not given up yet."""
+    """The member waits for partitions that other members have not revoked yet."""
     UNKNOWN = 127
 
 
 class ConsumerGroupState(Enum):
-    """The states with the names that clients see."""
+    """The states, with the names that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -50,7 +50,7 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerMember(NamedTuple):
-    """One member; what it says of itself, and how far its assignment is."""
+    """One member: its metadata and its current assignment."""
 
     member_id: str
     instance_id: str | None = None
@@ -69,31 +69,31 @@ class ConsumerMember(NamedTuple):
     pending_revocation: EpochedAssignment = NOTHING_EPOCHED
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it holds just the target of that epoch."""
+        """Return whether the member holds exactly the target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def at_epoch(self, epoch: int) -> ConsumerMember:
-        """The member under another epoch; the one it had is remembered for lost answers."""
+        """Return the member at another epoch. The previous epoch is kept for lost responses."""
         return self._replace(member_epoch=epoch, previous_member_epoch=self.member_epoch)
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched."""
+    """The topics that a regular expression matches."""
 
     topics: tuple[str, ...]
     """Sorted."""
     version: int
-    """Of the metadata in which they were looked for."""
+    """The version of the metadata that was searched."""
     timestamp_ms: int
 
 
 def plain(assignment: EpochedAssignment) -> Assignment:
-    """The same partitions without their epochs."""
+    """Return the partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in assignment.items()}
 
 
 def contains(assignment: EpochedAssignment, owned: Assignment) -> bool:
-    """Whether all of the owned partitions are in the assignment."""
+    """Return whether the assignment contains all owned partitions."""
     return all(
         assignment.get(topic_id, {}).keys() >= partitions for topic_id, partitions in owned.items()
     )

@@ -1,8 +1,8 @@
-"""One member on its way from what it holds to its target (Kafka's CurrentAssignmentBuilder).
+"""Brings one member from its current assignment to its target (Kafka's CurrentAssignmentBuilder).
 
-A member first gives up what is not in its target, staying in its epoch until it confirms; then it
-moves to the target's epoch and gets those partitions that nobody else holds; the rest it gets
-when their owners have confirmed. So a partition is held by at most one member at any time.
+A member first revokes what is not in its target, and stays in its epoch until it confirms. Then it
+moves to the target's epoch and gets the free partitions. It gets the others when their owners have
+confirmed. So a partition is held by at most one member at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from local_cluster.groups.consumer.model import (
 
 
 class Target(NamedTuple):
-    """What a member shall hold."""
+    """The target assignment of one member."""
 
     epoch: int
     assignment: Assignment
@@ -36,10 +36,10 @@ def reconcile(
     *,
     subscription_changed: bool,
 ) -> ConsumerMember:
-    """The member one step further, or the same one.
+    """Return the member one step closer to its target, or unchanged.
 
-    `owned` is what the member says that it holds, None where it did not say; `subscribed` the
-    topics that it now subscribes to; `is_held` tells whether any member holds a partition.
+    `owned` is what the member reports to hold, None if it reports nothing. `subscribed` are the
+    topics of its subscription. `is_held` returns whether any member holds a partition.
     """
     match member.state:
         case MemberState.STABLE if member.member_epoch == target.epoch:
@@ -53,7 +53,7 @@ def reconcile(
 def _unsubscribe(
     member: ConsumerMember, owned: Assignment | None, subscribed: Collection[uuid.UUID]
 ) -> ConsumerMember:
-    """Take away the topics that the member no longer subscribes to."""
+    """Revoke the topics that the member does not subscribe to."""
     gone = {topic: parts for topic, parts in member.assigned.items() if topic not in subscribed}
     if not gone:
         return member
@@ -85,8 +85,8 @@ def _advance(
         keep = {partition: epoch for partition, epoch in held.items() if partition in wanted}
         revoke = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
         add = {}
-        for partition in wanted - keep.keys():
-            # What the member itself has just given up is free: nobody else can hold it.
+        for partition in wanted.difference(keep):
+            # What the member itself has just revoked is free: no other member can hold it.
             if is_held(topic, partition) and partition not in pending:
                 waits_for_others = True
             else:
@@ -108,7 +108,7 @@ def _advance(
 
 
 def _holds_any(owned: Assignment | None, partitions: EpochedAssignment) -> bool:
-    """Whether the member still holds one of the partitions; it does as long as it has not said."""
+    """Return whether the member holds one of the partitions. Without a report it holds them all."""
     if owned is None:
         return True
     return any(

@@ -2,14 +2,14 @@
 
     key (version, fields)                                value v0, all flexible
     3  ConsumerGroupMetadata: group                      epoch; tag 0 hash of the topics' metadata
-    5  ConsumerGroupMemberMetadata: group, member        what the member says of itself
+    5  ConsumerGroupMemberMetadata: group, member        the member's metadata
     6  ConsumerGroupTargetAssignmentMetadata: group      epoch; tag 0 timestamp
     7  ConsumerGroupTargetAssignmentMember: group, member  topic partitions
     8  ConsumerGroupCurrentMemberAssignment: group, member  epochs, state, topic partitions
     16 ConsumerGroupRegularExpression: group, regex      topics, version, timestamp
 
-Key 4 (ConsumerGroupPartitionMetadata), which Kafka before 4.1 wrote, is not read: the hash took
-its place. Tag 0 of the member's value (a member of the classic protocol) is skipped.
+Key 4 (ConsumerGroupPartitionMetadata), written by Kafka before 4.1, is not read: the hash replaces
+it. Tag 0 of the member's value (a member of the classic protocol) is skipped.
 Source: group-coordinator/src/main/resources/common/message/ConsumerGroup*.json.
 """
 
@@ -35,58 +35,58 @@ _INT64: Final = struct.Struct(">q")
 _VERSION: Final = _INT16.pack(0)
 _NO_TAGS: Final = b"\0"
 _NO_CLASSIC_METADATA: Final = b"\1\0\1\0"
-"""One tagged field, 0, of one byte that says null; left out it would be an empty one."""
+"""Tagged field 0 with one byte that means null; without it the field would be empty."""
 
 
 class GroupEpochKey(NamedTuple):
-    """The group's epoch."""
+    """The key of the group epoch."""
 
     group: str
 
 
 class MemberKey(NamedTuple):
-    """What a member says of itself."""
+    """The key of a member's metadata."""
 
     group: str
     member: str
 
 
 class TargetEpochKey(NamedTuple):
-    """The epoch of the target assignment."""
+    """The key of the target epoch."""
 
     group: str
 
 
 class TargetKey(NamedTuple):
-    """A member's target."""
+    """The key of a member's target assignment."""
 
     group: str
     member: str
 
 
 class CurrentKey(NamedTuple):
-    """A member's current assignment."""
+    """The key of a member's current assignment."""
 
     group: str
     member: str
 
 
 class RegexKey(NamedTuple):
-    """What a regular expression matched."""
+    """The key of a resolved regular expression."""
 
     group: str
     regex: str
 
 
 class GroupEpoch(NamedTuple):
-    """Value of GroupEpochKey."""
+    """The value of GroupEpochKey."""
 
     epoch: int
     metadata_hash: int = 0
 
 
 class MemberMetadata(NamedTuple):
-    """Value of MemberKey."""
+    """The value of MemberKey."""
 
     instance_id: str | None
     rack_id: str | None
@@ -99,14 +99,14 @@ class MemberMetadata(NamedTuple):
 
 
 class TargetEpoch(NamedTuple):
-    """Value of TargetEpochKey."""
+    """The value of TargetEpochKey."""
 
     epoch: int
     timestamp_ms: int = 0
 
 
 class Current(NamedTuple):
-    """Value of CurrentKey."""
+    """The value of CurrentKey."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -130,7 +130,7 @@ _KEY_TYPES: Final = {version: key_type for key_type, version in _KEY_VERSIONS.it
 
 
 def encode(key: Key, value: Value | None) -> StoredRecord:
-    """One record; None is a tombstone."""
+    """Encode one record; None as value is a tombstone."""
     key_bytes = _INT16.pack(_KEY_VERSIONS[type(key)]) + b"".join(
         write_string(field, flexible=False) for field in key
     )
@@ -138,7 +138,7 @@ def encode(key: Key, value: Value | None) -> StoredRecord:
 
 
 def decode_key(version: int, reader: RecordReader) -> Key | None:
-    """The key whose version was read already; None for other kinds."""
+    """Decode a key whose version was read already; None for other kinds."""
     key_type = _KEY_TYPES.get(version)
     if key_type is None:
         return None
@@ -146,11 +146,11 @@ def decode_key(version: int, reader: RecordReader) -> Key | None:
 
 
 def decode_value(key: Key, value: bytes) -> Value:
-    """The value that belongs to a key. Raises UnreadableRecordError."""
+    """Decode the value of a key. Raises UnreadableRecordError."""
     reader = RecordReader(value, flexible=True)
     version = reader.int16()
     if version != 0:
-        raise UnreadableRecordError(f"{type(key).__name__} value of version {version}")
+        raise UnreadableRecordError(f"unknown version {version} of a value of {type(key).__name__}")
     match key:
         case GroupEpochKey():
             epoch = reader.int32()
@@ -253,16 +253,18 @@ def _read_assignment(reader: RecordReader, default_epoch: int) -> dict[uuid.UUID
         epochs = [default_epoch] * len(partitions)
         tag = reader.tagged_fields().get(0)
         if tag is not None:
-            told = RecordReader(tag, flexible=True)
-            epochs = [told.int32() for _ in range(told.array_length(4))]
+            tagged = RecordReader(tag, flexible=True)
+            epochs = [tagged.int32() for _ in range(tagged.array_length(4))]
             if len(epochs) != len(partitions):
-                raise UnreadableRecordError(f"{len(epochs)} epochs of {len(partitions)} partitions")
+                raise UnreadableRecordError(
+                    f"{len(epochs)} epochs for {len(partitions)} partitions"
+                )
         found[topic_id] = dict(zip(partitions, epochs, strict=True))
     return found
 
 
 def _tagged(number: int) -> bytes:
-    """A tagged-field section with an int64 of tag 0, which is left out where it is 0."""
+    """Encode tagged fields with an int64 of tag 0, or without it if it is 0."""
     return _NO_TAGS if number == 0 else b"\1\0\x08" + _INT64.pack(number)
 
 

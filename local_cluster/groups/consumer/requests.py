@@ -1,4 +1,4 @@
-"""What a KIP-848 group is asked and what it answers, and its settings; frozen data."""
+"""The requests and responses of KIP-848 groups, and their settings; frozen data."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from local_cluster.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupLimits:
-    """Kafka's broker settings of KIP-848 groups, under their own names, with Kafka's defaults."""
+    """Kafka's broker settings for KIP-848 groups, with Kafka's names and defaults."""
 
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 10_000
-    """Kafka has no bound unless configured."""
+    """Kafka's default has no limit."""
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """The first one is the default."""
     group_consumer_assignment_interval_ms: int = 1_000
-    """Between two targets of a group, so that members that come together cause one."""
+    """Between two target assignments of a group, so that members that join together cause one."""
     group_consumer_regex_refresh_interval_ms: int = 600_000
 
 
 class HeartbeatRequest(NamedTuple):
-    """One ConsumerGroupHeartbeat; None is "unchanged" (-1 for the timeout)."""
+    """One ConsumerGroupHeartbeat; None means unchanged (-1 for the timeout)."""
 
     group_id: str
     member_id: str
@@ -41,17 +41,17 @@ class HeartbeatRequest(NamedTuple):
     client_id: str
     client_host: str
     may_describe: Callable[[str], bool]
-    """Whether the client may know of a topic that its regular expression matches."""
+    """Whether the client is authorized to describe a topic that its pattern matches."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it tells everything, as after an error."""
+        """Whether it is a full request, as after an error."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
 
 
-class HeartbeatAnswer(NamedTuple):
-    """The answer; the assignment is None where the member knows it."""
+class HeartbeatResponse(NamedTuple):
+    """The response; the assignment is None if the member has it already."""
 
     error: ErrorCode
     message: str | None = None

@@ -1,4 +1,4 @@
-"""One step on one KIP-848 group: every change is a record, applied as replay would apply it."""
+"""One step on one KIP-848 group: every change is a record, applied as in replay."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
-from local_cluster.groups.consumer import records as r
+from local_cluster.groups.consumer import records
 from local_cluster.groups.consumer.assignors import ASSIGNORS, MemberSpec
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import Assignment, ConsumerMember, MemberState
 from local_cluster.groups.consumer.reconcile import Target, reconcile
 from local_cluster.groups.consumer.requests import ConsumerGroupLimits
 from local_cluster.groups.consumer.topics import Topics, metadata_hash
+from local_cluster.groups.timers import TimerKey, TimerQueue
 
 CONSUMER_SESSION: Final = "consumer session"
 CONSUMER_REBALANCE: Final = "consumer rebalance"
@@ -21,7 +21,7 @@ CONSUMER_REBALANCE: Final = "consumer rebalance"
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStep:
-    """What a change may use, and the outcome that it fills."""
+    """What a step may use, and the outcome that it fills."""
 
     group: ConsumerGroup
     limits: ConsumerGroupLimits
@@ -30,18 +30,18 @@ class ConsumerStep:
     now: Now
     outcome: Outcome
 
-    def write(self, key: r.Key, value: r.Value | None) -> None:
-        """Change the group by one record."""
+    def write(self, key: records.Key, value: records.Value | None) -> None:
+        """Apply one record to the group and add it to the outcome."""
         self.group.apply(key, value)
-        self.outcome.records.append(r.encode(key, value))
+        self.outcome.records.append(records.encode(key, value))
 
     # -- members ----------------------------------------------------------------------------
 
     def describe_member(self, member: ConsumerMember) -> None:
-        """Write what the member says of itself."""
+        """Write the member's metadata."""
         self.write(
-            r.MemberKey(self.group.group_id, member.member_id),
-            r.MemberMetadata(
+            records.MemberKey(self.group.group_id, member.member_id),
+            records.MemberMetadata(
                 member.instance_id,
                 member.rack_id,
                 member.client_id,
@@ -54,10 +54,10 @@ class ConsumerStep:
         )
 
     def set_current(self, member: ConsumerMember) -> None:
-        """Write what the member holds, and give it time for what it has to give up."""
+        """Write the member's current assignment; a revocation starts its rebalance timeout."""
         self.write(
-            r.CurrentKey(self.group.group_id, member.member_id),
-            r.Current(
+            records.CurrentKey(self.group.group_id, member.member_id),
+            records.Current(
                 member.member_epoch,
                 member.previous_member_epoch,
                 member.state,
@@ -71,55 +71,58 @@ class ConsumerStep:
             self.timers.cancel(TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id))
 
     def remove_member(self, member: ConsumerMember) -> None:
-        """Write that the member is gone; the epoch is the caller's."""
+        """Write the tombstones of a member; the caller raises the epoch."""
         group_id, member_id = self.group.group_id, member.member_id
-        self.write(r.CurrentKey(group_id, member_id), None)
-        self.write(r.TargetKey(group_id, member_id), None)
-        self.write(r.MemberKey(group_id, member_id), None)
+        self.write(records.CurrentKey(group_id, member_id), None)
+        self.write(records.TargetKey(group_id, member_id), None)
+        self.write(records.MemberKey(group_id, member_id), None)
         for kind in (CONSUMER_SESSION, CONSUMER_REBALANCE):
             self.timers.cancel(TimerKey(kind, group_id, member_id))
-        self.forget_unused_regex(member.topic_regex)
+        self.remove_unused_regex(member.topic_regex)
 
     def replace_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Another process takes the place of a static member, with its target and partitions."""
+        """Give the target and partitions of a static member to its new member id."""
         group_id = self.group.group_id
         target = self.group.target(old.member_id)
-        self.write(r.CurrentKey(group_id, old.member_id), None)
-        self.write(r.TargetKey(group_id, old.member_id), None)
-        self.write(r.MemberKey(group_id, old.member_id), None)
+        self.write(records.CurrentKey(group_id, old.member_id), None)
+        self.write(records.TargetKey(group_id, old.member_id), None)
+        self.write(records.MemberKey(group_id, old.member_id), None)
         for kind in (CONSUMER_SESSION, CONSUMER_REBALANCE):
             self.timers.cancel(TimerKey(kind, group_id, old.member_id))
         self.describe_member(new)
-        self.write(r.TargetKey(group_id, new.member_id), dict(target))
+        self.write(records.TargetKey(group_id, new.member_id), dict(target))
         self.set_current(new)
 
     def extend_session(self, member_id: str) -> None:
-        """A whole session from now to be heard of."""
+        """Restart the member's session timeout."""
         deadline_ms = self.now.monotonic_ms + self.limits.group_consumer_session_timeout_ms
         key = TimerKey(CONSUMER_SESSION, self.group.group_id, member_id)
         self.timers.schedule(key, deadline_ms)
 
     def extend_rebalance(self, member: ConsumerMember) -> None:
-        """The member's rebalance timeout from now, to give up partitions."""
+        """Restart the member's rebalance timeout, within which it must revoke partitions."""
         key = TimerKey(CONSUMER_REBALANCE, self.group.group_id, member.member_id)
         self.timers.schedule(key, self.now.monotonic_ms + member.rebalance_timeout_ms)
 
-    def forget_unused_regex(self, regex: str) -> None:
-        """Write that nobody subscribes by this regular expression any more."""
+    def remove_unused_regex(self, regex: str) -> None:
+        """Write the tombstone of a pattern that no member subscribes with."""
         is_used = any(member.topic_regex == regex for member in self.group.members.values())
         if regex in self.group.regexes and not is_used:
-            self.write(r.RegexKey(self.group.group_id, regex), None)
+            self.write(records.RegexKey(self.group.group_id, regex), None)
 
     # -- epochs -----------------------------------------------------------------------------
 
     def bump_epoch(self) -> None:
-        """Ask for a new target, with the topics as they are now."""
+        """Raise the group epoch for a new target with the present topics."""
         found = metadata_hash(self.topics, self.group.all_subscribed_names())
-        self.write(r.GroupEpochKey(self.group.group_id), r.GroupEpoch(self.group.epoch + 1, found))
+        self.write(
+            records.GroupEpochKey(self.group.group_id),
+            records.GroupEpoch(self.group.epoch + 1, found),
+        )
         self.group.checked_version = self.topics.version
 
     def check_topics(self) -> None:
-        """Ask for a new target if the topics that members subscribe to have changed."""
+        """Raise the group epoch if the topics that members subscribe to have changed."""
         if self.group.checked_version == self.topics.version:
             return
         if metadata_hash(self.topics, self.group.all_subscribed_names()) != (
@@ -129,13 +132,13 @@ class ConsumerStep:
         self.group.checked_version = self.topics.version
 
     def assign(self) -> None:
-        """Compute a new target if one is due."""
+        """Compute a new target assignment if one is due."""
         group, now_ms = self.group, self.now.wall_ms
         if group.epoch <= group.target_epoch:
             return
         interval_ms = self.limits.group_consumer_assignment_interval_ms
         since_ms = now_ms - group.target_timestamp_ms
-        # A clock that was set back must not hold targets up.
+        # A clock that was set back must not delay targets.
         if group.target_epoch and 0 <= since_ms < interval_ms:
             return
         partitions = {}
@@ -152,13 +155,13 @@ class ConsumerStep:
         assignor = ASSIGNORS.get(group.preferred_assignor(default), ASSIGNORS[default])
         for member_id, assignment in assignor(specs, partitions).items():
             if assignment != group.target(member_id):
-                self.write(r.TargetKey(group.group_id, member_id), dict(assignment))
-        self.write(r.TargetEpochKey(group.group_id), r.TargetEpoch(group.epoch, now_ms))
+                self.write(records.TargetKey(group.group_id, member_id), dict(assignment))
+        self.write(records.TargetEpochKey(group.group_id), records.TargetEpoch(group.epoch, now_ms))
 
     def reconcile(
         self, member_id: str, owned: Assignment | None, *, subscription_changed: bool
     ) -> None:
-        """Bring one member a step closer to its target."""
+        """Bring one member one step closer to its target."""
         group = self.group
         member = group.members[member_id]
         if member.is_reconciled_to(group.target_epoch) and not subscription_changed:
@@ -175,11 +178,11 @@ class ConsumerStep:
             self.set_current(moved)
 
     def delete_group(self) -> None:
-        """Write that there is no such group, and nothing of it."""
+        """Write the tombstones of the group and everything in it."""
         group_id = self.group.group_id
         for member in tuple(self.group.members.values()):
             self.remove_member(member)
         for regex in tuple(self.group.regexes):
-            self.write(r.RegexKey(group_id, regex), None)
-        self.write(r.TargetEpochKey(group_id), None)
-        self.write(r.GroupEpochKey(group_id), None)
+            self.write(records.RegexKey(group_id, regex), None)
+        self.write(records.TargetEpochKey(group_id), None)
+        self.write(records.GroupEpochKey(group_id), None)

@@ -1,4 +1,4 @@
-"""What the coordinator has to know of topics: ids, partitions, and whether anything changed."""
+"""The topics of the cluster as consumer groups see them: ids, partitions, and a change detector."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import hashlib
 import struct
 import uuid
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from local_cluster.controller.model.cluster_image import TopicState
+    from local_cluster.controller.model.metadata_cache import MetadataCache
 
 
 class TopicFacts(NamedTuple):
@@ -22,7 +26,7 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows with every change."""
+        """A number that grows with every change."""
         ...
 
     def get(self, name: str) -> TopicFacts | None: ...
@@ -32,19 +36,30 @@ class Topics(Protocol):
     def names(self) -> Iterable[str]: ...
 
 
-def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
-    """A number that differs when one of the topics comes, goes, or gets partitions; 0 for none.
+class ClusterTopics:
+    """The topics in the metadata of this broker."""
 
-    Kafka's hash is another one (and knows racks): it is compared only with one's own.
-    """
-    digest = hashlib.blake2b(digest_size=8)
-    found = False
-    for name in sorted(names):
-        facts = topics.get(name)
-        if facts is not None:
-            found = True
-            digest.update(facts.topic_id.bytes + struct.pack(">i", facts.partitions))
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+    def __init__(self, metadata: MetadataCache) -> None:
+        self._metadata = metadata
+        self._seen: object = None
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every metadata image that is read."""
+        if self._seen is not self._metadata.topics:
+            self._seen = self._metadata.topics
+            self._version += 1
+        return self._version
+
+    def get(self, name: str) -> TopicFacts | None:
+        return _facts(self._metadata.topics.get(name))
+
+    def by_id(self, topic_id: uuid.UUID) -> TopicFacts | None:
+        return _facts(self._metadata.topic_by_id(topic_id))
+
+    def names(self) -> Iterable[str]:
+        return self._metadata.topics.keys()
 
 
 class NoTopics:
@@ -60,3 +75,22 @@ class NoTopics:
 
     def names(self) -> Iterable[str]:
         return ()
+
+
+def metadata_hash(topics: Topics, names: Iterable[str]) -> int:
+    """Return a number that differs when a topic appears, disappears or gets partitions; 0: none.
+
+    It is not Kafka's hash, which knows racks: it is only compared with numbers of this function.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    found = False
+    for name in sorted(names):
+        facts = topics.get(name)
+        if facts is not None:
+            found = True
+            digest.update(facts.topic_id.bytes + struct.pack(">i", facts.partitions))
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def _facts(topic: TopicState | None) -> TopicFacts | None:
+    return None if topic is None else TopicFacts(topic.name, topic.topic_id, len(topic.partitions))

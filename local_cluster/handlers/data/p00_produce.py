@@ -88,7 +88,7 @@ def produce(broker: BrokerServices, context: RequestContext, body: Any) -> Reply
         if joining.adds or is_verifying(broker):
             producer_id, unjoined = _unjoined(broker, request)
             joined = {}
-            if broker.transactions.turns.is_waiting(producer_id):
+            if broker.transactions.write_queue.is_waiting(producer_id):
                 joined = None
             elif unjoined:
                 joined = verify_here(broker, _question(request, unjoined), joining)
@@ -106,7 +106,7 @@ async def _join_and_produce(
     joining: Joining,
 ) -> Any:
     """Ask the coordinator, then produce; markers that came meanwhile refuse."""
-    async with broker.transactions.turns.turn(producer_id):
+    async with broker.transactions.write_queue.enter(producer_id):
         _, unjoined = _unjoined(broker, request)
         joined: dict[TopicPartition, ErrorCode] = {}
         if unjoined:

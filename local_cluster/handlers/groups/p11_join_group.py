@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from local_cluster.groups.requests import JoinAnswer, JoinRequest
+from local_cluster.groups.requests import JoinRequest, JoinResponse
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
@@ -30,7 +30,7 @@ def join_group(broker: BrokerServices, context: RequestContext, request: Any) ->
     """Join or rejoin a group."""
     version = context.api_version
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        refused = JoinAnswer(ErrorCode.group_authorization_failed, request.member_id)
+        refused = JoinResponse(ErrorCode.group_authorization_failed, request.member_id)
         return _fields(version, refused)
     session_timeout_ms = ms(request.session_timeout)
     try:
@@ -54,18 +54,18 @@ def join_group(broker: BrokerServices, context: RequestContext, request: Any) ->
             )
         )
     except KafkaError as error:
-        return _fields(version, JoinAnswer(error.code, request.member_id))
+        return _fields(version, JoinResponse(error.code, request.member_id))
     return _answer(version, request.member_id, joined)
 
 
-async def _answer(version: int, member_id: str, joined: Awaitable[JoinAnswer]) -> dict[str, Any]:
+async def _answer(version: int, member_id: str, joined: Awaitable[JoinResponse]) -> dict[str, Any]:
     try:
         return _fields(version, await joined)
     except KafkaError as error:
-        return _fields(version, JoinAnswer(error.code, member_id))
+        return _fields(version, JoinResponse(error.code, member_id))
 
 
-def _fields(version: int, answer: JoinAnswer) -> dict[str, Any]:
+def _fields(version: int, answer: JoinResponse) -> dict[str, Any]:
     protocol_name = answer.protocol_name
     if protocol_name is None and version < VERSION_WITH_NULLABLE_PROTOCOL:
         protocol_name = ""

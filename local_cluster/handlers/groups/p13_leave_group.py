@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from local_cluster.groups.requests import LeaveAnswer, LeaveRequest, LeavingMember
+from local_cluster.groups.requests import LeaveRequest, LeaveResponse, LeavingMember
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
@@ -23,9 +23,9 @@ def leave_group(broker: BrokerServices, context: RequestContext, request: Any) -
     """Remove members from their group."""
     version = context.api_version
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        return _fields(version, LeaveAnswer(ErrorCode.group_authorization_failed))
+        return _fields(version, LeaveResponse(ErrorCode.group_authorization_failed))
     if not request.group_id:
-        return _fields(version, LeaveAnswer(ErrorCode.invalid_group_id))
+        return _fields(version, LeaveResponse(ErrorCode.invalid_group_id))
     members: tuple[LeavingMember, ...]
     if version >= VERSION_WITH_MANY_MEMBERS:
         members = tuple(LeavingMember(m.member_id, m.group_instance_id) for m in request.members)
@@ -34,18 +34,18 @@ def leave_group(broker: BrokerServices, context: RequestContext, request: Any) -
     try:
         left = broker.groups.leave(LeaveRequest(request.group_id, members))
     except KafkaError as error:
-        return _fields(version, LeaveAnswer(error.code))
+        return _fields(version, LeaveResponse(error.code))
     return _answer(version, left)
 
 
-async def _answer(version: int, left: Awaitable[LeaveAnswer]) -> dict[str, Any]:
+async def _answer(version: int, left: Awaitable[LeaveResponse]) -> dict[str, Any]:
     try:
         return _fields(version, await left)
     except KafkaError as error:
-        return _fields(version, LeaveAnswer(error.code))
+        return _fields(version, LeaveResponse(error.code))
 
 
-def _fields(version: int, answer: LeaveAnswer) -> dict[str, Any]:
+def _fields(version: int, answer: LeaveResponse) -> dict[str, Any]:
     error = answer.error
     if version < VERSION_WITH_MANY_MEMBERS and error is ErrorCode.none:
         error = answer.members[0][1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from local_cluster.groups.requests import SyncAnswer, SyncRequest
+from local_cluster.groups.requests import SyncRequest, SyncResponse
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
@@ -24,13 +24,13 @@ VERSION_WITH_PROTOCOL: Final = 5
 def sync_group(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Give the leader's assignment to the group, get one's own."""
     if not broker.authorize(context, "READ", "GROUP", request.group_id):
-        return _fields(SyncAnswer(ErrorCode.group_authorization_failed))
+        return _fields(SyncResponse(ErrorCode.group_authorization_failed))
     if not request.group_id:
-        return _fields(SyncAnswer(ErrorCode.invalid_group_id))
+        return _fields(SyncResponse(ErrorCode.invalid_group_id))
     protocol_type = get(request, "protocol_type", None)
     protocol_name = get(request, "protocol_name", None)
     if context.api_version >= VERSION_WITH_PROTOCOL and None in (protocol_type, protocol_name):
-        return _fields(SyncAnswer(ErrorCode.inconsistent_group_protocol))
+        return _fields(SyncResponse(ErrorCode.inconsistent_group_protocol))
     try:
         synced = broker.groups.sync(
             SyncRequest(
@@ -46,18 +46,18 @@ def sync_group(broker: BrokerServices, context: RequestContext, request: Any) ->
             )
         )
     except KafkaError as error:
-        return _fields(SyncAnswer(error.code))
+        return _fields(SyncResponse(error.code))
     return _answer(synced)
 
 
-async def _answer(synced: Awaitable[SyncAnswer]) -> dict[str, Any]:
+async def _answer(synced: Awaitable[SyncResponse]) -> dict[str, Any]:
     try:
         return _fields(await synced)
     except KafkaError as error:
-        return _fields(SyncAnswer(error.code))
+        return _fields(SyncResponse(error.code))
 
 
-def _fields(answer: SyncAnswer) -> dict[str, Any]:
+def _fields(answer: SyncResponse) -> dict[str, Any]:
     return {
         "error_code": answer.error,
         "protocol_type": answer.protocol_type,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from local_cluster.groups.consumer.model import JOIN_EPOCH, Assignment
-from local_cluster.groups.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from local_cluster.groups.consumer.requests import HeartbeatRequest, HeartbeatResponse
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.wire.api import ApiKey
@@ -29,10 +29,10 @@ def consumer_group_heartbeat(
     """One heartbeat of one member."""
     group_id = request.group_id
     if not broker.authorize(context, "READ", "GROUP", group_id):
-        return _fields(HeartbeatAnswer(ErrorCode.group_authorization_failed))
+        return _fields(HeartbeatResponse(ErrorCode.group_authorization_failed))
     for name in request.subscribed_topic_names or ():
         if not broker.authorize(context, "DESCRIBE", "TOPIC", name):
-            return _fields(HeartbeatAnswer(ErrorCode.topic_authorization_failed))
+            return _fields(HeartbeatResponse(ErrorCode.topic_authorization_failed))
     member_id = request.member_id
     if (
         not member_id
@@ -41,7 +41,7 @@ def consumer_group_heartbeat(
     ):
         member_id = broker.groups.new_member_uuid()
     elif not member_id:
-        answer = HeartbeatAnswer(ErrorCode.invalid_request, "MemberId can't be empty.")
+        answer = HeartbeatResponse(ErrorCode.invalid_request, "MemberId can't be empty.")
         return _fields(answer)
     try:
         answered = broker.groups.consumer_heartbeat(
@@ -62,15 +62,15 @@ def consumer_group_heartbeat(
             )
         )
     except KafkaError as error:
-        return _fields(HeartbeatAnswer(error.code))
+        return _fields(HeartbeatResponse(error.code))
     return _answer(answered)
 
 
-async def _answer(answered: Awaitable[HeartbeatAnswer]) -> dict[str, Any]:
+async def _answer(answered: Awaitable[HeartbeatResponse]) -> dict[str, Any]:
     try:
         return _fields(await answered)
     except KafkaError as error:
-        return _fields(HeartbeatAnswer(error.code))
+        return _fields(HeartbeatResponse(error.code))
 
 
 def _assignment(topics: Any) -> Assignment | None:
@@ -83,7 +83,7 @@ def _assignment(topics: Any) -> Assignment | None:
     return found
 
 
-def _fields(answer: HeartbeatAnswer) -> dict[str, Any]:
+def _fields(answer: HeartbeatResponse) -> dict[str, Any]:
     assignment = answer.assignment
     return {
         "error_code": answer.error,

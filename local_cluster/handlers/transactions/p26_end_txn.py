@@ -17,7 +17,7 @@ from typing import Any, Final
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.handlers.transactions.transactional import told
-from local_cluster.transactions.requests import EndRequest, ProducerAnswer
+from local_cluster.transactions.requests import EndRequest, ProducerResponse
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
@@ -28,7 +28,7 @@ VERSION_RAISING_THE_EPOCH: Final = 5
 def end_txn(broker: BrokerServices, context: RequestContext, request: Any) -> Reply:
     """Decide the transaction."""
     if not broker.authorize(context, "WRITE", "TRANSACTIONAL_ID", request.transactional_id):
-        return _answer(context, ProducerAnswer(ErrorCode.transactional_id_authorization_failed))
+        return _answer(context, ProducerResponse(ErrorCode.transactional_id_authorization_failed))
     return _end(
         broker,
         context,
@@ -49,10 +49,10 @@ async def _end(
     try:
         return _answer(context, await broker.transactions.end(request))
     except KafkaError as error:
-        return _answer(context, ProducerAnswer(error.code))
+        return _answer(context, ProducerResponse(error.code))
 
 
-def _answer(context: RequestContext, answer: ProducerAnswer) -> dict[str, Any]:
+def _answer(context: RequestContext, answer: ProducerResponse) -> dict[str, Any]:
     return {
         "error_code": told(answer.error, context.api_version),
         "producer_id": answer.producer_id,

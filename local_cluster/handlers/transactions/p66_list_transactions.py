@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from local_cluster.groups.consumer.topic_regex import InvalidRegexError, compile_regex
+from local_cluster.groups.topic_regex import InvalidRegexError, TopicRegex
 from local_cluster.handlers.registry import Reply, RequestContext, handles
 from local_cluster.handlers.services import BrokerServices
 from local_cluster.transactions.transaction_fsm import TransactionState
@@ -31,7 +31,7 @@ def list_transactions(broker: BrokerServices, context: RequestContext, request: 
     matching: frozenset[str] | None = None
     if pattern:
         try:
-            expression = compile_regex(pattern)
+            expression = TopicRegex(pattern)
             matching = frozenset(
                 expression.select(known.transactional_id for known in transactions)
             )

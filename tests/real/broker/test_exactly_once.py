@@ -1,22 +1,22 @@
 """kill -9 in a loop under idempotent and transactional producers of both transaction versions.
 
-    source <- idempotent producer (librdkafka), which remembers what was acknowledged
-    source -> consume, transform, produce in transactions, positions with them ->
+    source <- idempotent producer (librdkafka), which records what was acknowledged
+    source -> consume, transform, produce in transactions, with their offsets ->
               `java` (Kafka's TransactionalMessageCopier, version 2) and
               `librdkafka` (confluent-kafka, version 1), both aborting at random
 
-In the end every acknowledged record is in the source once, and each copy, read committed, is the
-source: nothing is missing, nothing comes twice, nothing of an aborted transaction is seen.
-Meanwhile the groups' committed positions are watched: they never go back. No call of librdkafka's
-may wait far beyond its own limit.
+At the end the source holds every acknowledged record once. Each copy, read committed, equals the
+source: no record is missing, none is duplicated, none of an aborted transaction is visible.
+Meanwhile the groups' committed offsets never decrease, and no call of librdkafka waits far beyond
+its timeout.
 
 librdkafka's transactional producer runs with `metadata.recovery.strategy` = `none`. By default
-librdkafka (2.16.0) bootstraps anew when every broker it knows is down, and gives up its connection
-to the group's coordinator for good, but still takes it for the coordinator: the next
-`send_offsets_to_transaction` waits for that connection for ever, past its limit, and sends
-TxnOffsetCommit to nobody (confluentinc/librdkafka issues 5511 and 5456, both open). It does the
-same against one broker of Apache Kafka 4.3.0: commit positions in a transaction, kill -9 the
-broker, start it some seconds later, commit positions again. With `none` it goes on after both.
+librdkafka (2.16.0) rebootstraps when every known broker is down, and drops its connection to the
+group's coordinator for good. It still uses that coordinator: the next
+`send_offsets_to_transaction` waits for that connection without limit, past its timeout, and sends
+no TxnOffsetCommit (confluentinc/librdkafka issues 5511 and 5456, both open). One broker of Apache
+Kafka 4.3.0 shows the same: commit offsets in a transaction, kill -9 the broker, start it some
+seconds later, commit offsets again. With `none` both cases continue.
 
 `make exactly-once` runs it for longer (60 kills, or as KILLS says).
 """
@@ -50,19 +50,19 @@ SECONDS_BETWEEN_KILLS = (1.0, 3.0)
 SETTLE_SECONDS = 180.0
 WAIT_SECONDS = 30.0
 STUCK_SECONDS = 3 * WAIT_SECONDS
-"""Between two steps of a copier are at most two calls, each with a limit of WAIT_SECONDS."""
+"""At most two calls, each with a timeout of WAIT_SECONDS, lie between two steps of a copier."""
 PARTITIONS = 2
 SOURCE = "source"
 COPIES = ("java", "librdkafka")
 RECORDS_PER_SECOND = 200
 TRANSACTION_RECORDS = 50
 QUIET = {"log_level": 0}
-"""librdkafka would tell of every connection that a kill ends."""
+"""librdkafka would log every connection that a kill ends."""
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
 
 
 class Source:
-    """An idempotent producer in a thread: a number per record, and what became of it."""
+    """An idempotent producer in a thread: a number per record, with its result."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[str] = []
@@ -112,7 +112,7 @@ class Copier:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns also where it is stuck."""
+        """Stop the thread; return also if it is stuck."""
         self._stop.set()
         self._thread.join(STUCK_SECONDS)
 
@@ -122,7 +122,7 @@ class Copier:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a call waits far beyond its limit."""
+        """Return whether a call waits far beyond its timeout."""
         return time.monotonic() - self.moved_at > STUCK_SECONDS
 
     def _run(self) -> None:
@@ -158,7 +158,7 @@ class Copier:
         partitions = [confluent_kafka.TopicPartition(SOURCE, p) for p in range(PARTITIONS)]
         try:
             while not self._stop.is_set():
-                # From what is committed, as after every abort.
+                # Resume at the committed offsets, as after every abort.
                 found = consumer.committed(partitions, WAIT_SECONDS)
                 for at in found:
                     at.offset = max(at.offset, 0)
@@ -173,7 +173,7 @@ class Copier:
             consumer.close()
 
     def _transaction(self, producer: Any, consumer: Any, messages: list[Any]) -> bool:
-        """Whether it was committed."""
+        """Run one transaction and return whether it was committed."""
         producer.begin_transaction()
         for message in messages:
             producer.produce("librdkafka", value=message.value(), partition=message.partition())
@@ -192,7 +192,7 @@ class Copier:
 
 
 def java_copier(broker: BrokerProcess, partition: int, directory: Path) -> JavaProcess:
-    """It ends when it has copied what was there when it began, and where an error is fatal."""
+    """Start a copier. It ends when it has copied the records present at its start, or fails."""
     copier = JavaProcess(
         COPIER,
         (
@@ -209,7 +209,7 @@ def java_copier(broker: BrokerProcess, partition: int, directory: Path) -> JavaP
 
 
 class JavaCopiers:
-    """One for each partition, started again whenever it has ended."""
+    """One Java copier per partition, restarted when it has ended."""
 
     def __init__(self, broker: BrokerProcess, directory: Path) -> None:
         self._broker = broker
@@ -233,7 +233,7 @@ class JavaCopiers:
 
 
 class Positions:
-    """Watches the committed positions of the copiers' groups."""
+    """Watches the committed offsets of the copiers' groups."""
 
     def __init__(self) -> None:
         self.latest: dict[tuple[str, int], int] = {}
@@ -246,10 +246,10 @@ class Positions:
                 "require_stable": True,
             }
             try:
-                answer = await client.call_coordinator(group, ApiKey.OFFSET_FETCH, fields)
+                response = await client.call_coordinator(group, ApiKey.OFFSET_FETCH, fields)
             except KafkaError:
-                continue  # the broker is away
-            for entry in answer.topics[0].partitions:
+                continue  # the broker is down
+            for entry in response.topics[0].partitions:
                 if entry.error_code is ErrorCode.none:
                     key = group, entry.partition_index
                     before = self.latest.get(key, -1)
@@ -258,7 +258,7 @@ class Positions:
 
 
 def read_committed(bootstrap: str, topic: str) -> Counter[str]:
-    """How often each value is there, up to the last stable offset."""
+    """Count each value up to the last stable offset."""
     consumer = confluent_kafka.Consumer(
         {
             **QUIET,

@@ -97,7 +97,7 @@ async def test_two_consumers_share_a_topic_and_one_takes_over(broker: BrokerProc
     await until(lambda: len(first.assignment()) == PARTITIONS)
     second = consumer(broker, topic, group)
     await second.start()
-    # The first one learns of the second by its heartbeats.
+    # The first one notices the second one by its heartbeats.
     await until(lambda: len(first.assignment()) == len(second.assignment()) == PARTITIONS // 2)
     assert not first.assignment() & second.assignment()
     described = await describe(broker, group)
@@ -108,7 +108,7 @@ async def test_two_consumers_share_a_topic_and_one_takes_over(broker: BrokerProc
     assert (await describe(broker, group)).group_state == "Empty"
 
 
-async def test_a_group_goes_on_where_it_committed(broker: BrokerProcess) -> None:
+async def test_a_group_resumes_at_its_commit(broker: BrokerProcess) -> None:
     topic, group = await topic_with_records(broker), name("g")
     first = consumer(broker, topic, group)
     await first.start()
@@ -122,7 +122,7 @@ async def test_a_group_goes_on_where_it_committed(broker: BrokerProcess) -> None
     assert sorted(taken, key=int) == [b"%d" % index for index in range(RECORDS)]
 
 
-async def test_groups_and_positions_survive_kill_9(broker: BrokerProcess) -> None:
+async def test_groups_and_committed_offsets_survive_kill_9(broker: BrokerProcess) -> None:
     topic, group = await topic_with_records(broker), name("g")
     member = consumer(broker, topic, group)
     await member.start()
@@ -134,13 +134,13 @@ async def test_groups_and_positions_survive_kill_9(broker: BrokerProcess) -> Non
     after = await describe(broker, group)
     assert after.group_state == "Stable"
     assert after.members == before.members
-    # The member never noticed more than a broken connection: same generation, no rebalance.
+    # The member saw only a broken connection: same generation, no rebalance.
     taken += await take(member, 100)
     await member.commit()
     await broker.kill()
     await broker.start()
     taken += await take(member, RECORDS - 200)
-    # aiokafka's stop() lets a fetch task's cancellation out where it was pausing before a retry.
+    # aiokafka's stop() raises the cancellation of a fetch task that waits before a retry.
     with contextlib.suppress(asyncio.CancelledError):
         await member.stop()
     assert sorted(taken, key=int) == [b"%d" % index for index in range(RECORDS)]
@@ -152,7 +152,7 @@ async def test_every_acknowledged_commit_is_there_after_kill_9(broker: BrokerPro
     for _ in range(3):
         async with KafkaClient(broker.bootstrap) as client:
             found = await committed(client, group, topic)
-            # One more may have been written whose acknowledgement was lost.
+            # One more may have been written without an acknowledgement.
             assert found in (acknowledged, acknowledged + 1)
             acknowledged = found
             asyncio.get_running_loop().call_later(0.3, os.kill, broker.pid, signal.SIGKILL)
@@ -173,7 +173,7 @@ async def test_every_acknowledged_commit_is_there_after_kill_9(broker: BrokerPro
 
 
 async def committed(client: KafkaClient, group: str, topic: str) -> int:
-    """The group's position in partition 0."""
+    """Return the group's committed offset in partition 0."""
     response = await client.call_coordinator(
         group,
         ApiKey.OFFSET_FETCH,
@@ -272,9 +272,9 @@ def _admin(bootstrap: str, topic: str, group: str) -> None:
         group, [confluent_kafka.TopicPartition(topic, 2, 17)]
     )
     admin.alter_consumer_group_offsets([moved])[group].result(timeout=20)
-    asked = confluent_kafka.ConsumerGroupTopicPartitions(group)
-    told = admin.list_consumer_group_offsets([asked])[group].result(timeout=20)
-    assert [(p.topic, p.partition, p.offset) for p in told.topic_partitions] == [(topic, 2, 17)]
+    request = confluent_kafka.ConsumerGroupTopicPartitions(group)
+    found = admin.list_consumer_group_offsets([request])[group].result(timeout=20)
+    assert [(p.topic, p.partition, p.offset) for p in found.topic_partitions] == [(topic, 2, 17)]
     listed = admin.list_consumer_groups().result(timeout=20)
     assert not listed.errors
     assert group in {entry.group_id for entry in listed.valid}
@@ -288,7 +288,7 @@ async def test_two_brokers_share_the_groups(zookeeper: str, tmp_path: Path) -> N
     ):
         topic = await topic_with_records(first)
         groups = [f"group-{index}" for index in range(12)]
-        # Asked at the broker that is not the controller, which has to have the topic created.
+        # The broker that is not the controller has to have the topic created.
         async with KafkaClient(second.bootstrap) as client:
             for group in groups:
                 response = await client.call_coordinator(

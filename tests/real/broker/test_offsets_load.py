@@ -1,6 +1,6 @@
-"""100,000 committed positions in one partition of `__consumer_offsets` are all there after kill -9.
+"""100,000 committed offsets in one partition of `__consumer_offsets` survive kill -9.
 
-How long the load took is printed (`make bench-offsets-load`), and not asserted.
+The load time is printed (`make bench-offsets-load`), not asserted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.support.cluster import BrokerProcess, running_broker
 pytestmark = pytest.mark.real
 
 GROUPS = 100
-POSITIONS = 1_000
-"""Per group; a commit does not ask whether the partition exists."""
+OFFSETS = 1_000
+"""Per group; a commit does not check whether the partition exists."""
 WAIT_SECONDS_MAX = 60.0
 FETCH_VERSION = 7
 COMMIT_VERSION = 8
@@ -37,8 +37,8 @@ def group_name(number: int) -> str:
     return f"group-{number:03d}"
 
 
-def positions(number: int) -> dict[int, int]:
-    return {partition: number * 1_000_000 + partition for partition in range(POSITIONS)}
+def offsets_of(number: int) -> dict[int, int]:
+    return {partition: number * 1_000_000 + partition for partition in range(OFFSETS)}
 
 
 async def commit(connection: Connection, number: int) -> ErrorCode:
@@ -49,7 +49,7 @@ async def commit(connection: Connection, number: int) -> ErrorCode:
             "committed_leader_epoch": 3,
             "committed_metadata": f"at {offset}",
         }
-        for partition, offset in positions(number).items()
+        for partition, offset in offsets_of(number).items()
     ]
     fields = {
         "group_id": group_name(number),
@@ -57,8 +57,8 @@ async def commit(connection: Connection, number: int) -> ErrorCode:
         "member_id": "",
         "topics": [{"name": "t", "partitions": entries}],
     }
-    answer = await connection.call(ApiKey.OFFSET_COMMIT, fields, COMMIT_VERSION)
-    codes = {entry.error_code for topic in answer.topics for entry in topic.partitions}
+    response = await connection.call(ApiKey.OFFSET_COMMIT, fields, COMMIT_VERSION)
+    codes = {entry.error_code for topic in response.topics for entry in topic.partitions}
     assert len(codes) == 1, codes
     return ErrorCode(codes.pop())
 
@@ -73,7 +73,7 @@ async def fetch(connection: Connection, number: int) -> tuple[ErrorCode, dict[in
     return group.error_code, {entry.partition_index: entry.committed_offset for entry in entries}
 
 
-async def test_every_position_is_there_after_kill_9(zookeeper: str, tmp_path: Path) -> None:
+async def test_every_committed_offset_is_there_after_kill_9(zookeeper: str, tmp_path: Path) -> None:
     config = {"offsets.topic.num.partitions": "1"}
     async with running_broker(zookeeper, tmp_path, config=config) as broker:
         async with KafkaClient(broker.bootstrap) as client:
@@ -101,11 +101,11 @@ async def test_every_position_is_there_after_kill_9(zookeeper: str, tmp_path: Pa
                 await asyncio.sleep(0.01)
         served = time.perf_counter()
         for number in range(GROUPS):
-            assert await fetch(connection, number) == (ErrorCode.none, positions(number))
+            assert await fetch(connection, number) == (ErrorCode.none, offsets_of(number))
         await connection.close()
         log = broker.log_text()[log_before:]
         (loaded,) = re.findall(r"__consumer_offsets-0 loaded up to offset \d+ in (\d+) ms", log)
         print(
-            f"\n{GROUPS * POSITIONS:,} positions: loaded in {loaded} ms; "
+            f"\n{GROUPS * OFFSETS:,} committed offsets: loaded in {loaded} ms; "
             f"ready {ready - began:.2f} s after the start, served {served - ready:.2f} s later"
         )

@@ -72,7 +72,7 @@ def run_transaction(producer: Any, topic: str, values: Iterable[str], *, commit:
 
 
 def read_all(broker: BrokerProcess, topic: str, isolation: str = "read_committed") -> list[str]:
-    """Every value up to the last stable offset (or high watermark) of each partition."""
+    """Return every value up to the last stable offset (or high watermark) of each partition."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -129,7 +129,7 @@ async def test_an_open_transaction_holds_readers_back(broker: BrokerProcess) -> 
     assert await call(producer.flush, WAIT_SECONDS) == 0
     assert await call(read_all, broker, topic) == []
     await call(producer.commit_transaction, WAIT_SECONDS)
-    # The markers follow the answer; a new transaction can begin only after them.
+    # The markers follow the response; a new transaction can begin only after them.
     await call(run_transaction, producer, topic, ["d"], commit=False)
     assert await call(read_all, broker, topic) == ["a", "b", "c"]
 
@@ -151,7 +151,7 @@ async def test_a_zombie_is_fenced(broker: BrokerProcess) -> None:
 
 
 async def test_consume_transform_produce(broker: BrokerProcess) -> None:
-    """Positions go with the transaction: visible after a commit, unchanged after an abort."""
+    """Offsets follow the transaction: visible after a commit, unchanged after an abort."""
     source, target = await new_topic(broker), await new_topic(broker)
     seed = await call(new_producer, broker, "seed")
     await call(run_transaction, seed, source, [f"{i}" for i in range(9)], commit=True)
@@ -199,8 +199,8 @@ async def test_consume_transform_produce(broker: BrokerProcess) -> None:
                 "require_stable": True,
             }
             while True:
-                answer = await client.call_coordinator(group, ApiKey.OFFSET_FETCH, fields)
-                entries = answer.topics[0].partitions
+                response = await client.call_coordinator(group, ApiKey.OFFSET_FETCH, fields)
+                entries = response.topics[0].partitions
                 if all(entry.error_code is ErrorCode.none for entry in entries):
                     return [entry.committed_offset for entry in entries]
                 codes = {entry.error_code for entry in entries}
@@ -218,7 +218,7 @@ async def test_consume_transform_produce(broker: BrokerProcess) -> None:
 
 
 async def test_kill_9_in_mid_transaction(broker: BrokerProcess) -> None:
-    """What was committed stays, what was open when the broker died can be gone on with."""
+    """Committed records stay, and an open transaction can continue after the kill."""
     topic = await new_topic(broker)
     producer = await call(new_producer, broker, "tx")
     committed: list[str] = []
@@ -264,10 +264,10 @@ async def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess) 
             )
             ids = sorted(entry.transactional_id for entry in listed.transaction_states)
             assert ids == found
-        answer = await client.call(
+        response = await client.call(
             ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ("slow", "nobody")}
         )
-        known, unknown = answer.transaction_states
+        known, unknown = response.transaction_states
         assert unknown.error_code is ErrorCode.transactional_id_not_found
         assert known.transaction_state == "CompleteAbort"
         assert known.producer_epoch == 1, "the slow producer is fenced"
@@ -285,13 +285,13 @@ async def test_a_transaction_past_its_timeout_is_aborted(broker: BrokerProcess) 
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [(9, ErrorCode.invalid_txn_state), (11, ErrorCode.transaction_abortable)],
 )
 async def test_a_batch_that_no_transaction_expects_is_refused(
-    broker: BrokerProcess, version: int, told: ErrorCode
+    broker: BrokerProcess, version: int, expected: ErrorCode
 ) -> None:
-    """KIP-890: without AddPartitionsToTxn a transactional batch would stay open for ever."""
+    """KIP-890: without AddPartitionsToTxn a transactional batch would stay open without end."""
     topic = await new_topic(broker)
     producer = await call(new_producer, broker, "tx")
     await call(run_transaction, producer, topic, ["a"], commit=True)
@@ -317,11 +317,11 @@ async def test_a_batch_that_no_transaction_expects_is_refused(
             while True:
                 frame, position = await line.send(ApiKey.PRODUCE, version, body)
                 (result,) = codec.decode_response(version, frame, position)
-                # Until the markers are written the producer is told to try again.
+                # Until the markers are written the producer has to retry.
                 if result.error_code != ErrorCode.not_enough_replicas:
                     break
         await line.close()
-    assert result.error_code == told
+    assert result.error_code == expected
     assert await call(read_all, broker, topic) == ["a"]
 
 
@@ -410,9 +410,9 @@ async def test_transactions_are_listed_by_pattern_and_duration(broker: BrokerPro
     async with KafkaClient(broker.bootstrap) as client:
 
         async def listed(**filters: Any) -> list[str]:
-            answer = await client.call(ApiKey.LIST_TRANSACTIONS, filters)
-            assert answer.error_code is ErrorCode.none
-            return sorted(entry.transactional_id for entry in answer.transaction_states)
+            response = await client.call(ApiKey.LIST_TRANSACTIONS, filters)
+            assert response.error_code is ErrorCode.none
+            return sorted(entry.transactional_id for entry in response.transaction_states)
 
         assert await listed() == list(names)
         assert await listed(transactional_id_pattern="") == list(names)
@@ -420,9 +420,9 @@ async def test_transactions_are_listed_by_pattern_and_duration(broker: BrokerPro
         assert await listed(transactional_id_pattern="a") == [], "whole ids match"
         assert await listed(transactional_id_pattern="a-.", state_filters=("Ongoing",)) == ["a-2"]
         assert await listed(duration_filter=3_600_000) == []
-        answer = await client.call(
+        response = await client.call(
             ApiKey.LIST_TRANSACTIONS, {"transactional_id_pattern": "a(", "state_filters": ("No",)}
         )
-        assert answer.error_code is ErrorCode.invalid_regular_expression
+        assert response.error_code is ErrorCode.invalid_regular_expression
         described = await client.call(ApiKey.DESCRIBE_TRANSACTIONS, {"transactional_ids": ("a-1",)})
         assert described.transaction_states[0].transaction_start_time is None, "never began one"

@@ -123,7 +123,7 @@ async def delete_and_recreate(client: KafkaClient, new: NewTopic) -> None:
     await eventually(is_there_again)
 
 
-async def test_a_coordinator_that_heard_of_no_deletion_forgets_the_positions(
+async def test_a_coordinator_that_missed_a_deletion_deletes_the_offsets(
     zookeeper: str, tmp_path: Path
 ) -> None:
     partitions = 6

@@ -344,7 +344,7 @@ class SimBroker(SimProcess):
         return await self._network.open_line(self.host, host)
 
     def _on_change(self, changes: Changes) -> None:
-        self.groups.heard(changes)
+        self.groups.on_metadata_changes(changes)
         self.replicas.apply(changes)
         self.strays.heard(changes)
         self.log_dir_moves.heard(changes)

@@ -10,10 +10,10 @@ from local_cluster.coordinator_runtime.commit_queue import CommitQueue
 from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.handlers.data import partition_read
 from local_cluster.log.partition.partition_log import PartitionLog
-from local_cluster.transactions import ending, shard
-from local_cluster.transactions.ending import Verdict
+from local_cluster.transactions import end_txn, shard
+from local_cluster.transactions.end_txn import EndTxnAction
 from local_cluster.transactions.markers import MarkerSender
-from local_cluster.transactions.requests import Outcome as ShardOutcome
+from local_cluster.transactions.requests import TransactionOutcome
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction_fsm import PREPARED, TransactionState
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -35,19 +35,19 @@ def forget_decided_transactions() -> Broken:
 
 def send_markers_to_no_other_broker() -> Broken:
     """Markers are not sent to other leaders."""
-    send = MarkerSender._send
+    send = MarkerSender._send_to_leader
 
     async def send_here(self: MarkerSender, leader: int, partitions: Any, *more: Any) -> Any:
         if leader == self._broker.settings.broker_id:
             return await send(self, leader, partitions, *more)
         return dict.fromkeys(partitions, ErrorCode.none)
 
-    return mock.patch.object(MarkerSender, "_send", send_here)
+    return mock.patch.object(MarkerSender, "_send_to_leader", send_here)
 
 
 def never_time_transactions_out() -> Broken:
     """The transaction of a dead producer is never aborted."""
-    return mock.patch.object(TransactionShard, "expire", lambda self, now_ms: ShardOutcome())
+    return mock.patch.object(TransactionShard, "expire", lambda self, now_ms: TransactionOutcome())
 
 
 def serve_fenced_producers() -> Broken:
@@ -64,12 +64,12 @@ def serve_fenced_producers() -> Broken:
 def end_transactions_of_any_epoch() -> Broken:
     """A request of any epoch ends the open transaction."""
 
-    def judge(known: Any, request: Any) -> Any:
+    def decide(known: Any, request: Any) -> Any:
         if known.state is TransactionState.ONGOING:
-            return Verdict.DECIDES
-        return ending.judge(known, request)
+            return EndTxnAction.DECIDE
+        return end_txn.check_end_txn(known, request)
 
-    return mock.patch.object(shard, "judge", judge)
+    return mock.patch.object(shard, "check_end_txn", decide)
 
 
 def read_past_open_transactions() -> Broken:

@@ -1,4 +1,4 @@
-"""The runtime of one partition of groups, whose answers are easy to read, for tests."""
+"""A runtime with a group shard for tests: groups have responses that are easy to check."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from local_cluster.groups.requests import (
     FetchedOffset,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
+    JoinResponse,
     OffsetToCommit,
 )
 from local_cluster.groups.shard import GroupShard
@@ -42,7 +42,7 @@ async def until_loaded(runtime: Runtime) -> None:
 
 def commit(runtime: Runtime, offset: int, group: str = "g") -> asyncio.Future[Any]:
     request = commit_request(offset, group)
-    return runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+    return runtime.submit(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
 
 
 def commit_request(offset: int, group: str = "g") -> CommitRequest:
@@ -50,7 +50,7 @@ def commit_request(offset: int, group: str = "g") -> CommitRequest:
 
 
 async def replica_that_holds(offset: int) -> FakeReplica:
-    """A replica to which a runtime that is closed committed the offset."""
+    """Return a replica with a committed offset that an earlier runtime wrote."""
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await commit(runtime, offset)
@@ -59,30 +59,30 @@ async def replica_that_holds(offset: int) -> FakeReplica:
 
 
 def fetch(runtime: Runtime, group: str = "g") -> asyncio.Future[Any]:
-    return runtime.ask(
+    return runtime.submit(
         lambda shard, ticket, _: shard.fetch_offsets(ticket, group, [("t", 0)]), may_write=False
     )
 
 
-def forget(shard: GroupShard, _: Now) -> Outcome:
-    """A step: the topic of all these positions was deleted."""
+def delete_topic(shard: GroupShard, _: Now) -> Outcome:
+    """A step that deletes the topic of all committed offsets."""
     return shard.delete_topics(frozenset({"t"}))
 
 
 def heartbeat(runtime: Runtime, member_id: str, generation_id: int) -> asyncio.Future[Any]:
     request = HeartbeatRequest("g", member_id, None, generation_id)
-    return runtime.answer_now(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
+    return runtime.respond_now(lambda shard, ticket, now: shard.heartbeat(ticket, request, now))
 
 
 def offset_of(fetched: tuple[FetchedOffset, ...]) -> int:
     return fetched[0].committed.offset
 
 
-def join(runtime: Runtime, **changes: Any) -> asyncio.Future[JoinAnswer]:
+def join(runtime: Runtime, **changes: Any) -> asyncio.Future[JoinResponse]:
     request = JoinRequest(
         "g", "", "instance", "c", "/h", 30_000, 30_000, "consumer", (("range", b""),), "uuid"
     )._replace(**changes)
-    return runtime.ask(lambda shard, ticket, now: shard.join(ticket, request, now))
+    return runtime.submit(lambda shard, ticket, now: shard.join(ticket, request, now))
 
 
 async def settle() -> None:

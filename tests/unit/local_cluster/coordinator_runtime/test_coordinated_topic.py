@@ -1,4 +1,4 @@
-"""Leadership comes and goes: a term's runtime knows what the log holds when it begins."""
+"""Changes of leadership: a term's runtime loads what the log holds at its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def committed_offset(broker: FakeBroker) -> int:
     return fetched.committed.offset
 
 
-async def test_a_new_term_knows_what_another_leader_wrote_and_nothing_that_was_cut() -> None:
+async def test_a_new_term_loads_other_leaders_writes_and_nothing_truncated() -> None:
     here, there = FakeBroker(partitions=1), FakeBroker(partitions=1)
     await here.lead()
     await commit(here, 1)
@@ -36,21 +36,21 @@ async def test_a_new_term_knows_what_another_leader_wrote_and_nothing_that_was_c
     assert len(replica.batches) == 2
 
     here.groups.on_leadership(OFFSETS_TOPIC, 0, False)
-    with pytest.raises(KafkaError) as told:
+    with pytest.raises(KafkaError) as failed:
         await uncommitted
-    assert told.value.code is ErrorCode.not_coordinator
+    assert failed.value.code is ErrorCode.not_coordinator
     with pytest.raises(KafkaError) as refused:
         await committed_offset(here)
     assert refused.value.code is ErrorCode.not_coordinator
 
-    # The new leader never got the second batch, and takes a commit of its own.
+    # The new leader never got the second batch, and accepts another commit.
     there.partitions[0].batches = replica.batches[:1]
     there.partitions[0].log_end_offset = there.partitions[0].high_watermark = 1
     await there.lead()
     assert await committed_offset(there) == 1
     await commit(there, 9)
 
-    # Back here the log is cut to the leader's, and fetched from it.
+    # The first broker truncates its log to the leader's, fetches from it, and leads again.
     replica.batches = list(there.partitions[0].batches)
     replica.high_watermark = replica.log_end_offset = 2
     replica.commits_at_once = True
@@ -61,7 +61,7 @@ async def test_a_new_term_knows_what_another_leader_wrote_and_nothing_that_was_c
     await there.groups.stop()
 
 
-async def test_a_term_that_ends_while_it_loads_leaves_nothing_behind() -> None:
+async def test_a_term_that_ends_during_its_load_leaves_no_task() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
     await commit(broker, 4)
@@ -73,7 +73,7 @@ async def test_a_term_that_ends_while_it_loads_leaves_nothing_behind() -> None:
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
-async def test_the_same_leader_twice_begins_a_new_term() -> None:
+async def test_leadership_granted_twice_starts_a_new_term() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
     await commit(broker, 4)
@@ -83,7 +83,7 @@ async def test_the_same_leader_twice_begins_a_new_term() -> None:
     await broker.groups.stop()
 
 
-async def test_a_step_that_failed_once_is_made_again() -> None:
+async def test_a_failed_periodic_step_is_repeated() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
     calls = 0
@@ -94,7 +94,7 @@ async def test_a_step_that_failed_once_is_made_again() -> None:
         assert calls > 1, "a defect"
         return Outcome()
 
-    broker.groups._topic.repeat(1, step, "steps")
+    broker.groups._topic.run_periodically(1, step, "steps")
     async with asyncio.timeout(5):
         while calls < 2:
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""Appends, commits and steps that fail: undone, told, and not tried again without a pause."""
+"""Appends, commits and steps that fail: undone, reported, and retried with a backoff."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ async def test_a_failed_append_is_undone(error: Exception, monkeypatch: pytest.M
     runtime.close()
 
 
-async def test_a_disk_that_stays_full_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+async def test_reloads_back_off_while_the_disk_stays_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[int] = []
 
     def no_wait(failures_in_a_row: int) -> float:
-        asked.append(failures_in_a_row)
+        failures.append(failures_in_a_row)
         return 0.0
 
     monkeypatch.setattr(partition_runtime, "reload_wait_seconds", no_wait)
@@ -58,40 +58,40 @@ async def test_a_disk_that_stays_full_is_not_hammered(monkeypatch: pytest.Monkey
         with pytest.raises(KafkaError):
             await commit(runtime, 2)
         await until_loaded(runtime)
-        await fetch(runtime)  # reading proves nothing about the disk
+        await fetch(runtime)  # a read does not prove that the disk works
         replica.append_error = None
 
     full = KafkaError(ErrorCode.kafka_storage_error, "full")
     for _ in range(3):
         await fail(full)
-    await fail(KafkaError(ErrorCode.record_list_too_large, "not the disk's fault"))
+    await fail(KafkaError(ErrorCode.record_list_too_large, "no sign of a failing disk"))
     await fail(full)
     await commit(runtime, 3)
     await fail(full)
-    assert asked == [0, 1, 2, 3, 3, 0]
+    assert failures == [0, 1, 2, 3, 3, 0]
     runtime.close()
 
 
-def test_reloads_wait_longer_and_longer_up_to_a_bound() -> None:
+def test_the_reload_backoff_is_bounded() -> None:
     waits = [reload_wait_seconds(count) for count in range(100)]
     assert waits[:4] == [0.1, 0.2, 0.4, 0.8]
     assert waits == sorted(waits)
     assert waits[-1] == partition_runtime.RELOAD_WAIT_SECONDS_MAX
 
 
-async def test_when_the_commit_fails_the_state_is_read_back(
+async def test_a_failed_commit_reloads_the_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answer = commit(runtime, 2)
-    # The new leader has cut the record away.
+    response = commit(runtime, 2)
+    # The new leader has truncated the record.
     replica.batches.clear()
     replica.log_end_offset = 0
     replica.fail_commits()
     with pytest.raises(KafkaError) as refused:
-        await answer
+        await response
     assert refused.value.code is ErrorCode.not_coordinator
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == -1
@@ -99,24 +99,24 @@ async def test_when_the_commit_fails_the_state_is_read_back(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
         (ErrorCode.not_leader_or_follower, ErrorCode.not_coordinator),
         (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
     ],
 )
-async def test_a_failed_write_is_told_as_kafka_tells_it(error: ErrorCode, told: ErrorCode) -> None:
+async def test_a_failed_write_has_kafkas_error(error: ErrorCode, expected: ErrorCode) -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     replica.append_error = KafkaError(error)
     with pytest.raises(KafkaError) as refused:
         await commit(runtime, 2)
-    assert refused.value.code is told
+    assert refused.value.code is expected
     runtime.close()
 
 
-async def test_when_gathered_records_cannot_be_appended_everyone_is_told(
+async def test_a_failed_append_of_accumulated_records_fails_their_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
@@ -135,18 +135,18 @@ async def test_when_gathered_records_cannot_be_appended_everyone_is_told(
     runtime.close()
 
 
-async def test_a_step_that_breaks_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_that_raises_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
     runtime = await loaded_runtime(FakeReplica())
     await commit(runtime, 1)
 
-    def breaks(shard: GroupShard, ticket: int, now: Now) -> Outcome:
+    def raises(shard: GroupShard, ticket: int, now: Now) -> Outcome:
         request = CommitRequest("g", "", None, -1, (OffsetToCommit("t", 0, 9, 0, None),))
         shard.commit_offsets(ticket, request, now)
         raise LookupError("a bug")
 
     with pytest.raises(LookupError):
-        runtime.ask(breaks)
+        runtime.submit(raises)
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 1
     runtime.close()

@@ -1,4 +1,4 @@
-"""A runtime loads what its log holds: refused meanwhile, tried again, and never served by half."""
+"""A runtime loads its log: requests are refused meanwhile, and errors are retried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
 from tests.unit.local_cluster.groups.doubles import FakeReplica
 
 
-async def test_while_it_loads_requests_are_refused() -> None:
+async def test_requests_are_refused_while_loading() -> None:
     replica = FakeReplica()
     first = await loaded_runtime(replica)
     for offset in range(5):
@@ -42,7 +42,7 @@ async def test_while_it_loads_requests_are_refused() -> None:
     runtime.close()
 
 
-async def test_what_was_written_but_not_committed_before_a_restart_is_told_once_committed() -> None:
+async def test_a_read_after_a_restart_waits_for_uncommitted_records() -> None:
     replica = FakeReplica(commits_at_once=False)
     first = await loaded_runtime(replica)
     commit(first, 7)
@@ -56,7 +56,7 @@ async def test_what_was_written_but_not_committed_before_a_restart_is_told_once_
     runtime.close()
 
 
-async def test_a_log_that_cannot_be_read_is_not_served_as_empty(
+async def test_an_unreadable_log_is_not_served_as_empty(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
@@ -73,13 +73,13 @@ async def test_a_log_that_cannot_be_read_is_not_served_as_empty(
 
 
 class DefectiveShard(GroupShard):
-    """Its replay meets something that nobody foresaw."""
+    """A shard with a defect in its replay."""
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         raise KeyError("a defect")
 
 
-async def test_a_load_that_meets_a_defect_ends_refused_and_not_without_end(
+async def test_a_defect_in_replay_ends_the_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
@@ -93,15 +93,15 @@ async def test_a_load_that_meets_a_defect_ends_refused_and_not_without_end(
     runtime.close()
 
 
-async def test_loading_is_tried_again() -> None:
+async def test_loading_is_retried() -> None:
     replica = await replica_that_holds(3)
-    whole = replica.batches[0]
-    replica.batches[0] = whole[:-1] + b"\1"
+    intact = replica.batches[0]
+    replica.batches[0] = intact[:-1] + b"\1"
     runtime = new_runtime(replica)
     runtime.start()
     while replica.reads < 2:
         await asyncio.sleep(0.001)
-    replica.batches[0] = whole
+    replica.batches[0] = intact
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == 3
     runtime.close()

@@ -1,4 +1,4 @@
-"""Answers that wait for their records, what is gathered into a batch, timers and the end."""
+"""Responses that wait for a commit, accumulated batches, timers and the end of a term."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
 from tests.unit.local_cluster.groups.doubles import FakeReplica
 
 
-async def test_an_answer_waits_for_its_records_to_be_committed() -> None:
+async def test_a_response_waits_for_its_commit() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answer = commit(runtime, 5)
+    response = commit(runtime, 5)
     await settle()
-    assert not answer.done()
+    assert not response.done()
     replica.commit()
-    assert await answer == (ErrorCode.none,)
+    assert await response == (ErrorCode.none,)
     runtime.close()
 
 
-async def test_what_is_read_waits_for_the_commits_before_it() -> None:
+async def test_a_read_waits_for_earlier_commits() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     commit(runtime, 5)
@@ -53,20 +53,20 @@ async def test_a_heartbeat_waits_for_no_commit() -> None:
     runtime.close()
 
 
-async def test_without_pending_records_the_answer_is_there_at_once() -> None:
+async def test_without_pending_records_the_response_is_immediate() -> None:
     runtime = await loaded_runtime(FakeReplica())
     assert commit(runtime, 5).done()
     assert fetch(runtime).done()
     runtime.close()
 
 
-async def test_closing_fails_everyone_who_waits() -> None:
+async def test_closing_fails_parked_requests() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answer = commit(runtime, 2)
+    response = commit(runtime, 2)
     runtime.close()
     with pytest.raises(KafkaError) as refused:
-        await answer
+        await response
     assert refused.value.code is ErrorCode.not_coordinator
     with pytest.raises(KafkaError) as after:
         fetch(runtime)
@@ -74,19 +74,19 @@ async def test_closing_fails_everyone_who_waits() -> None:
     await runtime.wait_closed()
 
 
-async def test_a_large_commit_is_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_commit_is_split_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_BYTES_TARGET", 1000)
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     offsets = tuple(OffsetToCommit("t", index, index, 0, "m" * 50) for index in range(200))
     request = CommitRequest("g", "", None, -1, offsets)
-    await runtime.ask(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
+    await runtime.submit(lambda shard, ticket, now: shard.commit_offsets(ticket, request, now))
     assert len(replica.batches) > 10
     assert all(len(batch) < 2500 for batch in replica.batches)
     assert sum(read_header(batch).records_count for batch in replica.batches) == 200
     runtime.close()
     again = await loaded_runtime(replica)
-    fetched = await again.ask(lambda shard, ticket, _: shard.fetch_offsets(ticket, "g", None))
+    fetched = await again.submit(lambda shard, ticket, _: shard.fetch_offsets(ticket, "g", None))
     assert [entry.committed.offset for entry in fetched] == list(range(200))
     again.close()
 
@@ -94,16 +94,16 @@ async def test_a_large_commit_is_cut_into_batches(monkeypatch: pytest.MonkeyPatc
 async def test_timers_fire_by_themselves() -> None:
     limits = GroupLimits(group_initial_rebalance_delay_ms=20, group_min_session_timeout_ms=1)
     runtime = await loaded_runtime(FakeReplica(), limits)
-    # Nothing else happens: the initial delay ends, then the silent member's session.
-    answer = await join(runtime, session_timeout_ms=30)
-    assert answer.generation_id == 1
-    while runtime.shard.groups["g"].members:
+    # No request arrives: the initial delay ends, then the silent member's session times out.
+    response = await join(runtime, session_timeout_ms=30)
+    assert response.generation_id == 1
+    while runtime.shard.state.classic_groups["g"].members:
         await asyncio.sleep(0.005)
     runtime.close()
 
 
-async def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_runtime, "WAITING_REQUESTS_MAX", 2)
+async def test_parked_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_runtime, "PARKED_REQUESTS_MAX", 2)
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     commit(runtime, 1)
@@ -117,7 +117,7 @@ async def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     runtime.close()
 
 
-async def test_a_peer_that_is_gone_does_not_matter() -> None:
+async def test_a_cancelled_request_does_not_disturb_others() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     commit(runtime, 1).cancel()
@@ -127,7 +127,7 @@ async def test_a_peer_that_is_gone_does_not_matter() -> None:
     runtime.close()
 
 
-async def test_what_comes_during_a_commit_goes_out_as_one_batch() -> None:
+async def test_records_during_a_commit_form_one_batch() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     first = commit(runtime, 1, "a")
@@ -137,31 +137,31 @@ async def test_what_comes_during_a_commit_goes_out_as_one_batch() -> None:
     replica.commit()
     await settle()
     assert first.done()
-    assert not any(answer.done() for answer in [*later, fetched])
+    assert not any(response.done() for response in [*later, fetched])
     assert len(replica.batches) == 2
     assert read_header(replica.batches[1]).records_count == 10
     replica.commit()
     await settle()
-    assert all(answer.done() for answer in later)
+    assert all(response.done() for response in later)
     assert offset_of(await fetched) == 11
     runtime.close()
 
 
-async def test_gathered_records_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accumulated_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_queue, "BATCH_BYTES_TARGET", 100)
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answers = [commit(runtime, offset) for offset in range(20)]
+    responses = [commit(runtime, offset) for offset in range(20)]
     assert len(replica.batches) > 5
     replica.commit()
     await settle()
     replica.commit()
     await settle()
-    assert [answer.done() for answer in answers] == [True] * 20
+    assert [response.done() for response in responses] == [True] * 20
     runtime.close()
 
 
-async def test_a_marker_comes_after_what_was_gathered() -> None:
+async def test_a_marker_follows_accumulated_records() -> None:
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
     commit(runtime, 1)

@@ -1,4 +1,4 @@
-"""Fewer replicas in sync than min.insync.replicas: nothing is appended, nobody waits for ever."""
+"""The ISR is smaller than min.insync.replicas: no append, and no request waits without limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import pytest
 
 from local_cluster.clock import SystemClock
 from local_cluster.coordinator_runtime import partition_runtime
-from local_cluster.coordinator_runtime.outcome import Outcome
 from local_cluster.coordinator_runtime.partition_runtime import PartitionRuntime, RuntimeState
 from local_cluster.groups.requests import HeartbeatRequest, LeaveRequest, LeavingMember, SyncRequest
 from local_cluster.records.batch import iter_records
 from local_cluster.records.control import EndMarker
 from local_cluster.records.header import read_header
-from local_cluster.transactions.requests import TransactionLimits
+from local_cluster.transactions.requests import TransactionLimits, TransactionOutcome
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.wire.errors import ErrorCode, KafkaError
@@ -24,8 +23,8 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     Runtime,
     commit,
     commit_request,
+    delete_topic,
     fetch,
-    forget,
     heartbeat,
     join,
     loaded_runtime,
@@ -56,7 +55,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_writes_is_refused_and_changes_nothing() -> None:
+async def test_writes_are_refused_and_change_nothing() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     member = await join(runtime)
@@ -67,7 +66,7 @@ async def test_what_writes_is_refused_and_changes_nothing() -> None:
         assert_refused(lambda: commit(runtime, 6, "other"))
         assert_refused(lambda: join(runtime, group_instance_id="another"))
     assert replica.batches == written
-    # The state was not thrown away, which would have reverted the rebalance under way.
+    # The state was not dropped, which would have reverted the rebalance under way.
     assert runtime.state is RuntimeState.ACTIVE
     assert heartbeat(runtime, member.member_id, 1).result() is ErrorCode.none
     assert offset_of(await fetch(runtime, "other")) == 5
@@ -76,7 +75,7 @@ async def test_what_writes_is_refused_and_changes_nothing() -> None:
     runtime.close()
 
 
-async def test_a_broker_answers_what_only_reads() -> None:
+async def test_reads_are_served() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
     broker.partitions[0].is_under_min_isr = True
@@ -98,17 +97,17 @@ async def test_a_broker_answers_what_only_reads() -> None:
     await groups.stop()
 
 
-async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_again() -> None:
-    """Its records stay, and are committed when the replicas are back, as in Kafka."""
+async def test_parked_requests_fail_when_replicas_fall_out_of_sync() -> None:
+    """Their records stay, and are committed when the replicas are back, as in Kafka."""
     replica = FakeReplica(commits_at_once=False)
     runtime = await loaded_runtime(replica)
-    answers = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
+    responses = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
     replica.is_under_min_isr = True
     assert heartbeat(runtime, "m", 1).done()
-    assert_refused(lambda: fetch(runtime))  # it would wait for what cannot be committed
-    for answer in answers:
+    assert_refused(lambda: fetch(runtime))  # it would wait for a commit
+    for response in responses:
         with pytest.raises(KafkaError) as refused:
-            await asyncio.wait_for(answer, 60)
+            await asyncio.wait_for(response, 60)
         assert refused.value.code is ErrorCode.coordinator_not_available
     replica.is_under_min_isr = False
     replica.commits_at_once = True
@@ -119,46 +118,46 @@ async def test_what_waited_when_the_replicas_fell_out_of_sync_is_told_to_ask_aga
     runtime.close()
 
 
-async def test_timers_are_put_off() -> None:
+async def test_timers_are_deferred() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     member = await join(runtime, session_timeout_ms=1)
-    put_off = watch_polls(runtime)
+    polls = watch_polls(runtime)
     replica.is_under_min_isr = True
-    await until(lambda: len(put_off) > 3)
-    # The last member's end would be written.
-    assert runtime.shard.groups["g"].members.keys() == {member.member_id}
+    await until(lambda: len(polls) > 3)
+    # Removing the last member would write a record.
+    assert runtime.shard.state.classic_groups["g"].members.keys() == {member.member_id}
     assert not replica.batches
     replica.is_under_min_isr = False
-    await until(lambda: not runtime.shard.groups["g"].members)
+    await until(lambda: not runtime.shard.state.classic_groups["g"].members)
     assert len(replica.batches) == 1
     runtime.close()
 
 
-async def test_whose_heartbeats_were_refused_is_heard_of_before_its_session_ends(
+async def test_members_with_refused_heartbeats_get_a_grace_period(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "GRACE_MS", 600_000)
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await join(runtime, session_timeout_ms=1)
-    put_off = watch_polls(runtime)
+    polls = watch_polls(runtime)
     replica.is_under_min_isr = True
-    await until(lambda: len(put_off) > 3)
+    await until(lambda: len(polls) > 3)
     replica.is_under_min_isr = False
     before_ms = SystemClock().monotonic_ms()
     await until(lambda: (runtime.shard.next_deadline_ms() or 0) > before_ms + 300_000)
-    assert runtime.shard.groups["g"].members
+    assert runtime.shard.state.classic_groups["g"].members
     runtime.close()
 
 
-async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
+async def test_a_mandatory_step_waits_until_it_can_be_committed() -> None:
     replica = FakeReplica()
     runtime = await loaded_runtime(replica)
     await commit(runtime, 5)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
-    runtime.tell(forget)
+    runtime.run_mandatory_step(delete_topic)
+    runtime.run_step(delete_topic)
     await settle()
     assert len(replica.batches) == 1
     assert offset_of(await fetch(runtime)) == 5
@@ -168,23 +167,23 @@ async def test_what_is_insisted_on_is_done_when_it_can_be_committed() -> None:
     runtime.close()
 
 
-@pytest.mark.parametrize("is_told_while_loading", [False, True])
-async def test_what_was_put_off_takes_nothing_that_was_committed_later(
-    is_told_while_loading: bool,
+@pytest.mark.parametrize("is_loading", [False, True])
+async def test_a_deferred_step_deletes_no_later_commit(
+    is_loading: bool,
 ) -> None:
-    """The positions of a topic that was deleted go; not those of the new topic of its name."""
+    """The offsets of the deleted topic go, those of the re-created topic stay."""
     replica = await replica_that_holds(5)
     runtime = new_runtime(replica)
     runtime.start()
     replica.is_under_min_isr = True
-    if is_told_while_loading:
-        runtime.insist(forget)
+    if is_loading:
+        runtime.run_mandatory_step(delete_topic)
     await until_loaded(runtime)
-    if not is_told_while_loading:
-        runtime.insist(forget)
+    if not is_loading:
+        runtime.run_mandatory_step(delete_topic)
     assert len(replica.batches) == 1
     replica.is_under_min_isr = False
-    # Before anybody looked whether the replicas are back.
+    # Before the next poll notices that the replicas are back.
     assert await commit(runtime, 7) == (ErrorCode.none,)
     await until(lambda: runtime._writable_poll is None)
     assert offset_of(await fetch(runtime)) == 7
@@ -194,19 +193,19 @@ async def test_what_was_put_off_takes_nothing_that_was_committed_later(
     again.close()
 
 
-async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
+async def test_a_mandatory_step_runs_once_per_state() -> None:
     replica = await replica_that_holds(5)
     replica.commits_at_once = False
     runtime = await loaded_runtime(replica)
-    runtime.insist(forget)
-    answer = commit(runtime, 7)
+    runtime.run_mandatory_step(delete_topic)
+    response = commit(runtime, 7)
     replica.is_under_min_isr = True
     assert_refused(lambda: commit(runtime, 8))
     replica.is_under_min_isr = False
     await until(lambda: runtime._writable_poll is None)
     replica.commits_at_once = True
     replica.commit()
-    assert await answer == (ErrorCode.none,)
+    assert await response == (ErrorCode.none,)
     assert offset_of(await fetch(runtime)) == 7
     runtime.close()
 
@@ -216,20 +215,20 @@ async def test_what_was_insisted_on_is_not_done_twice_to_one_state() -> None:
     [
         lambda runtime: commit(runtime, 7),
         lambda runtime: fetch(runtime),
-        lambda runtime: runtime.tell(
+        lambda runtime: runtime.run_step(
             lambda shard, now: shard.commit_offsets(0, commit_request(7), now)
         ),
         lambda runtime: runtime.end_transaction(9, 0, EndMarker(True, 0)),
     ],
     ids=["request", "read", "step", "marker"],
 )
-async def test_what_was_put_off_is_done_before_what_comes_next(
+async def test_a_deferred_step_runs_before_the_next_write(
     write: Callable[[Runtime], object],
 ) -> None:
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
+    runtime.run_mandatory_step(delete_topic)
     replica.is_under_min_isr = False
     write(runtime)
     tombstones = replica.batches[1]
@@ -246,14 +245,14 @@ async def test_what_was_put_off_is_done_before_what_comes_next(
     ],
     ids=["request", "marker"],
 )
-async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refused(
+async def test_a_deferred_step_that_fails_refuses_the_next_request(
     monkeypatch: pytest.MonkeyPatch, write: Callable[[Runtime], object]
 ) -> None:
     monkeypatch.setattr(partition_runtime, "reload_wait_seconds", lambda failures: 0.0)
     replica = await replica_that_holds(5)
     runtime = await loaded_runtime(replica)
     replica.is_under_min_isr = True
-    runtime.insist(forget)
+    runtime.run_mandatory_step(delete_topic)
     replica.is_under_min_isr = False
     replica.append_error = OSError(28, "disk full")
     with pytest.raises(KafkaError) as refused:
@@ -266,15 +265,15 @@ async def test_where_what_was_put_off_cannot_be_written_the_next_request_is_refu
     runtime.close()
 
 
-async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
+async def test_the_completion_of_a_transaction_waits_until_it_can_be_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody would tell it again: the next transaction of the id would never begin."""
-    told: list[Transaction] = []
+    """It is not repeated: without it the next transaction of the id could never begin."""
+    completed: list[Transaction] = []
 
-    def complete(shard: Any, decided: Transaction, now_ms: int) -> Any:
-        told.append(decided)
-        return type("Done", (), {"to_runtime": staticmethod(Outcome)})
+    def complete(shard: Any, decided: Transaction, now_ms: int) -> TransactionOutcome:
+        completed.append(decided)
+        return TransactionOutcome()
 
     monkeypatch.setattr(TransactionShard, "complete", complete)
     broker = FakeBroker()
@@ -289,26 +288,26 @@ async def test_that_a_transaction_is_complete_is_noted_when_it_can_be_committed(
     async def written(*_: object) -> bool:
         return True
 
-    monkeypatch.setattr(coordinator, "_markers", written)
+    monkeypatch.setattr(coordinator._markers, "send", written)
     decided = Transaction(transactional_id="x", producer_id=1, producer_epoch=0, timeout_ms=1)
     replica.is_under_min_isr = True
-    marking = asyncio.create_task(coordinator._mark(runtime, decided))
+    marking = asyncio.create_task(coordinator._complete_transaction(runtime, decided))
     await settle()
-    assert not told and not marking.done()
+    assert not completed and not marking.done()
     replica.is_under_min_isr = False
     await asyncio.wait_for(marking, 60)
-    assert told == [decided]
+    assert completed == [decided]
     runtime.close()
 
 
 def watch_polls(runtime: Runtime) -> list[None]:
-    """Grows with each look whether there are enough replicas in sync again."""
+    """Return a list that grows with each check for enough in-sync replicas."""
     polls: list[None] = []
-    put_off = runtime._put_off
+    poll = runtime._poll_until_writable
 
     def noted() -> None:
         polls.append(None)
-        put_off()
+        poll()
 
-    runtime._put_off = noted  # type: ignore[method-assign]
+    runtime._poll_until_writable = noted  # type: ignore[method-assign]
     return polls

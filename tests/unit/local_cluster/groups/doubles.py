@@ -1,4 +1,4 @@
-"""Doubles for the coordinator's shells: a replica in memory and the broker around it."""
+"""Doubles for the coordinators: a replica in memory and a broker around it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from inspect import isawaitable
-from types import SimpleNamespace
 from typing import Any
 
 from local_cluster.clock import SystemClock
@@ -18,10 +16,13 @@ from local_cluster.controller.model.cluster_image import (
     PartitionState,
     TopicState,
 )
+from local_cluster.controller.model.metadata_cache import MetadataCache
 from local_cluster.groups.coordinator import GroupCoordinator
 from local_cluster.groups.offsets import TopicPartition
 from local_cluster.groups.requests import FetchedOffset
 from local_cluster.handlers.registry import RequestContext, find_handler
+from local_cluster.log.partition.partition_log import AppendResult
+from local_cluster.log.segment.segment import LogSlice
 from local_cluster.records.control import EndMarker, encode_marker
 from local_cluster.records.header import BatchHeader, iter_headers, patch_base_offset, read_header
 from local_cluster.settings import BrokerSettings, Listener
@@ -33,16 +34,41 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 BROKER_ID = 1
 
 
+class ReadOnlyFile:
+    """A file with fixed content."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        return self._content[position : position + size_bytes]
+
+    def fileno(self) -> int:
+        raise NotImplementedError
+
+    def write(self, buffer: bytes | bytearray | memoryview, /) -> int | None:
+        raise NotImplementedError
+
+    def truncate(self, size_bytes: int, /) -> int:
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        return
+
+
 @dataclass
 class FakeReplica:
-    """A leading replica; with `commits_at_once` its high watermark follows the log end."""
+    """A leading replica; with `commits_at_once` the high watermark follows the log end offset."""
 
     commits_at_once: bool = True
     batches: list[bytes] = field(default_factory=list)
     high_watermark: int = 0
     append_error: Exception | None = None
     append_bytes_max: int = 1 << 30
-    """What one append may hold, as a segment's size says."""
+    """The maximum of one append, as the segment size limits it."""
     reads: int = 0
     is_under_min_isr: bool = False
     parked: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
@@ -53,7 +79,9 @@ class FakeReplica:
     def log(self) -> FakeReplica:
         return self
 
-    def append(self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]) -> Any:
+    def append(
+        self, buffer: bytearray | memoryview, headers: Sequence[BatchHeader]
+    ) -> AppendResult:
         if self.append_error is not None:
             raise self.append_error
         if len(buffer) > self.append_bytes_max:
@@ -67,9 +95,12 @@ class FakeReplica:
             self.log_end_offset = header.next_offset
         if self.commits_at_once:
             self.commit()
-        return SimpleNamespace(last_offset=self.log_end_offset - 1)
+        last_offset = self.log_end_offset - 1
+        return AppendResult(last_offset, last_offset, -1, self.log_start_offset, False)
 
-    def append_marker(self, marker: EndMarker, *, producer_id: int, producer_epoch: int) -> Any:
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int
+    ) -> AppendResult:
         batch = encode_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=0
         )
@@ -103,16 +134,17 @@ class FakeReplica:
 
     def read(
         self, offset: int, *, bytes_max: int, offset_limit: int, at_least_one_batch: bool
-    ) -> Any:
+    ) -> LogSlice | None:
         self.reads += 1
         for batch in self.batches:
-            if read_header(batch).next_offset > offset:
-                return SimpleNamespace(read=partial(bytes, batch))
+            next_offset = read_header(batch).next_offset
+            if next_offset > offset:
+                return LogSlice(ReadOnlyFile(batch), 0, len(batch), next_offset)
         return None
 
 
 class FakeControlPlane:
-    """Counts creations; the test decides when the topic appears."""
+    """Records topic creations; the test decides when the topic appears."""
 
     def __init__(self) -> None:
         self.created: list[str] = []
@@ -124,8 +156,29 @@ class FakeControlPlane:
         return self.error
 
 
+class FakeMetadata(MetadataCache):
+    """Metadata whose topics and brokers the test sets directly."""
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
+        found = (topic for topic in self.topics.values() if topic.topic_id == topic_id)
+        return next(found, None)
+
+
+class FakeReplicas:
+    """The replicas of a broker that leads all of them, or refuses every lookup."""
+
+    def __init__(self, partitions: dict[int, FakeReplica]) -> None:
+        self._partitions = partitions
+        self.refusal: ErrorCode | None = None
+
+    def get_leader(self, topic: str, partition: int) -> FakeReplica:
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+        return self._partitions[partition]
+
+
 class FakeBroker:
-    """What handlers see: one broker that leads all partitions of the offsets topic."""
+    """The services of handlers: one broker that leads all partitions of the offsets topic."""
 
     def __init__(self, *, partitions: int = 2, config: dict[str, str] | None = None) -> None:
         self.settings = BrokerSettings(
@@ -141,14 +194,11 @@ class FakeBroker:
         self.clock = SystemClock()
         self.control_plane = FakeControlPlane()
         listeners = {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}
-        self.metadata = SimpleNamespace(
-            topics={},
-            brokers={BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)},
-            topic_by_id=self._topic_by_id,
-            is_whole=True,
-        )
+        self.metadata = FakeMetadata()
+        self.metadata.brokers = {BROKER_ID: BrokerEndpoints(BROKER_ID, None, listeners)}
+        self.metadata.is_whole = True
         self.partitions = {index: FakeReplica() for index in range(partitions)}
-        self.replicas = SimpleNamespace(get_leader=lambda topic, index: self.partitions[index])
+        self.replicas = FakeReplicas(self.partitions)
         self.denied: set[tuple[str, str]] = set()
         self.groups = GroupCoordinator(self)  # type: ignore[arg-type]
         self.transactions = TransactionCoordinator(self)  # type: ignore[arg-type]
@@ -160,10 +210,6 @@ class FakeBroker:
         }
         topic = TopicState(name, uuid.uuid4(), states, {})
         self.metadata.topics = {**self.metadata.topics, name: topic}
-
-    def _topic_by_id(self, topic_id: uuid.UUID) -> TopicState | None:
-        found = (topic for topic in self.metadata.topics.values() if topic.topic_id == topic_id)
-        return next(found, None)
 
     async def lead(self) -> None:
         """Create the offsets topic and load every partition."""
@@ -179,7 +225,7 @@ class FakeBroker:
     async def positions(
         self, group_id: str, partitions: tuple[TopicPartition, ...] | None = None
     ) -> tuple[FetchedOffset, ...]:
-        """What a group has committed."""
+        """Return the committed offsets of a group."""
         found = await self.groups.fetch_offsets(group_id, partitions)
         assert not isinstance(found, ErrorCode), found
         return found
@@ -190,7 +236,7 @@ class FakeBroker:
         return (operation, name) not in self.denied
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> asyncio.Task[Any]:
-        """One request through the wire format both ways; the task gives kio's response."""
+        """Send one request through the wire format both ways; the task returns kio's response."""
         handler = find_handler(api)
         assert handler is not None
         assert handler.min_version <= version <= handler.max_version

@@ -1,4 +1,4 @@
-"""Requests of classic groups at any version that is served, and how their answers are read."""
+"""Requests of classic groups at every served version, and readers of their responses."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def join(broker: FakeBroker, version: int, **changes: Any) -> asyncio.Task[Any]:
 
 
 async def joined(broker: FakeBroker, version: int = 9, **changes: Any) -> Any:
-    answer = await join(broker, version, **changes)
-    if answer.error_code is ErrorCode.member_id_required:
-        answer = await join(broker, version, **(changes | {"member_id": answer.member_id}))
-    return answer
+    response = await join(broker, version, **changes)
+    if response.error_code is ErrorCode.member_id_required:
+        response = await join(broker, version, **(changes | {"member_id": response.member_id}))
+    return response
 
 
 def sync(broker: FakeBroker, version: int, member: Any, **changes: Any) -> asyncio.Task[Any]:
@@ -95,7 +95,7 @@ def commit(broker: FakeBroker, version: int, *offsets: Any, **changes: Any) -> a
 
 
 def fetch(broker: FakeBroker, version: int, topics: Any, group: str = "boards") -> Any:
-    asked = (
+    wanted = (
         None
         if topics is None
         else [
@@ -104,15 +104,15 @@ def fetch(broker: FakeBroker, version: int, topics: Any, group: str = "boards") 
         ]
     )
     if version >= 8:
-        groups = [{"group_id": group, "topics": asked}]
+        groups = [{"group_id": group, "topics": wanted}]
         return broker.send(ApiKey.OFFSET_FETCH, version, groups=groups, require_stable=True)
     return broker.send(
-        ApiKey.OFFSET_FETCH, version, group_id=group, topics=asked, require_stable=True
+        ApiKey.OFFSET_FETCH, version, group_id=group, topics=wanted, require_stable=True
     )
 
 
 def named(broker: FakeBroker, version: int, topic: str) -> dict[str, Any]:
-    """A topic as a request names it; from v10 on by an id, which for "nowhere" is nobody's."""
+    """Return the topic fields of a request; from v10 on an id, which for "nowhere" is unknown."""
     if version < 10:
         return {"name": topic}
     known = broker.metadata.topics.get(topic)
@@ -120,7 +120,7 @@ def named(broker: FakeBroker, version: int, topic: str) -> dict[str, Any]:
 
 
 def name_of(broker: FakeBroker, topic: Any) -> str:
-    """The other way round, in an answer."""
+    """Return the name of a topic in a response."""
     if not hasattr(topic, "topic_id"):
         return str(topic.name)
     known = broker.metadata.topic_by_id(topic.topic_id)

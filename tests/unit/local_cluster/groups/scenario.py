@@ -1,23 +1,22 @@
-"""Runs scenario scripts against a shard: commands in, a trace of everything observable out.
+"""Runs scenario scripts against a shard: commands in, a trace of all records and responses out.
 
 A script is a list of blocks: commands, a line `----`, and the trace they must produce, ended by
 an empty line. Commands:
 
-    limits NAME=VALUE...                 settings of the shards made from here on
+    limits NAME=VALUE...                 settings of this and later shards
     join WHO [group=g] [member=ID] [instance=I] [type=consumer] [protocols=range:a,rr:b]
              [session=10000] [rebalance=60000] [v=9]
     sync WHO [generation=N] [assign=WHO:bytes,...] [member=ID] [instance=I] [protocol=P]
     heartbeat WHO [generation=N] [member=ID] [instance=I]
     leave WHO... | leave member=ID,instance=I
     commit WHO|- TOPIC-P=OFFSET[:metadata]... [generation=N] [member=ID] [retention=MS]
-    fetch [TOPIC-P...]                   everything without arguments
-    advance MILLISECONDS                 timers fire on the way, each at its time
+    fetch [TOPIC-P...]                   all offsets without arguments
+    advance MILLISECONDS                 timers fire meanwhile, each at its deadline
     expire-offsets, delete-group, describe, list
     restart                              a new shard, replayed from all records so far
 
-WHO is a client; it remembers the member id and generation of its last answers. The n-th new
-member id is CLIENT-un. `HELIOGRAPH_REWRITE_SCENARIOS=1` writes the traces as they are: the diff
-is then the review.
+WHO is a client; it remembers the member id and generation of its last responses. The n-th new
+member id is CLIENT-un. `HELIOGRAPH_REWRITE_SCENARIOS=1` rewrites the traces: review the diff.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from local_cluster.groups.requests import (
     DescribedGroup,
     GroupLimits,
     HeartbeatRequest,
-    JoinAnswer,
     JoinRequest,
-    LeaveAnswer,
+    JoinResponse,
     LeaveRequest,
+    LeaveResponse,
     LeavingMember,
     OffsetToCommit,
-    SyncAnswer,
     SyncRequest,
+    SyncResponse,
 )
 from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode
@@ -57,7 +56,7 @@ GROUP = "g"
 
 @dataclass
 class Client:
-    """What a client of the scenario remembers."""
+    """One client of the scenario."""
 
     name: str
     member_id: str = ""
@@ -72,7 +71,7 @@ class Scenario:
     now_ms: int = 0
     log: list[StoredRecord] = field(default_factory=list)
     clients: dict[str, Client] = field(default_factory=dict)
-    asked: dict[int, str] = field(default_factory=dict)
+    requests: dict[int, str] = field(default_factory=dict)
     trace: list[str] = field(default_factory=list)
     uuids: int = 0
     tickets: int = 0
@@ -85,13 +84,13 @@ class Scenario:
         return Now(WALL_START_MS + self.now_ms, self.now_ms)
 
     def run(self, line: str) -> list[str]:
-        """One command; what was observed."""
+        """Run one command and return its trace."""
         verb, *words = shlex.split(line)
         options = dict(word.split("=", 1) for word in words if "=" in word)
         plain = [word for word in words if "=" not in word]
         self.trace = []
         getattr(self, "do_" + verb.replace("-", "_"))(plain, options)
-        for group in self.shard.groups.values():
+        for group in self.shard.state.classic_groups.values():
             group.check_invariants()
         return self.trace
 
@@ -100,7 +99,7 @@ class Scenario:
     def do_limits(self, plain: list[str], options: dict[str, str]) -> None:
         changed: dict[str, Any] = {name: int(value) for name, value in options.items()}
         self.limits = replace(self.limits, **changed)
-        self.shard.limits = self.limits
+        self.shard.state.limits = self.limits
 
     def do_join(self, plain: list[str], options: dict[str, str]) -> None:
         client = self._client(plain[0])
@@ -216,40 +215,40 @@ class Scenario:
 
     def do_restart(self, plain: list[str], options: dict[str, str]) -> None:
         self.shard = GroupShard(self.limits)
-        self.asked.clear()
+        self.requests.clear()
         for record in self.log:
             self.shard.replay(record.key, record.value)
         self._observe(self.shard.finish_load(self.now))
 
-    # -- what is observed -------------------------------------------------------------------
+    # -- trace ------------------------------------------------------------------------------
 
     def _client(self, name: str) -> Client:
         return self.clients.setdefault(name, Client(name))
 
     def _ticket(self, label: str) -> int:
         self.tickets += 1
-        self.asked[self.tickets] = label
+        self.requests[self.tickets] = label
         return self.tickets
 
     def _observe(self, outcome: Outcome) -> None:
         for record in outcome.records:
             self.log.append(record)
-            self.trace.append("write " + _told_record(record))
-        for ticket, answer in outcome.answers:
-            label = self.asked.pop(ticket)
+            self.trace.append("write " + _format_record(record))
+        for ticket, response in outcome.responses:
+            label = self.requests.pop(ticket)
             client = self.clients.get(label.split(" ")[0])
-            if client is not None and isinstance(answer, JoinAnswer):
-                if answer.error in (ErrorCode.none, ErrorCode.member_id_required):
-                    client.member_id = answer.member_id
-                if answer.error is ErrorCode.none:
-                    client.generation = answer.generation_id
-            self.trace.append(f"{label}: {_told_answer(answer)}")
-        group = self.shard.groups.get(GROUP)
-        if outcome.records or outcome.answers:
+            if client is not None and isinstance(response, JoinResponse):
+                if response.error in (ErrorCode.none, ErrorCode.member_id_required):
+                    client.member_id = response.member_id
+                if response.error is ErrorCode.none:
+                    client.generation = response.generation_id
+            self.trace.append(f"{label}: {_format_response(response)}")
+        group = self.shard.state.classic_groups.get(GROUP)
+        if outcome.records or outcome.responses:
             self.trace.append(f"{GROUP} is {group.state.value if group else 'unknown'}")
 
 
-def _told_record(record: StoredRecord) -> str:
+def _format_record(record: StoredRecord) -> str:
     key = decode_key(record.key)
     if isinstance(key, OffsetKey):
         if record.value is None:
@@ -263,35 +262,37 @@ def _told_record(record: StoredRecord) -> str:
     return f"group {key.group} generation {group.generation} [{members}]"
 
 
-def _told_answer(answer: object) -> str:
-    if isinstance(answer, JoinAnswer):
-        if answer.error is not ErrorCode.none:
-            return f"{answer.error.name} {answer.member_id or '-'}"
-        members = " ".join(f"{m.member_id}={m.metadata.decode()}" for m in answer.members)
-        told = f"ok {answer.member_id} generation {answer.generation_id} {answer.protocol_name}"
-        told += f" leader {answer.leader} [{members}]"
-        return told + (" skip_assignment" if answer.skip_assignment else "")
-    if isinstance(answer, SyncAnswer):
-        if answer.error is not ErrorCode.none:
-            return answer.error.name
-        return f"ok {answer.assignment.decode() or '(empty)'}"
-    if isinstance(answer, LeaveAnswer):
+def _format_response(response: object) -> str:
+    if isinstance(response, JoinResponse):
+        if response.error is not ErrorCode.none:
+            return f"{response.error.name} {response.member_id or '-'}"
+        members = " ".join(f"{m.member_id}={m.metadata.decode()}" for m in response.members)
+        text = (
+            f"ok {response.member_id} generation {response.generation_id} {response.protocol_name}"
+        )
+        text += f" leader {response.leader} [{members}]"
+        return text + (" skip_assignment" if response.skip_assignment else "")
+    if isinstance(response, SyncResponse):
+        if response.error is not ErrorCode.none:
+            return response.error.name
+        return f"ok {response.assignment.decode() or '(empty)'}"
+    if isinstance(response, LeaveResponse):
         return " ".join(
             f"{member.member_id or member.group_instance_id}={error.name}"
-            for member, error in answer.members
+            for member, error in response.members
         )
-    if isinstance(answer, DescribedGroup):
+    if isinstance(response, DescribedGroup):
         members = " ".join(
-            f"{m.member_id}={m.metadata.decode()}/{m.assignment.decode()}" for m in answer.members
+            f"{m.member_id}={m.metadata.decode()}/{m.assignment.decode()}" for m in response.members
         )
-        kind = f"{answer.protocol_type or '-'} {answer.protocol_name or '-'}"
-        return f"{answer.state} {kind} [{members}]"
-    if isinstance(answer, ErrorCode):
-        return answer.name
-    assert isinstance(answer, tuple)
+        kind = f"{response.protocol_type or '-'} {response.protocol_name or '-'}"
+        return f"{response.state} {kind} [{members}]"
+    if isinstance(response, ErrorCode):
+        return response.name
+    assert isinstance(response, tuple)
     return " ".join(
         entry.name
         if isinstance(entry, ErrorCode)
         else f"{entry.topic}-{entry.partition}={entry.committed.offset}:{entry.committed.metadata}"
-        for entry in answer
+        for entry in response
     )

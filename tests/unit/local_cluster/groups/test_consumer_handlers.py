@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe over the wire, and what other APIs say then."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe over the wire, and other APIs on such groups."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def join(broker: FakeBroker, version: int = 1, **changes: Any) -> asyncio.Task[A
     return beat(broker, version, **(first | changes))
 
 
-def partitions(answer: Any) -> dict[uuid.UUID, tuple[int, ...]]:
-    return {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
+def partitions(response: Any) -> dict[uuid.UUID, tuple[int, ...]]:
+    return {topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions}
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -78,30 +78,30 @@ async def test_join_stay_and_leave(broker: FakeBroker, version: int) -> None:
     assert gone.error_message
 
 
-async def told(broker: FakeBroker, **changes: Any) -> ErrorCode:
-    """The error of a request to join."""
+async def join_error(broker: FakeBroker, **changes: Any) -> ErrorCode:
+    """Return the error of a join."""
     code: ErrorCode = (await join(broker, **changes)).error_code
     return code
 
 
-async def test_requests_that_are_not_valid(broker: FakeBroker) -> None:
+async def test_invalid_requests(broker: FakeBroker) -> None:
     invalid = ErrorCode.invalid_request
-    assert await told(broker, group_id="") is invalid
-    assert await told(broker, member_id="") is invalid
-    assert await told(broker, instance_id="") is invalid
-    assert await told(broker, rebalance_timeout=-1) is invalid
-    assert await told(broker, topic_partitions=None) is invalid
-    assert await told(broker, subscribed_topic_names=None) is invalid
-    assert await told(broker, member_epoch=-3) is invalid
-    assert await told(broker, member_epoch=-2) is invalid
-    assert await told(broker, server_assignor="nope") is ErrorCode.unsupported_assignor
+    assert await join_error(broker, group_id="") is invalid
+    assert await join_error(broker, member_id="") is invalid
+    assert await join_error(broker, instance_id="") is invalid
+    assert await join_error(broker, rebalance_timeout=-1) is invalid
+    assert await join_error(broker, topic_partitions=None) is invalid
+    assert await join_error(broker, subscribed_topic_names=None) is invalid
+    assert await join_error(broker, member_epoch=-3) is invalid
+    assert await join_error(broker, member_epoch=-2) is invalid
+    assert await join_error(broker, server_assignor="nope") is ErrorCode.unsupported_assignor
     regex = {"subscribed_topic_names": None, "subscribed_topic_regex": "("}
-    assert await told(broker, **regex) is ErrorCode.invalid_regular_expression
-    assert await told(broker, member_epoch=1) is ErrorCode.group_id_not_found
+    assert await join_error(broker, **regex) is ErrorCode.invalid_regular_expression
+    assert await join_error(broker, member_epoch=1) is ErrorCode.group_id_not_found
     assert broker.groups.list_groups()[1] == []
 
 
-async def test_epochs_that_are_fenced(broker: FakeBroker) -> None:
+async def test_fenced_epochs(broker: FakeBroker) -> None:
     await join(broker)
     assert (await beat(broker, member_epoch=2)).error_code is ErrorCode.fenced_member_epoch
     await join(broker, member_id="m-2")
@@ -114,18 +114,18 @@ async def test_epochs_that_are_fenced(broker: FakeBroker) -> None:
     owns_half = [{"topic_id": topic_id, "partitions": left.partitions}]
     moved = await beat(broker, member_epoch=1, topic_partitions=owns_half)
     assert moved.member_epoch == 2
-    # The answer was lost: the member may repeat its last epoch with what it may hold.
+    # After a lost response the member may repeat its previous epoch with what it owns.
     repeated = await beat(broker, member_epoch=1, topic_partitions=owns_half)
     assert (repeated.error_code, repeated.member_epoch) == (ErrorCode.none, 2)
     stale = await beat(broker, member_epoch=1, topic_partitions=owns_all)
     assert stale.error_code is ErrorCode.fenced_member_epoch
-    assert (await join(broker)).error_code is ErrorCode.none, "with epoch 0 it may join again"
+    assert (await join(broker)).error_code is ErrorCode.none, "with epoch 0 it may rejoin"
 
 
 async def test_static_members(broker: FakeBroker) -> None:
     first = await join(broker, instance_id="i")
     other: dict[str, Any] = {"member_id": "m-2", "instance_id": "i"}
-    assert await told(broker, **other) is ErrorCode.unreleased_instance_id
+    assert await join_error(broker, **other) is ErrorCode.unreleased_instance_id
     fenced = await beat(broker, member_epoch=1, **other)
     assert fenced.error_code is ErrorCode.fenced_instance_id
     unknown = await beat(broker, member_epoch=1, instance_id="x")
@@ -134,19 +134,19 @@ async def test_static_members(broker: FakeBroker) -> None:
     assert (left.error_code, left.member_epoch) == (ErrorCode.none, -2)
     back = await join(broker, **other)
     assert partitions(back) == partitions(first)
-    assert back.member_epoch == 1, "nothing had to move"
+    assert back.member_epoch == 1, "no partition moved"
     late = await beat(broker, member_epoch=1, instance_id="i")
     assert late.error_code is ErrorCode.fenced_instance_id
 
 
-async def test_positions_are_guarded_by_epochs(broker: FakeBroker) -> None:
+async def test_commits_and_fetches_check_the_member_epoch(broker: FakeBroker) -> None:
     await join(broker)
     topic_id = broker.metadata.topics["flights"].topic_id
 
     async def commit(epoch: int, member_id: str = "m-1", version: int = 10) -> ErrorCode:
         entry = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
         named = {"topic_id": topic_id} if version >= 10 else {"name": "flights"}
-        answer = await broker.send(
+        response = await broker.send(
             ApiKey.OFFSET_COMMIT,
             version,
             group_id="boards",
@@ -154,7 +154,7 @@ async def test_positions_are_guarded_by_epochs(broker: FakeBroker) -> None:
             generation_id_or_member_epoch=epoch,
             topics=[{**named, "partitions": [entry]}],
         )
-        code: ErrorCode = answer.topics[0].partitions[0].error_code
+        code: ErrorCode = response.topics[0].partitions[0].error_code
         return code
 
     assert await commit(1) is ErrorCode.none
@@ -171,8 +171,8 @@ async def test_positions_are_guarded_by_epochs(broker: FakeBroker) -> None:
             "member_epoch": epoch,
             "topics": [{"topic_id": topic_id, "partition_indexes": (0,)}],
         }
-        answer = await broker.send(ApiKey.OFFSET_FETCH, 10, groups=[group], require_stable=False)
-        code: ErrorCode = answer.groups[0].error_code
+        response = await broker.send(ApiKey.OFFSET_FETCH, 10, groups=[group], require_stable=False)
+        code: ErrorCode = response.groups[0].error_code
         return code
 
     assert await fetch(1, "m-1") is ErrorCode.none
@@ -181,7 +181,7 @@ async def test_positions_are_guarded_by_epochs(broker: FakeBroker) -> None:
     assert await fetch(-1, None) is ErrorCode.none
 
 
-async def test_how_it_is_listed_described_and_deleted(broker: FakeBroker) -> None:
+async def test_listing_describing_and_deleting_a_group(broker: FakeBroker) -> None:
     await join(broker)
     await join(broker, member_id="m-2", subscribed_topic_names=[], subscribed_topic_regex="fl.*")
     (listed,) = (await broker.send(ApiKey.LIST_GROUPS, 5, types_filter=["Consumer"])).groups
@@ -219,7 +219,7 @@ async def test_how_it_is_listed_described_and_deleted(broker: FakeBroker) -> Non
     assert broker.groups.list_groups()[1] == []
 
 
-async def test_an_id_changes_its_protocol_while_there_are_no_members(broker: FakeBroker) -> None:
+async def test_a_group_id_changes_its_protocol_without_members(broker: FakeBroker) -> None:
     protocols = [{"name": "range", "metadata": b"sub"}]
     classic = {
         "group_id": "boards",
@@ -232,10 +232,10 @@ async def test_an_id_changes_its_protocol_while_there_are_no_members(broker: Fak
     }
     joined = await broker.send(ApiKey.JOIN_GROUP, 9, **classic)
     assert joined.error_code is ErrorCode.none
-    assert await told(broker) is ErrorCode.group_id_not_found
+    assert await join_error(broker) is ErrorCode.group_id_not_found
     leaving = [{"member_id": joined.member_id, "group_instance_id": "i"}]
     await broker.send(ApiKey.LEAVE_GROUP, 5, group_id="boards", members=leaving)
-    assert await told(broker) is ErrorCode.none
+    assert await join_error(broker) is ErrorCode.none
     refused = await broker.send(ApiKey.JOIN_GROUP, 9, **classic)
     assert refused.error_code is ErrorCode.inconsistent_group_protocol
     beaten = await broker.send(
@@ -246,7 +246,7 @@ async def test_an_id_changes_its_protocol_while_there_are_no_members(broker: Fak
     assert (await broker.send(ApiKey.JOIN_GROUP, 9, **classic)).error_code is ErrorCode.none
 
 
-async def test_targets_are_computed_once_in_an_interval() -> None:
+async def test_targets_are_computed_once_per_interval() -> None:
     broker = FakeBroker(
         partitions=1, config={**CONFIG, "group.consumer.assignment.interval.ms": "60000"}
     )
@@ -258,7 +258,7 @@ async def test_targets_are_computed_once_in_an_interval() -> None:
     await broker.groups.stop()
 
 
-async def test_who_may_not_see_a_topic(broker: FakeBroker) -> None:
+async def test_topics_without_describe_rights_are_hidden(broker: FakeBroker) -> None:
     broker.add_topic("fleet", 2)
     broker.denied = {("DESCRIBE", "fleet")}
     named = await join(broker, subscribed_topic_names=["fleet"])
@@ -266,15 +266,15 @@ async def test_who_may_not_see_a_topic(broker: FakeBroker) -> None:
     matched = await join(broker, subscribed_topic_names=None, subscribed_topic_regex="fl.*")
     assert list(partitions(matched)) == [broker.metadata.topics["flights"].topic_id]
     broker.denied = {("READ", "boards")}
-    assert await told(broker) is ErrorCode.group_authorization_failed
+    assert await join_error(broker) is ErrorCode.group_authorization_failed
 
 
-async def test_a_member_is_told_what_to_give_up_until_it_says_that_it_has(
+async def test_a_revocation_is_repeated_until_confirmed(
     broker: FakeBroker,
 ) -> None:
     await join(broker)
     await join(broker, member_id="m-2")
-    first = await beat(broker, member_epoch=1)  # its answer may have been lost
+    first = await beat(broker, member_epoch=1)  # its response may have been lost
     again = await beat(broker, member_epoch=1)
     assert partitions(again) == partitions(first)
     (mine,) = first.assignment.topic_partitions

@@ -1,4 +1,4 @@
-"""Where a group lives, and who may serve it."""
+"""The coordinator of a group: lookup, leadership, deleted topics, expiry."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def not_found(broker: FakeBroker) -> ErrorCode:
     return refused.value.code
 
 
-async def test_the_first_question_creates_the_topic_once() -> None:
+async def test_the_first_lookup_creates_the_topic_once() -> None:
     broker = FakeBroker()
     assert not_found(broker) is ErrorCode.coordinator_not_available
     assert not_found(broker) is ErrorCode.coordinator_not_available
     await asyncio.sleep(0.01)
     assert broker.control_plane.created == [OFFSETS_TOPIC]
-    # It went wrong: the next question tries again.
+    # The creation failed: the next lookup retries.
     broker.control_plane.error = KafkaError(ErrorCode.not_controller)
     assert not_found(broker) is ErrorCode.coordinator_not_available
     await asyncio.sleep(0.01)
@@ -59,7 +59,7 @@ async def test_the_coordinator_is_the_leader_of_the_groups_partition() -> None:
     await broker.groups.stop()
 
 
-async def test_without_a_leader_or_its_listener_nobody_is_named() -> None:
+async def test_lookups_fail_without_a_leader_or_its_listener() -> None:
     broker = FakeBroker()
     broker.add_topic(OFFSETS_TOPIC, 2, leader=-1)
     assert not_found(broker) is ErrorCode.coordinator_not_available
@@ -78,8 +78,8 @@ async def test_only_the_leader_serves_a_group() -> None:
     assert refusal(broker) is ErrorCode.coordinator_load_in_progress
     assert broker.groups.list_groups()[0] is ErrorCode.coordinator_load_in_progress
     await broker.loaded()
-    answer = await broker.groups.heartbeat(HeartbeatRequest("boards", "m", None, 1))
-    assert answer is ErrorCode.unknown_member_id
+    response = await broker.groups.heartbeat(HeartbeatRequest("boards", "m", None, 1))
+    assert response is ErrorCode.unknown_member_id
     broker.groups.on_leadership(OFFSETS_TOPIC, partition_of("boards", 2), False)
     assert refusal(broker) is ErrorCode.not_coordinator
     broker.groups.on_leadership("some-topic", 0, True)
@@ -87,32 +87,32 @@ async def test_only_the_leader_serves_a_group() -> None:
     await broker.groups.stop()
 
 
-async def test_positions_survive_a_change_of_leadership() -> None:
+async def test_committed_offsets_survive_a_change_of_leadership() -> None:
     broker = FakeBroker(partitions=1)
     await broker.lead()
-    offsets = (OffsetToCommit("t", 3, 99, 7, "where I was"),)
+    offsets = (OffsetToCommit("t", 3, 99, 7, "metadata"),)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
     await broker.loaded()
     (fetched,) = await broker.positions("boards")
     assert (fetched.topic, fetched.partition) == ("t", 3)
-    assert fetched.committed[:3] == (99, 7, "where I was")
+    assert fetched.committed[:3] == (99, 7, "metadata")
     assert [group.group_id for group in broker.groups.list_groups()[1]] == ["boards"]
     await broker.groups.stop()
 
 
 async def commit_in(broker: FakeBroker, *topics: str) -> None:
-    """The topics are there, and a group has a position in each."""
+    """Create the topics, with a committed offset of a group in each."""
     for topic in topics:
         broker.add_topic(topic, 1)
-    broker.groups.heard(Changes(topics=topics))
+    broker.groups.on_metadata_changes(Changes(topics=topics))
     await broker.lead()
     offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in topics)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
 
 
-async def topics_with_positions(broker: FakeBroker) -> list[str]:
+async def topics_with_offsets(broker: FakeBroker) -> list[str]:
     await broker.loaded()
     return [entry.topic for entry in await broker.positions("boards")]
 
@@ -121,75 +121,73 @@ def delete(broker: FakeBroker, topic: str) -> None:
     left = dict(broker.metadata.topics)
     deleted = left.pop(topic)
     broker.metadata.topics = left
-    broker.groups.heard(Changes(deleted={topic: deleted.topic_id}))
+    broker.groups.on_metadata_changes(Changes(deleted={topic: deleted.topic_id}))
 
 
-def make_anew(broker: FakeBroker, topic: str) -> None:
-    """The deletion is not told: only the new topic is."""
+def re_create(broker: FakeBroker, topic: str) -> None:
+    """Re-create a topic; the changes hold only the new one, not the deletion."""
     broker.add_topic(topic, 1)
-    broker.groups.heard(Changes(topics=(topic,)))
+    broker.groups.on_metadata_changes(Changes(topics=(topic,)))
 
 
-async def test_positions_of_deleted_topics_go() -> None:
+async def test_offsets_of_deleted_topics_are_deleted() -> None:
     broker = FakeBroker(partitions=1)
     await commit_in(broker, "gone", "kept")
     delete(broker, "gone")
-    assert await topics_with_positions(broker) == ["kept"]
+    assert await topics_with_offsets(broker) == ["kept"]
     await broker.groups.stop()
 
 
-async def test_positions_of_a_topic_that_was_made_anew_go_also_where_its_deletion_is_not_told() -> (
-    None
-):
+async def test_offsets_of_a_topic_re_created_unseen_are_deleted() -> None:
     broker = FakeBroker(partitions=1)
-    await commit_in(broker, "anew", "kept")
-    make_anew(broker, "anew")
-    assert await topics_with_positions(broker) == ["kept"]
-    # What is committed from now on is of the new one, whatever is told of it later.
-    offsets = (OffsetToCommit("anew", 0, 3, 0, None),)
+    await commit_in(broker, "back", "kept")
+    re_create(broker, "back")
+    assert await topics_with_offsets(broker) == ["kept"]
+    # Later commits belong to the new topic, whatever later changes report.
+    offsets = (OffsetToCommit("back", 0, 3, 0, None),)
     await broker.groups.commit_offsets(CommitRequest("boards", "", None, -1, offsets))
-    broker.groups.heard(Changes(topics=("anew",), deleted={"anew": uuid.uuid4()}))
-    assert await topics_with_positions(broker) == ["anew", "kept"]
+    broker.groups.on_metadata_changes(Changes(topics=("back",), deleted={"back": uuid.uuid4()}))
+    assert await topics_with_offsets(broker) == ["back", "kept"]
     await broker.groups.stop()
 
 
-async def test_what_is_told_while_the_log_is_loaded_is_done_after_that() -> None:
+async def test_deletions_during_a_load_are_applied_afterwards() -> None:
     broker = FakeBroker(partitions=1)
-    await commit_in(broker, "anew", "gone", "kept")
+    await commit_in(broker, "back", "gone", "kept")
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
     delete(broker, "gone")
-    make_anew(broker, "anew")
-    assert await topics_with_positions(broker) == ["kept"]
+    re_create(broker, "back")
+    assert await topics_with_offsets(broker) == ["kept"]
     await broker.groups.stop()
 
 
-async def test_what_was_deleted_before_a_log_is_led_goes_unless_it_is_there_again() -> None:
+async def test_deletions_before_a_term_are_applied_unless_the_topic_is_back() -> None:
     broker = FakeBroker(partitions=1)
-    await commit_in(broker, "anew", "gone", "kept")
+    await commit_in(broker, "back", "gone", "kept")
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
     delete(broker, "gone")
-    # Whoever led it meanwhile may have taken positions in the new one.
-    delete(broker, "anew")
-    make_anew(broker, "anew")
+    # Another leader may have accepted commits to the new topic meanwhile.
+    delete(broker, "back")
+    re_create(broker, "back")
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
-    assert await topics_with_positions(broker) == ["anew", "kept"]
+    assert await topics_with_offsets(broker) == ["back", "kept"]
     await broker.groups.stop()
 
 
-async def test_what_is_not_there_is_no_evidence_where_nobody_vouches_for_all() -> None:
+async def test_absence_in_incomplete_metadata_is_no_deletion() -> None:
     broker = FakeBroker(partitions=1)
     await commit_in(broker, "gone")
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, False)
     delete(broker, "gone")
-    # It may be there again, and unreadable.
+    # It may be back, and unreadable for the controller.
     broker.metadata.is_whole = False
     broker.groups.on_leadership(OFFSETS_TOPIC, 0, True)
-    assert await topics_with_positions(broker) == ["gone"]
+    assert await topics_with_offsets(broker) == ["gone"]
     await broker.groups.stop()
 
 
-async def test_old_positions_are_removed_in_the_background() -> None:
+async def test_old_offsets_expire_in_the_background() -> None:
     config = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "0"}
     broker = FakeBroker(partitions=1, config=config)
     await broker.lead()

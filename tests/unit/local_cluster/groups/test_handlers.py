@@ -1,4 +1,4 @@
-"""The handlers of groups: versions, coordinators, descriptions, lists, and who may ask."""
+"""The handlers of groups: versions, lookup, describe, list, authorization."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_list_groups(broker: FakeBroker, version: int) -> None:
         assert modern.groups == ()
 
 
-async def test_every_handler_asks_before_it_answers(broker: FakeBroker) -> None:
+async def test_every_handler_authorizes(broker: FakeBroker) -> None:
     broker.denied = {("READ", "boards"), ("DESCRIBE", "boards"), ("DESCRIBE", "kafka-cluster")}
     denied = ErrorCode.group_authorization_failed
     member = {"group_id": "boards", "member_id": "m", "generation_id": 1}
@@ -146,6 +146,8 @@ async def test_topics_are_authorized_one_by_one(broker: FakeBroker) -> None:
         "flights": ErrorCode.none,
     }
     assert fetched(5, await fetch(broker, 5, None)) == {("flights", 0): (4, "at 4")}
-    asked = await fetch(broker, 5, {"secret": [0], "flights": [0]})
-    told = [(t.partitions[0].committed_offset, t.partitions[0].error_code) for t in asked.topics]
-    assert told == [(-1, ErrorCode.topic_authorization_failed), (4, ErrorCode.none)]
+    response = await fetch(broker, 5, {"secret": [0], "flights": [0]})
+    results = [
+        (t.partitions[0].committed_offset, t.partitions[0].error_code) for t in response.topics
+    ]
+    assert results == [(-1, ErrorCode.topic_authorization_failed), (4, ErrorCode.none)]

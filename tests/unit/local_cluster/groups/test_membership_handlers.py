@@ -23,38 +23,38 @@ from tests.unit.local_cluster.groups.group_requests import (
 
 @pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
 async def test_join_group(broker: FakeBroker, version: int) -> None:
-    answer = await join(broker, version)
+    response = await join(broker, version)
     if version >= 4:
-        assert answer.error_code is ErrorCode.member_id_required
-        answer = await join(broker, version, member_id=answer.member_id)
-    assert answer.error_code is ErrorCode.none
-    assert answer.generation_id == 1
-    assert answer.protocol_name == "range"
-    assert get(answer, "protocol_type", "consumer") == "consumer"
-    assert answer.leader == answer.member_id
-    assert answer.member_id.startswith("client-")
-    assert [(m.member_id, m.metadata) for m in answer.members] == [(answer.member_id, b"sub")]
+        assert response.error_code is ErrorCode.member_id_required
+        response = await join(broker, version, member_id=response.member_id)
+    assert response.error_code is ErrorCode.none
+    assert response.generation_id == 1
+    assert response.protocol_name == "range"
+    assert get(response, "protocol_type", "consumer") == "consumer"
+    assert response.leader == response.member_id
+    assert response.member_id.startswith("client-")
+    assert [(m.member_id, m.metadata) for m in response.members] == [(response.member_id, b"sub")]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.JOIN_GROUP))
 async def test_a_refused_join_is_encodable_at_every_version(
     broker: FakeBroker, version: int
 ) -> None:
-    answer = await join(broker, version, session_timeout=1)
-    assert answer.error_code is ErrorCode.invalid_session_timeout
-    answer = await join(broker, version, group_id="")
-    assert answer.error_code is ErrorCode.invalid_group_id
-    assert answer.members == ()
+    response = await join(broker, version, session_timeout=1)
+    assert response.error_code is ErrorCode.invalid_session_timeout
+    response = await join(broker, version, group_id="")
+    assert response.error_code is ErrorCode.invalid_group_id
+    assert response.members == ()
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.SYNC_GROUP))
 async def test_sync_group(broker: FakeBroker, version: int) -> None:
     member = await joined(broker)
-    answer = await sync(broker, version, member)
-    assert answer.error_code is ErrorCode.none
-    assert answer.assignment == b"mine"
-    assert get(answer, "protocol_type", "consumer") == "consumer"
-    assert get(answer, "protocol_name", "range") == "range"
+    response = await sync(broker, version, member)
+    assert response.error_code is ErrorCode.none
+    assert response.assignment == b"mine"
+    assert get(response, "protocol_type", "consumer") == "consumer"
+    assert get(response, "protocol_name", "range") == "range"
     stale = await sync(broker, version, member, generation_id=0)
     assert stale.error_code is ErrorCode.illegal_generation
     assert stale.assignment == b""
@@ -63,8 +63,8 @@ async def test_sync_group(broker: FakeBroker, version: int) -> None:
 async def test_sync_group_v5_has_to_name_the_protocol(broker: FakeBroker) -> None:
     member = await joined(broker)
     for changes in ({"protocol_type": None}, {"protocol_name": "sticky"}):
-        answer = await sync(broker, 5, member, **changes)
-        assert answer.error_code is ErrorCode.inconsistent_group_protocol
+        response = await sync(broker, 5, member, **changes)
+        assert response.error_code is ErrorCode.inconsistent_group_protocol
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.HEARTBEAT))
@@ -78,8 +78,8 @@ async def test_heartbeat(broker: FakeBroker, version: int) -> None:
             "generation_id": member.generation_id,
             "member_id": member.member_id,
         }
-        answer = await broker.send(ApiKey.HEARTBEAT, version, **(fields | changes))
-        code: ErrorCode = answer.error_code
+        response = await broker.send(ApiKey.HEARTBEAT, version, **(fields | changes))
+        code: ErrorCode = response.error_code
         return code
 
     assert await beat() is ErrorCode.none
@@ -97,17 +97,17 @@ async def test_a_heartbeat_while_the_group_is_loaded_ends_no_session(broker: Fak
     replica = broker.partitions[broker.groups.partition_of("boards")]
 
     async def beat(member_id: str) -> ErrorCode:
-        answer = await broker.send(
+        response = await broker.send(
             ApiKey.HEARTBEAT,
             4,
             group_id="boards",
             generation_id=member.generation_id,
             member_id=member_id,
         )
-        code: ErrorCode = answer.error_code
+        code: ErrorCode = response.error_code
         return code
 
-    # What the group is in memory is given up with a failed append, and loaded again.
+    # A failed append drops the group's state in memory, which is loaded again.
     replica.append_error = KafkaError(ErrorCode.kafka_storage_error)
     await commit(broker, 8, ("flights", 0, 1), **own)
     replica.append_error = None
@@ -126,9 +126,11 @@ async def test_leave_group(broker: FakeBroker, version: int) -> None:
     unknown = {"member_id": "x", "group_instance_id": None}
     if version >= 3:
         leaving = [{"member_id": member.member_id, "group_instance_id": None}, unknown]
-        answer = await broker.send(ApiKey.LEAVE_GROUP, version, group_id="boards", members=leaving)
-        assert answer.error_code is ErrorCode.none
-        assert [entry.error_code for entry in answer.members] == [
+        response = await broker.send(
+            ApiKey.LEAVE_GROUP, version, group_id="boards", members=leaving
+        )
+        assert response.error_code is ErrorCode.none
+        assert [entry.error_code for entry in response.members] == [
             ErrorCode.none,
             ErrorCode.unknown_member_id,
         ]
@@ -137,10 +139,10 @@ async def test_leave_group(broker: FakeBroker, version: int) -> None:
             ("x", ErrorCode.unknown_member_id),
             (member.member_id, ErrorCode.none),
         ):
-            answer = await broker.send(
+            response = await broker.send(
                 ApiKey.LEAVE_GROUP, version, group_id="boards", member_id=member_id
             )
-            assert answer.error_code is error
+            assert response.error_code is error
     described = await broker.send(
         ApiKey.DESCRIBE_GROUPS, 5, groups=["boards"], include_authorized_operations=False
     )
@@ -167,11 +169,11 @@ async def test_many_members_come_and_go_over_the_wire(broker: FakeBroker) -> Non
 
 
 async def test_any_protocol_type_will_do(broker: FakeBroker) -> None:
-    answer = await joined(
+    response = await joined(
         broker,
         protocol_type="connect",
         protocols=[{"name": "sessioned", "metadata": b"\0\1\2"}],
     )
-    assert (answer.protocol_type, answer.protocol_name) == ("connect", "sessioned")
+    assert (response.protocol_type, response.protocol_name) == ("connect", "sessioned")
     other = await joined(broker)
     assert other.error_code is ErrorCode.inconsistent_group_protocol

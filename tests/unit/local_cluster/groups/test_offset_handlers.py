@@ -79,8 +79,8 @@ async def test_offset_fetch_of_several_groups(broker: FakeBroker) -> None:
     assert offsets == [[7], [8], []]
 
 
-def told(version: int, response: Any) -> set[ErrorCode]:
-    """The error of an OffsetFetch, where that version has it."""
+def errors_of(version: int, response: Any) -> set[ErrorCode]:
+    """Return the errors of an OffsetFetch, from the field of that version."""
     if version >= 8:
         return {group.error_code for group in response.groups}
     if version >= 2:
@@ -89,33 +89,33 @@ def told(version: int, response: Any) -> set[ErrorCode]:
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
-async def test_offset_fetch_elsewhere(version: int) -> None:
+async def test_offset_fetch_at_another_broker(version: int) -> None:
     response = await fetch(FakeBroker(), version, {"flights": [0, 1]})
-    assert told(version, response) == {ErrorCode.not_coordinator}
+    assert errors_of(version, response) == {ErrorCode.not_coordinator}
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
-@pytest.mark.parametrize("is_asked_before", [True, False])
-async def test_offset_fetch_where_nothing_may_be_written(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, *, is_asked_before: bool
+@pytest.mark.parametrize("is_parked", [True, False])
+async def test_offset_fetch_under_min_isr(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, version: int, *, is_parked: bool
 ) -> None:
-    """Consumers before Kafka 3.9 take COORDINATOR_NOT_AVAILABLE for the end."""
+    """Consumers before Kafka 3.9 fail for good after COORDINATOR_NOT_AVAILABLE."""
     monkeypatch.setattr(partition_runtime, "WRITABLE_POLL_SECONDS", 0.01)
     replica = broker.partitions[broker.groups.partition_of("boards")]
     replica.commits_at_once = False
     pending = commit(broker, 8, ("flights", 0, 8))
     await asyncio.sleep(0)
-    if is_asked_before:
-        asked = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
+    if is_parked:
+        fetching = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
         await asyncio.sleep(0)
         replica.is_under_min_isr = True
-        # With the first who is refused it is found out when others may write again.
+        # The first refused request starts the poll.
         await commit(broker, 8, ("flights", 1, 8))
     else:
         replica.is_under_min_isr = True
-        asked = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
-    assert told(version, await asked) == {ErrorCode.not_coordinator}
-    # To those who commit it is COORDINATOR_NOT_AVAILABLE, which they try again.
+        fetching = asyncio.ensure_future(fetch(broker, version, {"flights": [0]}))
+    assert errors_of(version, await fetching) == {ErrorCode.not_coordinator}
+    # Commits get COORDINATOR_NOT_AVAILABLE, after which clients retry.
     (topic,) = (await pending).topics
     assert topic.partitions[0].error_code is ErrorCode.coordinator_not_available
 

@@ -1,4 +1,4 @@
-"""Positions of open transactions go with what is deleted, and do not come back with the commit."""
+"""Deletions include pending transactional offsets, and a commit does not bring them back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCER_ID = 7
 
 
 class Log:
-    """A shard, and what a coordinator would read back from its log."""
+    """A shard with its log, and the shard that a coordinator would load from it."""
 
     def __init__(self) -> None:
         self.shard = GroupShard(GroupLimits())
@@ -40,7 +40,7 @@ class Log:
             else:
                 replay = partial(GroupShard.replay, key=key, value=value)
             self._replays.append(replay)
-        return outcome.answers[0][1]
+        return outcome.responses[0][1]
 
     def commit(self, partition: int, offset: int) -> None:
         offsets = (OffsetToCommit("t", partition, offset, -1, None),)
@@ -69,10 +69,10 @@ class Log:
         return self.shard, twin
 
 
-def positions(shard: GroupShard) -> dict[int, int]:
-    (answer,) = (answer for _, answer in shard.fetch_offsets(0, "g", None).answers)
-    assert isinstance(answer, tuple)
-    return {found.partition: found.committed.offset for found in answer}
+def offsets_of(shard: GroupShard) -> dict[int, int]:
+    (response,) = (response for _, response in shard.fetch_offsets(0, "g", None).responses)
+    assert isinstance(response, tuple)
+    return {found.partition: found.committed.offset for found in response}
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
@@ -82,22 +82,22 @@ def test_a_deleted_group_stays_deleted_when_the_transaction_ends(is_commit: bool
     log.commit_in_transaction(0, 1)
     assert log.do(log.shard.delete_group(0, "g", NOW)) is ErrorCode.none
     for shard in log.shards():
-        assert shard.groups == {}
-        assert not shard.offsets.has_any("g")
+        assert shard.state.classic_groups == {}
+        assert not shard.state.offsets.has_any("g")
     log.end(is_commit=is_commit)
     for shard in log.shards():
-        assert positions(shard) == {}
-        assert shard.groups == {}
+        assert offsets_of(shard) == {}
+        assert shard.state.classic_groups == {}
         assert not shard.expire_offsets(LATER).records
 
 
-def test_a_group_of_pending_positions_alone_can_be_deleted() -> None:
+def test_a_group_with_only_pending_offsets_can_be_deleted() -> None:
     log = Log()
     log.commit_in_transaction(0)
     assert log.do(log.shard.delete_group(0, "g", NOW)) is ErrorCode.none
     log.end(is_commit=True)
     for shard in log.shards():
-        assert positions(shard) == {}
+        assert offsets_of(shard) == {}
         assert log.do(shard.delete_group(0, "g", NOW)) is ErrorCode.group_id_not_found
 
 
@@ -114,21 +114,21 @@ def test_a_group_of_the_consumer_protocol() -> None:
     assert log.do(log.shard.delete_group(0, "g", NOW)) is ErrorCode.none
     log.end(is_commit=True)
     for shard in log.shards():
-        assert "g" not in shard.consumer_groups
-        assert positions(shard) == {}
-        assert shard.groups == {}
+        assert "g" not in shard.state.consumer_groups
+        assert offsets_of(shard) == {}
+        assert shard.state.classic_groups == {}
 
 
-def test_a_deleted_position_stays_deleted_when_the_transaction_commits() -> None:
+def test_a_deleted_offset_stays_deleted_when_the_transaction_commits() -> None:
     log = Log()
     log.commit(1, 5)
     log.commit_in_transaction(0, 1, 2)
     deleted = log.shard.delete_offsets(0, "g", [("t", 0), ("t", 1), ("t", 9)])
-    assert len(deleted.records) == 2, "what is not there needs no tombstone"
+    assert len(deleted.records) == 2, "only existing offsets need a tombstone"
     assert not any(log.do(deleted))
     log.end(is_commit=True)
     for shard in log.shards():
-        assert positions(shard) == {2: 42}
+        assert offsets_of(shard) == {2: 42}
 
 
 def test_the_transaction_may_commit_again_after_the_deletion() -> None:
@@ -138,5 +138,5 @@ def test_the_transaction_may_commit_again_after_the_deletion() -> None:
     log.commit_in_transaction(1)
     log.end(is_commit=True)
     for shard in log.shards():
-        assert positions(shard) == {1: 42}
-        assert "g" in shard.groups
+        assert offsets_of(shard) == {1: 42}
+        assert "g" in shard.state.classic_groups

@@ -1,4 +1,4 @@
-"""The record formats against bytes that Kafka's own Java classes wrote (tests/golden/generate)."""
+"""The record formats against the bytes of Kafka's Java classes (tests/golden/generate)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_offset_values_of_every_version_are_read(version: int, expected: Committ
     assert decode_offset_value(value_of(f"offset_value_v{version}")) == expected
 
 
-def test_what_kafka_4_appends_is_read() -> None:
+def test_values_of_kafka_4_are_read() -> None:
     assert decode_offset_value(value_of("offset")) == CommittedOffset(
         4711, 5, "m\u00e9ta", 1_700_000_000_123
     )
@@ -142,7 +142,7 @@ def test_group_values_of_every_version_are_read(version: int) -> None:
         b"s",
         b"a",
     )
-    # v0 had one timeout for both purposes.
+    # v0 has one timeout for both purposes.
     assert second.rebalance_timeout_ms == (30_000 if version >= 1 else 15_000)
 
 

@@ -1,4 +1,4 @@
-"""Every script in scenarios/ produces the trace that is written in it."""
+"""Every script in scenarios/ produces its trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REWRITE = "HELIOGRAPH_REWRITE_SCENARIOS"
 
 
 def replayed(script: str) -> str:
-    """The script with the trace that its commands produce now."""
+    """Return the script with the trace that its commands produce."""
     scenario = Scenario()
     out = []
     expected_part = False

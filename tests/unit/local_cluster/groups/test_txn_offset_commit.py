@@ -1,15 +1,13 @@
-"""TxnOffsetCommit where this broker does not serve the group's partition."""
+"""TxnOffsetCommit at a broker that does not serve the group's partition."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 import local_cluster.handlers.transactions.p28_txn_offset_commit  # noqa: F401
 from local_cluster.controller.model.cluster_image import OFFSETS_TOPIC
 from local_cluster.wire.api import ApiKey
-from local_cluster.wire.errors import ErrorCode, KafkaError
+from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 
@@ -20,20 +18,17 @@ from tests.unit.local_cluster.groups.doubles import FakeBroker
 )
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("is_verifying", [True, False], ids=["verifying", "unverified"])
-async def test_whoever_does_not_lead_the_partition_is_not_the_coordinator(
+async def test_a_broker_without_the_partition_is_not_the_coordinator(
     code: ErrorCode, version: int, is_verifying: bool
 ) -> None:
-    """As Kafka's coordinators say it. Producers look for another one; by the partition's own error
-    they would be ended."""
+    """As in Kafka. Producers look for another coordinator after this error; the partition's own
+    error would be fatal to them."""
     setting = {"transaction.partition.verification.enable": str(is_verifying).lower()}
     broker = FakeBroker(config=setting)
     broker.add_topic(OFFSETS_TOPIC, 2)
     broker.add_topic("flights", 1)
 
-    def refuse(topic: str, partition: int) -> Any:
-        raise KafkaError(code)
-
-    broker.replicas.get_leader = refuse
+    broker.replicas.refusal = code
     response = await broker.send(
         ApiKey.TXN_OFFSET_COMMIT,
         version,
@@ -50,5 +45,5 @@ async def test_whoever_does_not_lead_the_partition_is_not_the_coordinator(
             }
         ],
     )
-    ((answer,),) = [topic.partitions for topic in response.topics]
-    assert answer.error_code is ErrorCode.not_coordinator
+    ((result,),) = [topic.partitions for topic in response.topics]
+    assert result.error_code is ErrorCode.not_coordinator

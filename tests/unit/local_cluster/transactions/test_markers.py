@@ -1,10 +1,9 @@
-"""Which partitions get a marker: all that joined, except those that are gone."""
+"""Every partition that joined gets a marker, except deleted ones."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,12 +22,12 @@ from local_cluster.network import OpenLine
 from local_cluster.records.control import EndMarker
 from local_cluster.settings import BrokerSettings, Listener
 from local_cluster.transactions import markers
-from local_cluster.transactions.broker_lines import BrokerLines
 from local_cluster.transactions.coordinator import TransactionCoordinator
 from local_cluster.transactions.markers import MarkerSender, write_markers
 from local_cluster.transactions.requests import AddRequest
 from local_cluster.transactions.transaction import Transaction
 from local_cluster.transactions.transaction_fsm import TransactionState
+from local_cluster.wire import messages
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.controller.samples import partition
@@ -37,8 +36,16 @@ from tests.unit.local_cluster.groups.doubles import FakeBroker
 ME, LEADER = 1, 2
 
 
+class RemoteLeader:
+    """A broker that leads nothing itself."""
+
+    def __init__(self, metadata: MetadataCache, settings: BrokerSettings) -> None:
+        self.metadata = metadata
+        self.settings = settings
+
+
 def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
-    """Topic t has so many partitions, all led by another broker."""
+    """Return a broker that knows topic t with this many partitions, all led by another broker."""
     cache = MetadataCache()
     cache.broker_epoch = 1
     states = {index: partition(index, LEADER) for index in range(partitions)}
@@ -61,11 +68,11 @@ def broker_that_knows(partitions: int, *, is_whole: bool = True) -> Any:
         log_dirs=("",),
         ready_file="",
     )
-    return SimpleNamespace(metadata=cache, settings=settings)
+    return RemoteLeader(cache, settings)
 
 
 def decided(*partitions: tuple[str, int]) -> Transaction:
-    """To be committed in these."""
+    """Return a transaction with a decided commit in these partitions."""
     return Transaction(
         transactional_id="x",
         producer_id=1,
@@ -76,55 +83,55 @@ def decided(*partitions: tuple[str, int]) -> Transaction:
     )
 
 
-class Lines:
-    """The other leader writes whatever it is asked for."""
+class Connections:
+    """A leader on another broker that writes every marker."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.marked: list[int] = []
 
     async def call(self, broker_id: int, api: Any, fields: Any, version: int) -> Any:
         (marker,) = fields["markers"]
         (topic,) = marker["topics"]
-        self.asked += topic["partition_indexes"]
+        self.marked += topic["partition_indexes"]
         written = [
-            SimpleNamespace(partition_index=index, error_code=ErrorCode.none)
+            {"partition_index": index, "error_code": ErrorCode.none}
             for index in topic["partition_indexes"]
         ]
-        topics = [SimpleNamespace(name=topic["name"], partitions=written)]
-        return SimpleNamespace(markers=[SimpleNamespace(topics=topics)])
+        topics = [{"name": topic["name"], "partitions": written}]
+        results = {"markers": [{"producer_id": marker["producer_id"], "topics": topics}]}
+        body = messages.encode_response(api, version, results)
+        return messages.decode_response(api, version, memoryview(body), 0)
 
 
-async def test_a_partition_that_is_gone_needs_no_marker() -> None:
-    """The topic was deleted and made anew under its name, with fewer partitions."""
-    lines = Lines()
-    send = MarkerSender(broker_that_knows(1), cast(BrokerLines, lines))
+async def test_a_deleted_partition_needs_no_marker() -> None:
+    """The topic was deleted and re-created with fewer partitions."""
+    connections = Connections()
+    send = MarkerSender(broker_that_knows(1), connections).send
     async with asyncio.timeout(30):
         assert await send(decided(("t", 0), ("t", 5), ("gone", 0)), 0)
-    assert lines.asked == [0]
+    assert connections.marked == [0]
 
 
-async def test_a_partition_that_is_merely_missing_gets_its_marker_later() -> None:
-    """The controller could not read the topic, which is repaired and led again."""
-    lines = Lines()
+async def test_a_missing_partition_gets_its_marker_later() -> None:
+    """The controller could not read the topic, and repairs it later."""
+    connections = Connections()
     broker = broker_that_knows(0, is_whole=False)
-    sending = asyncio.create_task(
-        MarkerSender(broker, cast(BrokerLines, lines))(decided(("t", 0)), 0)
-    )
+    sending = asyncio.create_task(MarkerSender(broker, connections).send(decided(("t", 0)), 0))
     async with asyncio.timeout(30):
         await asyncio.wait({sending}, timeout=0.1)
         assert not sending.done()
         broker.metadata = broker_that_knows(1, is_whole=False).metadata
         assert await sending
-    assert lines.asked == [0]
+    assert connections.marked == [0]
 
 
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, "t"])
 async def test_a_marker_that_cannot_be_committed_is_not_written(topic: str) -> None:
-    """It is refused with an error after which coordinators try again, Kafka's too."""
+    """It is refused with an error after which coordinators retry, Kafka's too."""
     broker = FakeBroker(partitions=2)
     await broker.lead()
-    sick = broker.partitions[0]
-    sick.is_under_min_isr = True
+    under_min_isr = broker.partitions[0]
+    under_min_isr.is_under_min_isr = True
 
     async def write() -> dict[tuple[str, int], ErrorCode]:
         return await write_markers(
@@ -139,18 +146,16 @@ async def test_a_marker_that_cannot_be_committed_is_not_written(topic: str) -> N
         (topic, 0): ErrorCode.not_enough_replicas,
         (topic, 1): ErrorCode.none,
     }
-    assert not sick.batches
-    sick.is_under_min_isr = False
+    assert not under_min_isr.batches
+    under_min_isr.is_under_min_isr = False
     assert set((await write()).values()) == {ErrorCode.none}
-    assert len(sick.batches) == 1
+    assert len(under_min_isr.batches) == 1
     await broker.groups.stop()
 
 
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, "t"])
-async def test_a_marker_that_is_not_committed_in_time_is_tried_again(
-    topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer for the other partitions goes out."""
+async def test_an_uncommitted_marker_times_out(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other partitions get their response."""
     monkeypatch.setattr(markers, "COMMIT_SECONDS_MAX", 0.01)
     broker = FakeBroker(partitions=2)
     await broker.lead()
@@ -170,11 +175,11 @@ async def test_a_marker_that_is_not_committed_in_time_is_tried_again(
     await broker.groups.stop()
 
 
-@pytest.mark.parametrize("is_loading", [True, False], ids=["loading", "cannot-be-read"])
-async def test_where_the_group_coordinator_cannot_take_a_marker_its_partition_is_not_led(
+@pytest.mark.parametrize("is_loading", [True, False], ids=["loading", "load-failed"])
+async def test_a_marker_at_a_loading_group_coordinator_is_refused_as_not_leader(
     is_loading: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Kafka tells it: kafka-transactions tries again then, and gives up at other errors."""
+    """As in Kafka: kafka-transactions retries after this error, and gives up after others."""
     monkeypatch.setattr(partition_runtime, "LOAD_ATTEMPTS_MAX", 1)
     broker = FakeBroker(partitions=1)
     if not is_loading:
@@ -189,19 +194,15 @@ async def test_where_the_group_coordinator_cannot_take_a_marker_its_partition_is
     await broker.groups.stop()
 
 
-async def test_a_partition_whose_log_directory_failed_is_not_known_to_markers() -> None:
-    """As Kafka tells it; KAFKA_STORAGE_ERROR would end kafka-transactions."""
+async def test_a_marker_on_a_failed_log_directory_is_refused_as_unknown_partition() -> None:
+    """As in Kafka; kafka-transactions would give up after KAFKA_STORAGE_ERROR."""
     broker = FakeBroker(partitions=1)
-
-    def refuse(topic: str, partition: int) -> Any:
-        raise KafkaError(ErrorCode.kafka_storage_error)
-
-    broker.replicas.get_leader = refuse
+    broker.replicas.refusal = ErrorCode.kafka_storage_error
     assert await errors_of(broker, "t") == {("t", 0): ErrorCode.unknown_topic_or_partition}
 
 
 async def errors_of(broker: FakeBroker, topic: str) -> dict[tuple[str, int], ErrorCode]:
-    """Write a marker to the topic's first partition."""
+    """Write a marker to the topic's first partition and return the errors."""
     return await write_markers(
         cast(BrokerServices, broker),
         [(topic, 0)],
@@ -211,8 +212,8 @@ async def errors_of(broker: FakeBroker, topic: str) -> dict[tuple[str, int], Err
     )
 
 
-async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
-    """It would be taken for one that is gone, and stay without its marker."""
+async def test_a_partition_outside_the_metadata_may_not_join() -> None:
+    """It would be taken for a deleted one, and would get no marker."""
     coordinator = TransactionCoordinator(cast(BrokerServices, broker_that_knows(1)))
     request = AddRequest("x", 1, 0, frozenset({("t", 0), ("t", 1)}))
     with pytest.raises(KafkaError) as refused:
@@ -220,8 +221,8 @@ async def test_a_partition_that_is_not_known_here_yet_may_not_join() -> None:
     assert refused.value.code is ErrorCode.unknown_topic_or_partition
 
 
-class SilentLine:
-    """A connection to another broker that takes requests and answers none."""
+class SilentConnection:
+    """A connection to another broker that never responds."""
 
     is_closed = False
 
@@ -236,14 +237,14 @@ class SilentLine:
         self.is_closed = True
 
 
-async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
+async def test_a_waiting_marker_does_not_delay_add_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A connection answers in order, and a marker may wait for replicas for seconds."""
-    opened: list[SilentLine] = []
+    """Responses come in order, and a marker may wait for replicas for seconds."""
+    opened: list[SilentConnection] = []
 
-    async def connect(host: str, port: int) -> SilentLine:
-        opened.append(SilentLine())
+    async def connect(host: str, port: int) -> SilentConnection:
+        opened.append(SilentConnection())
         return opened[-1]
 
     coordinator = TransactionCoordinator(
@@ -251,18 +252,18 @@ async def test_a_marker_that_waits_holds_up_no_question_about_a_transaction(
     )
     monkeypatch.setattr(coordinator._topic, "is_here", lambda _: False)
     monkeypatch.setattr(coordinator._topic, "leader_of", lambda _: LEADER)
-    marking = asyncio.ensure_future(coordinator._markers(decided(("t", 0)), 0))
+    marking = asyncio.ensure_future(coordinator._markers.send(decided(("t", 0)), 0))
     joining = asyncio.ensure_future(
         coordinator.join(AddRequest("y", 2, 0, frozenset({("t", 0)})), verify_only=True)
     )
     async with asyncio.timeout(30):
-        while sum(len(line.sent) for line in opened) < 2:
+        while sum(len(connection.sent) for connection in opened) < 2:
             await asyncio.sleep(0.01)
-    assert sorted(line.sent for line in opened) == sorted(
+    assert sorted(connection.sent for connection in opened) == sorted(
         [[ApiKey.ADD_PARTITIONS_TO_TXN], [ApiKey.WRITE_TXN_MARKERS]]
     )
     await coordinator.stop()
-    assert all(line.is_closed for line in opened)
+    assert all(connection.is_closed for connection in opened)
     for waiting in (marking, joining):
         waiting.cancel()
     await asyncio.gather(marking, joining, return_exceptions=True)

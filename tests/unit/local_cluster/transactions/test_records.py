@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` against those that Kafka's Java classes made."""
+"""Records of `__transaction_state` against the bytes of Kafka's Java classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def golden() -> dict[str, tuple[bytes, bytes | None]]:
 
 
 def steps() -> Iterator[tuple[str, Transaction]]:
-    """What the Java program did, done with ours."""
+    """Yield the steps of the Java generator, done with our code."""
     first, second = frozenset({("t", 0)}), frozenset({("u", 4)})
     now = START_MS
     tx = Transaction(
@@ -76,7 +76,7 @@ def test_every_step_has_kafkas_bytes() -> None:
         key, value = records[name]
         assert (encode_key(TRANSACTIONAL_ID), encode_value(transaction)) == (key, value), name
         assert decode_key(key) == TRANSACTIONAL_ID
-        # The epoch before is in no record.
+        # No record holds the last epoch.
         stored = dataclasses.replace(transaction, last_producer_epoch=-1)
         assert value is not None
         assert decode_value(TRANSACTIONAL_ID, value) == stored, name
@@ -111,7 +111,7 @@ def test_tagged_fields_that_are_not_known_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("name", ["init", "prepare_commit", "version_1_cluster"])
-def test_cut_and_unknown_values_are_refused(name: str) -> None:
+def test_cut_off_and_unknown_values_are_refused(name: str) -> None:
     value = golden()[name][1]
     assert value is not None
     for length in range(len(value)):
@@ -122,7 +122,7 @@ def test_cut_and_unknown_values_are_refused(name: str) -> None:
             decode_value(TRANSACTIONAL_ID, broken)
 
 
-def test_keys_that_are_not_ours() -> None:
+def test_unknown_and_invalid_keys() -> None:
     assert decode_key(b"\0\1rest") is None
     with pytest.raises(UnreadableRecordError):
         decode_key(b"\0\0\0\5tx")

@@ -1,4 +1,4 @@
-"""The rules of transactions: who may do what in which state, and that replay gives the same."""
+"""The rules of transactions in each state, and replay of every step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from local_cluster.transactions.requests import (
     AddRequest,
     EndRequest,
     InitRequest,
-    Outcome,
-    ProducerAnswer,
+    ProducerResponse,
     TransactionLimits,
+    TransactionOutcome,
 )
 from local_cluster.transactions.shard import TransactionShard
 from local_cluster.transactions.transaction import EPOCH_EXHAUSTED, Transaction
@@ -32,14 +32,14 @@ NOW_MS = 1_700_000_000_000
 
 
 class Scene:
-    """A shard whose records are kept, and replayed into a twin after every step."""
+    """A shard with its log, which is replayed into a second shard after every step."""
 
     def __init__(self) -> None:
         self.shard = TransactionShard(TransactionLimits())
         self.log: list[tuple[bytes, bytes | None]] = []
         self.decided: list[Transaction] = []
 
-    def take(self, outcome: Outcome) -> Outcome:
+    def take(self, outcome: TransactionOutcome) -> TransactionOutcome:
         self.log += outcome.records
         self.decided += outcome.decided
         twin = TransactionShard(TransactionLimits())
@@ -57,22 +57,22 @@ class Scene:
         new_id: int = PRODUCER_ID,
         timeout_ms: int = 60_000,
         known: int = -1,
-    ) -> ProducerAnswer:
+    ) -> ProducerResponse:
         producer_id = known if known >= 0 else (PRODUCER_ID if epoch >= 0 else -1)
         request = InitRequest("tx", timeout_ms, producer_id, epoch, new_id)
-        answer = self.take(self.shard.init_producer_id(request, NOW_MS)).answer
-        assert isinstance(answer, ProducerAnswer)
-        return answer
+        response = self.take(self.shard.init_producer_id(request, NOW_MS)).response
+        assert isinstance(response, ProducerResponse)
+        return response
 
     def add(self, epoch: int = 0, now_ms: int = NOW_MS) -> object:
         request = AddRequest("tx", PRODUCER_ID, epoch, PARTITIONS)
-        return self.take(self.shard.add_partitions(request, now_ms)).answer
+        return self.take(self.shard.add_partitions(request, now_ms)).response
 
     def end(self, *, commit: bool, epoch: int = 0) -> object:
         request = EndRequest("tx", PRODUCER_ID, epoch, commit)
-        answer = self.take(self.shard.end(request, NOW_MS)).answer
-        assert isinstance(answer, ProducerAnswer)
-        return answer.error
+        response = self.take(self.shard.end(request, NOW_MS)).response
+        assert isinstance(response, ProducerResponse)
+        return response.error
 
     def mark(self) -> None:
         self.take(self.shard.complete(self.decided.pop(), NOW_MS))
@@ -87,7 +87,7 @@ def stored(transaction: Transaction) -> bytes:
 
 def test_a_transaction_from_beginning_to_end() -> None:
     scene = Scene()
-    assert scene.init() == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 0)
+    assert scene.init() == ProducerResponse(ErrorCode.none, PRODUCER_ID, 0)
     assert scene.add() is ErrorCode.none
     assert scene.end(commit=True) is ErrorCode.none
     assert scene.state() is TransactionState.PREPARE_COMMIT
@@ -104,7 +104,7 @@ def test_a_transaction_from_beginning_to_end() -> None:
 
 
 def test_nothing_is_granted_without_a_record() -> None:
-    """Who leads no more may not know of the next transaction; its records are not committed."""
+    """A replaced coordinator may not know the next transaction; its records are not committed."""
     scene = Scene()
     scene.init()
     for ask in (scene.add, scene.add, partial(scene.end, commit=True)):
@@ -126,22 +126,22 @@ def test_a_new_producer_aborts_and_fences_the_old_one() -> None:
     assert scene.decided[0].producer_epoch == 1, "the markers carry the fencing epoch"
     assert scene.end(commit=True) is ErrorCode.producer_fenced
     scene.mark()
-    assert scene.init() == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.init() == ProducerResponse(ErrorCode.none, PRODUCER_ID, 2)
     assert scene.add(0) is ErrorCode.producer_fenced
     assert scene.add(2) is ErrorCode.none
 
 
-def test_a_producer_that_goes_on_names_its_epoch() -> None:
+def test_a_producer_that_continues_names_its_epoch() -> None:
     scene = Scene()
     scene.init()
-    assert scene.init(0) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 1)
-    assert scene.init(0) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 1), "the answer was lost"
-    assert scene.init(1) == ProducerAnswer(ErrorCode.none, PRODUCER_ID, 2)
+    assert scene.init(0) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 1)
+    assert scene.init(0) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 1), "a lost response"
+    assert scene.init(1) == ProducerResponse(ErrorCode.none, PRODUCER_ID, 2)
     assert scene.init(0).error is ErrorCode.producer_fenced
     assert scene.init(2, known=PRODUCER_ID + 1).error is ErrorCode.producer_fenced
 
 
-def test_used_up_epochs_give_a_new_producer_id() -> None:
+def test_exhausted_epochs_give_a_new_producer_id() -> None:
     scene = Scene()
     scene.init()
     for epoch in range(EPOCH_EXHAUSTED):
@@ -154,9 +154,11 @@ def test_used_up_epochs_give_a_new_producer_id() -> None:
         )
     assert scene.shard.transactions["tx"].producer_epoch == EPOCH_EXHAUSTED
     request = InitRequest("tx", 60_000)
-    asked = scene.shard.init_producer_id(request, NOW_MS)
-    assert asked == Outcome(answer=ProducerAnswer(ErrorCode.none, needs_producer_id=True))
-    assert scene.init(new_id=8) == ProducerAnswer(ErrorCode.none, 8, 0)
+    outcome = scene.shard.init_producer_id(request, NOW_MS)
+    assert outcome == TransactionOutcome(
+        response=ProducerResponse(ErrorCode.none, needs_producer_id=True)
+    )
+    assert scene.init(new_id=8) == ProducerResponse(ErrorCode.none, 8, 0)
 
 
 def test_timeouts_are_capped_and_kept() -> None:
@@ -165,7 +167,7 @@ def test_timeouts_are_capped_and_kept() -> None:
     assert scene.init(timeout_ms=0).error is ErrorCode.invalid_transaction_timeout
     scene.init(timeout_ms=1_000)
     scene.add()
-    assert scene.take(scene.shard.expire(NOW_MS + 999)) == Outcome()
+    assert scene.take(scene.shard.expire(NOW_MS + 999)) == TransactionOutcome()
     scene.take(scene.shard.expire(NOW_MS + 1_000))
     assert scene.state() is TransactionState.PREPARE_ABORT
     assert scene.end(commit=True) is ErrorCode.producer_fenced
@@ -206,7 +208,7 @@ def test_decided_transactions_get_their_markers_after_a_load() -> None:
     assert (decided.state, decided.partitions) == (TransactionState.PREPARE_COMMIT, PARTITIONS)
     twin.complete(decided, NOW_MS)
     assert twin.transactions["tx"].state is TransactionState.COMPLETE_COMMIT
-    assert twin.complete(decided, NOW_MS) == Outcome(), "told twice"
+    assert twin.complete(decided, NOW_MS) == TransactionOutcome(), "completed twice"
 
 
 def test_only_the_transitions_of_the_table_happen() -> None:

@@ -22,7 +22,7 @@ E, P, C, S, D = (
     GroupState.DEAD,
 )
 VALID_PREVIOUS_STATES = {E: {P}, P: {S, C, E}, C: {P}, S: {C}, D: {S, P, C, E}}
-"""As Kafka has them; it also lets Dead follow Dead, which no event of ours needs."""
+"""As in Kafka, which also lets Dead follow Dead; no event here needs that."""
 
 
 def test_the_edges_are_kafkas() -> None:

@@ -1,4 +1,4 @@
-"""The assignors of the server: balanced, whole, as little moved as possible, co-partitioned."""
+"""The server-side assignors: complete, balanced, sticky, co-partitioned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def member(name: str, *topics: uuid.UUID, has: Assignment = NOTHING) -> MemberSp
 def again(
     assignor: Assignor, members: Sequence[MemberSpec], partitions: dict[uuid.UUID, int]
 ) -> dict[str, Assignment]:
-    """Assign, give everybody what it got, and assign again."""
+    """Assign, make that the previous target, and assign again."""
     first = assignor(members, partitions)
     return assignor([m._replace(assignment=first[m.member_id]) for m in members], partitions)
 
@@ -50,7 +50,7 @@ def test_uniform_moves_no_more_than_a_new_member_needs() -> None:
     assert count(after["o"]) in (2, 3)
     for name in "mn":
         for topic, indexes in after[name].items():
-            assert indexes <= before[name][topic], "nobody gets what another one had to give up"
+            assert indexes <= before[name][topic], "no partition moves between old members"
 
 
 def test_uniform_over_unequal_subscriptions_makes_up_for_them() -> None:
@@ -85,7 +85,7 @@ def test_more_members_than_partitions() -> None:
         assert sorted(count(mine) for mine in assigned.values()) == [0, 0, 1]
 
 
-def test_nobody_and_nothing() -> None:
+def test_no_members_and_no_partitions() -> None:
     for assignor in (uniform, assign_range):
         assert assignor([], TOPICS) == {}
         assert assignor([member("m", uuid.UUID(int=9))], {}) == {"m": {}}
@@ -117,4 +117,4 @@ def test_every_partition_once_only_to_subscribers_and_stable(
         assert again(assignor, members, TOPICS) == assignor(
             [m._replace(assignment=again(assignor, members, TOPICS)[m.member_id]) for m in members],
             TOPICS,
-        ), "what is balanced is left alone"
+        ), "a balanced assignment stays"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local_cluster.coordinator_runtime.outcome import UnreadableRecordError
-from local_cluster.groups.consumer import records as r
+from local_cluster.groups.consumer import records
 from local_cluster.groups.consumer.model import MemberState, ResolvedRegex
 from local_cluster.groups.records import GroupKey, OffsetKey, decode_key
 
@@ -17,7 +17,7 @@ FLIGHTS = uuid.UUID(bytes=(1).to_bytes(8, "big") + (2).to_bytes(8, "big"))
 
 
 def read_golden() -> dict[str, tuple[bytes, bytes | None]]:
-    """name -> (key, value)"""
+    """Return (key, value) by name."""
     found: dict[str, tuple[bytes, bytes | None]] = {}
     for line in GOLDEN.read_text().splitlines():
         name, key, value = line.split()
@@ -26,39 +26,39 @@ def read_golden() -> dict[str, tuple[bytes, bytes | None]]:
 
 
 RECORDS = read_golden()
-FULL = r.MemberMetadata("i", "r", "c", "/h", (), "fl.*", 1000, "range")
-EXPECTED: dict[str, tuple[r.Key, r.Value | None]] = {
-    "epoch": (r.GroupEpochKey("boards"), r.GroupEpoch(7, -12345678901)),
-    "epoch_without_hash": (r.GroupEpochKey("boards"), r.GroupEpoch(7, 0)),
-    "epoch_tombstone": (r.GroupEpochKey("boards"), None),
+FULL = records.MemberMetadata("i", "r", "c", "/h", (), "fl.*", 1000, "range")
+EXPECTED: dict[str, tuple[records.Key, records.Value | None]] = {
+    "epoch": (records.GroupEpochKey("boards"), records.GroupEpoch(7, -12345678901)),
+    "epoch_without_hash": (records.GroupEpochKey("boards"), records.GroupEpoch(7, 0)),
+    "epoch_tombstone": (records.GroupEpochKey("boards"), None),
     "member": (
-        r.MemberKey("boards", "m-1"),
-        r.MemberMetadata(None, None, "c", "/h", ("a", "b"), "", 300_000, None),
+        records.MemberKey("boards", "m-1"),
+        records.MemberMetadata(None, None, "c", "/h", ("a", "b"), "", 300_000, None),
     ),
-    "member_full": (r.MemberKey("boards", "m-2"), FULL),
-    "member_tombstone": (r.MemberKey("boards", "m-1"), None),
-    "target_epoch": (r.TargetEpochKey("boards"), r.TargetEpoch(7, 99)),
-    "target": (r.TargetKey("boards", "m-1"), {FLIGHTS: frozenset({0, 1, 200})}),
-    "target_of_nothing": (r.TargetKey("boards", "m-1"), {}),
+    "member_full": (records.MemberKey("boards", "m-2"), FULL),
+    "member_tombstone": (records.MemberKey("boards", "m-1"), None),
+    "target_epoch": (records.TargetEpochKey("boards"), records.TargetEpoch(7, 99)),
+    "target": (records.TargetKey("boards", "m-1"), {FLIGHTS: frozenset({0, 1, 200})}),
+    "target_of_nothing": (records.TargetKey("boards", "m-1"), {}),
     "current": (
-        r.CurrentKey("boards", "m-1"),
-        r.Current(
+        records.CurrentKey("boards", "m-1"),
+        records.Current(
             6, 5, MemberState.UNREVOKED_PARTITIONS, {FLIGHTS: {0: 3, 1: 6}}, {FLIGHTS: {2: 4}}
         ),
     ),
     "current_of_nothing": (
-        r.CurrentKey("boards", "m-2"),
-        r.Current(-2, 9, MemberState.STABLE, {}, {}),
+        records.CurrentKey("boards", "m-2"),
+        records.Current(-2, 9, MemberState.STABLE, {}, {}),
     ),
     "regex": (
-        r.RegexKey("boards", "fl.*"),
+        records.RegexKey("boards", "fl.*"),
         ResolvedRegex(("flights", "flocks"), 17, 1_700_000_000_000),
     ),
-    "regex_tombstone": (r.RegexKey("boards", "fl.*"), None),
+    "regex_tombstone": (records.RegexKey("boards", "fl.*"), None),
 }
 
 
-def key_of(key: bytes) -> r.Key:
+def key_of(key: bytes) -> records.Key:
     decoded = decode_key(key)
     assert decoded is not None
     assert not isinstance(decoded, OffsetKey | GroupKey)
@@ -67,7 +67,7 @@ def key_of(key: bytes) -> r.Key:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_written_as_kafka_writes_it(name: str) -> None:
-    assert r.encode(*EXPECTED[name]) == RECORDS[name]
+    assert records.encode(*EXPECTED[name]) == RECORDS[name]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -76,28 +76,28 @@ def test_read_as_kafka_wrote_it(name: str) -> None:
     decoded = key_of(key)
     assert decoded == EXPECTED[name][0]
     if value is not None:
-        assert r.decode_value(decoded, value) == EXPECTED[name][1]
+        assert records.decode_value(decoded, value) == EXPECTED[name][1]
 
 
-def test_what_a_classic_member_adds_is_skipped() -> None:
+def test_the_tag_of_a_classic_member_is_skipped() -> None:
     key, value = RECORDS["member_classic"]
     assert value is not None
-    assert r.decode_value(key_of(key), value) == FULL
+    assert records.decode_value(key_of(key), value) == FULL
 
 
 @pytest.mark.parametrize("name", [name for name, (_, value) in EXPECTED.items() if value])
 def test_every_cut_off_record_is_refused(name: str) -> None:
     key, value = RECORDS[name]
     assert value is not None
-    # What is read ends before the tagged fields that nobody knows of.
+    # Reading stops before the final tagged fields.
     for size in range(len(value) - 1):
         with pytest.raises(UnreadableRecordError):
-            r.decode_value(key_of(key), value[:size])
+            records.decode_value(key_of(key), value[:size])
 
 
-def test_partitions_without_epochs_have_the_members() -> None:
-    # As Kafka before 4.3 wrote them.
+def test_partitions_without_epochs_get_the_member_epoch() -> None:
+    # The format of Kafka before 4.3.
     value = b"\0\0" + b"\0\0\0\5\0\0\0\4\0" + b"\2" + FLIGHTS.bytes + b"\2\0\0\0\7\0" + b"\1\0"
-    current = r.decode_value(r.CurrentKey("g", "m"), value)
-    assert isinstance(current, r.Current)
+    current = records.decode_value(records.CurrentKey("g", "m"), value)
+    assert isinstance(current, records.Current)
     assert current.assigned == {FLIGHTS: {7: 5}}

@@ -1,4 +1,4 @@
-"""Which positions expire, by the state of their group, and what is left of the group then."""
+"""Which committed offsets expire, by the state of their group, and when the group goes too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from local_cluster.groups.requests import (
     TransactionalCommitRequest,
 )
 from local_cluster.groups.shard import GroupShard
-from tests.unit.local_cluster.groups.test_subscription import subscription
+from tests.unit.local_cluster.groups.classic.test_subscription import subscription
 
 HOUR_MS = 3_600_000
 RETENTION_MS = 10 * HOUR_MS
@@ -48,7 +48,7 @@ class OneTopic:
 
 
 class Scene:
-    """A shard, its log, and the hour."""
+    """A shard, its log, and the time in hours."""
 
     def __init__(self) -> None:
         limits = replace(
@@ -64,7 +64,7 @@ class Scene:
 
     def do(self, outcome: Outcome) -> Any:
         self.log += outcome.records
-        return outcome.answers[0][1] if outcome.answers else None
+        return outcome.responses[0][1] if outcome.responses else None
 
     def commit(self, *topics: str, member: str = "", generation: int = -1, **more: Any) -> None:
         offsets = tuple(OffsetToCommit(topic, 0, 1, 0, None) for topic in topics)
@@ -75,10 +75,10 @@ class Scene:
         assert not any(errors), errors
 
     def after(self, hours: int) -> list[str]:
-        """The topics that still have positions, when so much time has gone by."""
+        """Let time pass, expire offsets, and return the topics that still have some."""
         self.hour += hours
         self.do(self.shard.expire_offsets(self.now()))
-        return sorted(topic for topic, _ in self.shard.offsets.partitions("g"))
+        return sorted(topic for topic, _ in self.shard.state.offsets.partitions("g"))
 
     def join(self, protocol_type: str, *topics: str) -> str:
         joined = self.do(
@@ -111,19 +111,19 @@ class Scene:
         return twin
 
 
-def test_positions_of_simple_consumers_count_from_their_commit() -> None:
+def test_offsets_of_simple_consumers_expire_from_their_commit() -> None:
     scene = Scene()
-    scene.commit("kept", "gone")
+    scene.commit("kept", "dropped")
     scene.hour = 5
     scene.commit("kept")
-    assert scene.after(4) == ["gone", "kept"]
+    assert scene.after(4) == ["dropped", "kept"]
     assert scene.after(1) == ["kept"]
     assert scene.after(5) == []
-    assert scene.shard.groups == {}
-    assert scene.replayed().offsets.group_ids() == []
+    assert scene.shard.state.classic_groups == {}
+    assert scene.replayed().state.offsets.group_ids() == []
 
 
-def test_a_group_that_had_members_counts_from_when_it_became_empty() -> None:
+def test_offsets_of_an_empty_group_expire_from_its_end() -> None:
     scene = Scene()
     member = scene.join("consumer", "kept")
     scene.commit("kept", member=member, generation=1)
@@ -131,49 +131,49 @@ def test_a_group_that_had_members_counts_from_when_it_became_empty() -> None:
     scene.do(scene.shard.leave(0, LeaveRequest("g", (LeavingMember(member, "i"),)), scene.now()))
     assert scene.after(9) == ["kept"]
     assert scene.after(1) == []
-    assert "g" not in scene.shard.groups
-    assert scene.replayed().groups == {}, "the tombstone of the group is written"
+    assert "g" not in scene.shard.state.classic_groups
+    assert scene.replayed().state.classic_groups == {}, "the group has a tombstone"
 
 
-def test_a_live_consumer_group_loses_what_it_no_longer_subscribes_to() -> None:
+def test_unsubscribed_topics_of_a_stable_group_expire() -> None:
     scene = Scene()
     member = scene.join("consumer", "kept")
-    scene.commit("kept", "gone", member=member, generation=1)
-    assert scene.after(9) == ["gone", "kept"]
+    scene.commit("kept", "dropped", member=member, generation=1)
+    assert scene.after(9) == ["dropped", "kept"]
     assert scene.after(1) == ["kept"]
     assert scene.after(50) == ["kept"]
 
 
-def test_other_live_groups_lose_nothing() -> None:
+def test_offsets_of_other_stable_groups_do_not_expire() -> None:
     scene = Scene()
     member = scene.join("connect")
-    scene.commit("kept", "gone", member=member, generation=1)
-    assert scene.after(50) == ["gone", "kept"]
+    scene.commit("kept", "dropped", member=member, generation=1)
+    assert scene.after(50) == ["dropped", "kept"]
 
 
 def test_a_group_of_the_consumer_protocol() -> None:
     scene = Scene()
     scene.beat(0)
-    scene.commit("kept", "gone", member="m", generation=1)
+    scene.commit("kept", "dropped", member="m", generation=1)
     assert scene.after(10) == ["kept"]
     scene.beat(-1)
     scene.commit("kept")
     assert scene.after(9) == ["kept"]
     assert scene.after(1) == []
-    assert "g" not in scene.shard.consumer_groups
-    assert "g" not in scene.replayed().consumer_groups
+    assert "g" not in scene.shard.state.consumer_groups
+    assert "g" not in scene.replayed().state.consumer_groups
 
 
-def test_a_retention_of_its_own() -> None:
+def test_a_commit_with_its_own_retention() -> None:
     scene = Scene()
     scene.commit("kept", retention_ms=2 * HOUR_MS)
     assert scene.after(1) == ["kept"]
     assert scene.after(1) == []
 
 
-def test_what_an_open_transaction_may_change_stays() -> None:
+def test_offsets_with_a_pending_change_do_not_expire() -> None:
     scene = Scene()
-    scene.commit("kept", "gone")
+    scene.commit("kept", "dropped")
     offsets = (OffsetToCommit("kept", 0, 2, 0, None),)
     request = TransactionalCommitRequest("g", "", None, -1, 7, 0, offsets)
     scene.do(scene.shard.commit_transactional(0, request, scene.now()))

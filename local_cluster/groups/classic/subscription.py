@@ -1,7 +1,8 @@
-"""What the members of a consumer group subscribe to, read from metadata that is opaque elsewhere.
+"""The topics that the members of a classic consumer group subscribe to.
 
-Format: ConsumerProtocolSubscription.json of Apache Kafka; every version begins with its number
-(int16) and the topics (array of strings), which is all that is read here.
+They are read from the members' metadata, which is opaque elsewhere. Format:
+ConsumerProtocolSubscription.json of Apache Kafka. Every version starts with its number (int16) and
+the topics (array of strings); the rest is not read.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ _INT32: Final = struct.Struct(">i")
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics of all members; None where one member's subscription cannot be read.
+    """Return the topics of all members, or None if one member's subscription is unreadable.
 
-    A member is read by the protocol that was selected, before that by any that it named.
+    Read each member's metadata of the selected protocol; before the selection, of every protocol.
     """
     topics: set[str] = set()
     for member in group.members.values():
-        named = [metadata for name, metadata in member.protocols if name == group.protocol_name]
-        for metadata in named or [metadata for _, metadata in member.protocols]:
-            read = read_topics(metadata)
-            if read is None:
+        selected = [metadata for name, metadata in member.protocols if name == group.protocol_name]
+        for metadata in selected or [metadata for _, metadata in member.protocols]:
+            subscribed = read_topics(metadata)
+            if subscribed is None:
                 return None
-            topics |= read
+            topics |= subscribed
     return frozenset(topics)
 
 
 def read_topics(subscription: bytes) -> frozenset[str] | None:
-    """The topics of one subscription, None where it is not one."""
+    """Return the topics of one subscription, or None if the bytes are not one."""
     try:
         (version,) = _INT16.unpack_from(subscription, 0)
         (count,) = _INT32.unpack_from(subscription, 2)

@@ -1,4 +1,4 @@
-"""What is insisted on is done while loading, again until it is committed, and not without bound."""
+"""Mandatory steps run after a load, are repeated until committed, and are bounded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from local_cluster.groups.shard import GroupShard
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
     commit,
+    delete_topic,
     fetch,
-    forget,
     loaded_runtime,
     new_runtime,
     offset_of,
@@ -25,11 +25,11 @@ from tests.unit.local_cluster.coordinator_runtime.group_runtime import (
 from tests.unit.local_cluster.groups.doubles import FakeReplica
 
 
-async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_request() -> None:
+async def test_a_mandatory_step_during_a_load_runs_before_the_first_request() -> None:
     replica = await replica_that_holds(3)
     runtime = new_runtime(replica)
     runtime.start()
-    runtime.insist(forget)
+    runtime.run_mandatory_step(delete_topic)
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == -1
     await commit(runtime, 4)
@@ -39,7 +39,7 @@ async def test_what_is_insisted_on_while_it_loads_is_done_before_the_first_reque
     again.close()
 
 
-async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
+async def test_a_mandatory_step_is_repeated_until_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partition_runtime, "reload_wait_seconds", lambda failures: 0.0)
@@ -47,7 +47,7 @@ async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
     runtime = await loaded_runtime(replica)
     await commit(runtime, 3)
     replica.append_error = OSError(28, "disk full")
-    runtime.insist(forget)
+    runtime.run_mandatory_step(delete_topic)
     assert runtime.state is RuntimeState.LOADING
     for _ in range(3):
         reads = replica.reads
@@ -56,7 +56,7 @@ async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
     replica.append_error = None
     await until_loaded(runtime)
     assert offset_of(await fetch(runtime)) == -1
-    # Then no more: what comes later stays.
+    # Once committed it is not repeated: later commits stay.
     await commit(runtime, 4)
     replica.append_error = OSError(28, "disk full")
     with pytest.raises(KafkaError):
@@ -67,10 +67,10 @@ async def test_what_is_insisted_on_is_done_again_until_it_is_committed(
     runtime.close()
 
 
-async def test_tombstones_of_any_number_fit_into_segments(
+async def test_any_number_of_tombstones_fits_into_segments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A step that the log can never take would be insisted on for ever."""
+    """A step that never fits into the log would be repeated without end."""
     monkeypatch.setattr(batches, "BATCH_BYTES_TARGET", 1_000)
     segment_bytes_max = 4_000
     replica = FakeReplica(append_bytes_max=segment_bytes_max)
@@ -78,7 +78,7 @@ async def test_tombstones_of_any_number_fit_into_segments(
     for number in range(200):
         await commit(runtime, 3, f"group-{number}")
     written = len(replica.batches)
-    runtime.insist(forget)
+    runtime.run_mandatory_step(delete_topic)
     assert runtime.state is RuntimeState.ACTIVE
     assert sum(map(len, replica.batches[written:])) > segment_bytes_max
     assert offset_of(await fetch(runtime, "group-199")) == -1
@@ -88,31 +88,31 @@ async def test_tombstones_of_any_number_fit_into_segments(
     again.close()
 
 
-async def test_what_is_insisted_on_is_bounded_and_given_up_where_it_breaks(
+async def test_mandatory_steps_are_bounded_and_dropped_if_they_raise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partition_runtime, "INSISTED_STEPS_MAX", 2)
+    monkeypatch.setattr(partition_runtime, "MANDATORY_STEPS_MAX", 2)
     monkeypatch.setattr(partition_runtime, "RELOAD_WAIT_SECONDS", 0.0)
     done: list[int] = []
 
-    def note(number: int, _: GroupShard, __: Now) -> Outcome:
+    def record(number: int, _: GroupShard, __: Now) -> Outcome:
         done.append(number)
         return Outcome()
 
     runtime = new_runtime(FakeReplica())
     runtime.start()
     for number in range(4):
-        runtime.insist(functools.partial(note, number))
+        runtime.run_mandatory_step(functools.partial(record, number))
     await until_loaded(runtime)
     assert done == [2, 3]
 
-    def breaks(shard: GroupShard, now: Now) -> Outcome:
+    def raises(shard: GroupShard, now: Now) -> Outcome:
         raise LookupError("a bug")
 
     with pytest.raises(LookupError):
-        runtime.insist(breaks)
+        runtime.run_mandatory_step(raises)
     await until_loaded(runtime)
     assert await commit(runtime, 1) == (ErrorCode.none,)
     runtime.close()
-    runtime.insist(functools.partial(note, 9))
+    runtime.run_mandatory_step(functools.partial(record, 9))
     assert done == [2, 3]

@@ -1,11 +1,10 @@
-"""The KIP-848 groups of one partition: which group a request is for, and when time is up."""
+"""The KIP-848 groups of one partition: routes requests, checks epochs, removes silent members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from local_cluster.coordinator_runtime.outcome import Now, Outcome
-from local_cluster.groups.classic.timers import TimerQueue
 from local_cluster.groups.consumer import heartbeat as protocol
 from local_cluster.groups.consumer.consumer_group import ConsumerGroup
 from local_cluster.groups.consumer.model import JOIN_EPOCH, ConsumerGroupState, MemberState
@@ -13,11 +12,12 @@ from local_cluster.groups.consumer.records import GroupEpochKey, Key, Value
 from local_cluster.groups.consumer.requests import (
     ConsumerGroupLimits,
     DescribedConsumerGroup,
-    HeartbeatAnswer,
     HeartbeatRequest,
+    HeartbeatResponse,
 )
 from local_cluster.groups.consumer.step import CONSUMER_REBALANCE, CONSUMER_SESSION, ConsumerStep
 from local_cluster.groups.consumer.topics import Topics
+from local_cluster.groups.timers import TimerQueue
 from local_cluster.wire.errors import ErrorCode, KafkaError
 
 
@@ -55,7 +55,7 @@ class ConsumerGroups:
         group.apply(key, value)
 
     def finish_load(self, now: Now, outcome: Outcome) -> None:
-        """Every member gets a whole session to be heard of, and time for what it gives up."""
+        """Restart the session timeout of every member, and the timeout of pending revocations."""
         for group in self._groups.values():
             step = self._step(group, now, outcome)
             for member in group.members.values():
@@ -65,26 +65,26 @@ class ConsumerGroups:
 
     # -- requests ---------------------------------------------------------------------------
 
-    def heartbeat(self, request: HeartbeatRequest, now: Now, outcome: Outcome) -> HeartbeatAnswer:
-        """ConsumerGroupHeartbeat of a valid request. Creates the group for who joins."""
+    def heartbeat(self, request: HeartbeatRequest, now: Now, outcome: Outcome) -> HeartbeatResponse:
+        """Handle a valid ConsumerGroupHeartbeat. A join creates the group."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_epoch != JOIN_EPOCH:
                 message = f"Group {request.group_id} not found."
-                return HeartbeatAnswer(ErrorCode.group_id_not_found, message)
+                return HeartbeatResponse(ErrorCode.group_id_not_found, message)
             group = ConsumerGroup(request.group_id)
         step = self._step(group, now, outcome)
         try:
             if request.member_epoch < JOIN_EPOCH:
                 return protocol.leave(step, request)
-            answer = protocol.heartbeat(step, request)
+            response = protocol.heartbeat(step, request)
         except KafkaError as error:
-            return HeartbeatAnswer(error.code, error.message)
+            return HeartbeatResponse(error.code, error.message)
         self._groups[request.group_id] = group
-        return answer
+        return response
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """ConsumerGroupDescribe of one group."""
+        """Handle ConsumerGroupDescribe of one group."""
         group = self._groups.get(group_id)
         if group is None:
             message = f"Group {group_id} not found."
@@ -108,10 +108,10 @@ class ConsumerGroups:
         member_epoch: int,
         partitions: Iterable[tuple[str, int]],
     ) -> ErrorCode:
-        """Whether a member may commit positions under an epoch.
+        """Check whether a member may commit offsets with an epoch.
 
-        An older epoch than the member's is good for partitions that it has had since then
-        (KIP-1251); an administrator, who has neither id nor epoch, may only while it is empty.
+        With an older epoch a member may commit partitions that it has held since then (KIP-1251).
+        An administrator, who has neither member id nor epoch, may commit while the group is empty.
         """
         group = self._groups[group_id]
         if member_epoch < 0 and not group.members:
@@ -131,7 +131,7 @@ class ConsumerGroups:
         return ErrorCode.none
 
     def validate_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether a member may read positions under an epoch; who names none may always."""
+        """Check whether a member may fetch offsets with an epoch; without member id it may."""
         if member_id is None and member_epoch < 0:
             return ErrorCode.none
         member = self._groups[group_id].members.get(member_id or "")
@@ -142,7 +142,7 @@ class ConsumerGroups:
         return ErrorCode.none
 
     def delete(self, group_id: str, now: Now, outcome: Outcome) -> ErrorCode:
-        """Remove a group without members."""
+        """Remove a group, which must have no members."""
         group = self._groups[group_id]
         if group.state is not ConsumerGroupState.EMPTY:
             return ErrorCode.non_empty_group
@@ -151,7 +151,7 @@ class ConsumerGroups:
         return ErrorCode.none
 
     def expire(self, kind: str, group_id: str, member_id: str, now: Now, outcome: Outcome) -> None:
-        """A member's time is up: its session, or that for giving up partitions."""
+        """Fence a member at its session timeout, or at its rebalance timeout if it must revoke."""
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:

@@ -1,8 +1,8 @@
 """Deadlines as data: which timer is due, without a clock and without callbacks.
 
-Heartbeats move a deadline far more often than one fires, so moving it later only notes the new
-deadline; the heap entry is corrected when it comes up. The heap is rebuilt when stale entries
-outnumber the live ones, so it stays in proportion to the number of timers.
+Heartbeats move a deadline far more often than a timer fires. So moving it later only stores the new
+deadline; the heap entry is corrected when it reaches the head. The heap is rebuilt when stale
+entries outnumber the live ones, so its size stays proportional to the number of timers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STALE_ENTRIES_MIN: Final = 64
 
 
 class TimerKey(NamedTuple):
-    """What a timer is for; one timer per key. The member is "" for timers of a whole group."""
+    """The purpose of a timer; one timer per key. Timers of a whole group have "" as member."""
 
     kind: str
     group_id: str
@@ -38,7 +38,7 @@ class TimerQueue:
         return iter(self._deadlines_ms)
 
     def schedule(self, key: TimerKey, deadline_ms: int) -> None:
-        """Set the key's only deadline, replacing an earlier one."""
+        """Set the key's only deadline."""
         previous = self._deadlines_ms.get(key)
         self._deadlines_ms[key] = deadline_ms
         if previous is None or deadline_ms < previous:
@@ -47,19 +47,19 @@ class TimerQueue:
                 self._rebuild()
 
     def cancel(self, key: TimerKey) -> None:
-        """Forget the key's deadline, if it has one."""
+        """Remove the key's deadline, if it has one."""
         self._deadlines_ms.pop(key, None)
 
     def deadline_ms(self, key: TimerKey) -> int | None:
         return self._deadlines_ms.get(key)
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest deadline, or None."""
+        """Return the earliest deadline, or None."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> TimerKey | None:
-        """Remove and return the earliest timer whose deadline has come, or None."""
+        """Remove and return the earliest timer whose deadline has passed, or None."""
         self._settle()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
@@ -67,8 +67,8 @@ class TimerQueue:
         del self._deadlines_ms[key]
         return key
 
-    def put_off(self, until_ms: int) -> None:
-        """Move every deadline before this one to it."""
+    def defer(self, until_ms: int) -> None:
+        """Move every earlier deadline to `until_ms`."""
         due = []
         while (key := self.pop_due(until_ms - 1)) is not None:
             due.append(key)
@@ -76,7 +76,7 @@ class TimerQueue:
             self.schedule(key, until_ms)
 
     def _settle(self) -> None:
-        """Make the head of the heap a true deadline."""
+        """Drop or correct stale entries until the head of the heap is a live deadline."""
         heap = self._heap
         while heap:
             entry_ms, key = heap[0]

@@ -1,4 +1,4 @@
-"""What a consumer group's members subscribe to, and OffsetDelete."""
+"""The subscriptions of a consumer group's members, and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import local_cluster.handlers.groups.p47_offset_delete  # noqa: F401
-from local_cluster.groups.subscription import read_topics
+from local_cluster.groups.classic.subscription import read_topics
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode
 from tests.unit.local_cluster.groups.doubles import FakeBroker
@@ -28,7 +28,7 @@ def test_topics_are_read_at_any_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("cut", range(2 + 4 + 3 + 4))
-def test_what_is_cut_short_is_not_read(cut: int) -> None:
+def test_cut_off_bytes_are_not_read(cut: int) -> None:
     assert read_topics(subscription("a", "bc")[:cut]) is None
 
 
@@ -49,7 +49,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 async def delete(broker: FakeBroker) -> Any:
-    answer = await broker.send(
+    response = await broker.send(
         ApiKey.OFFSET_DELETE,
         0,
         group_id="boards",
@@ -58,7 +58,7 @@ async def delete(broker: FakeBroker) -> Any:
             for name in ("flights", "trains", "nowhere")
         ],
     )
-    return answer.error_code, [p.error_code for t in answer.topics for p in t.partitions]
+    return response.error_code, [p.error_code for t in response.topics for p in t.partitions]
 
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -73,7 +73,7 @@ async def test_an_empty_groups_offsets_are_deleted(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol_type", "metadata", "answer"),
+    ("protocol_type", "metadata", "response"),
     [
         (
             "consumer",
@@ -88,8 +88,8 @@ async def test_an_empty_groups_offsets_are_deleted(broker: FakeBroker) -> None:
         ("connect", subscription("flights"), (ErrorCode.non_empty_group, [])),
     ],
 )
-async def test_members_keep_what_they_subscribe_to(
-    broker: FakeBroker, protocol_type: str, metadata: bytes, answer: Any
+async def test_subscribed_topics_keep_their_offsets(
+    broker: FakeBroker, protocol_type: str, metadata: bytes, response: Any
 ) -> None:
     member = await joined(
         broker,
@@ -97,4 +97,4 @@ async def test_members_keep_what_they_subscribe_to(
         protocols=[{"name": "range", "metadata": metadata}],
     )
     await sync(broker, 5, member, protocol_type=protocol_type)
-    assert await delete(broker) == answer
+    assert await delete(broker) == response

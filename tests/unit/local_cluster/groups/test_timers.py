@@ -1,8 +1,8 @@
-"""The timer queue: one deadline per key, earliest first, and no growth by rescheduling."""
+"""The timer queue: one deadline per key, earliest first, bounded by the number of timers."""
 
 from __future__ import annotations
 
-from local_cluster.groups.classic.timers import TimerKey, TimerQueue
+from local_cluster.groups.timers import TimerKey, TimerQueue
 
 A = TimerKey("session", "g", "a")
 B = TimerKey("session", "g", "b")
@@ -62,11 +62,11 @@ def test_the_heap_stays_in_proportion_to_the_timers() -> None:
     assert timers.pop_due(2_000_000) == A
 
 
-def test_what_is_due_before_a_moment_is_put_off_to_it() -> None:
+def test_defer_moves_earlier_deadlines() -> None:
     timers = TimerQueue()
     timers.schedule(A, 10)
     timers.schedule(B, 50)
-    timers.put_off(30)
+    timers.defer(30)
     assert (timers.deadline_ms(A), timers.deadline_ms(B)) == (30, 50)
     assert timers.pop_due(29) is None
     assert timers.pop_due(30) == A

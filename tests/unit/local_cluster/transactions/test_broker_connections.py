@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from local_cluster.handlers.services import BrokerServices
-from local_cluster.transactions.broker_lines import BrokerLines
+from local_cluster.controller.model.cluster_image import BrokerEndpoints
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
+from local_cluster.transactions.broker_connections import BrokerConnections
 from local_cluster.wire.api import ApiKey
 from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+from tests.unit.local_cluster.groups.doubles import FakeBroker
 
 ADDRESS = ("broker", 9092)
 
 
 class BrokenConnection:
-    """A peer whose answers are not the protocol."""
+    """A peer whose responses are unreadable."""
 
     is_closed = False
 
@@ -31,7 +32,7 @@ class BrokenConnection:
         return
 
 
-async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_connects_anew() -> None:
+async def test_after_an_unreadable_response_the_next_call_reconnects() -> None:
     opened: list[BrokenConnection] = []
 
     async def connect(host: str, port: int) -> BrokenConnection:
@@ -39,14 +40,12 @@ async def test_an_answer_that_cannot_be_read_is_an_error_and_the_next_call_conne
         opened.append(BrokenConnection())
         return opened[-1]
 
-    broker = SimpleNamespace(
-        settings=SimpleNamespace(inter_broker_listener="L"),
-        metadata=SimpleNamespace(brokers={2: SimpleNamespace(listeners={"L": ADDRESS})}),
-    )
-    lines = BrokerLines(cast(BrokerServices, broker), connect)
+    broker = FakeBroker()
+    broker.metadata.brokers = {2: BrokerEndpoints(2, None, {"PLAINTEXT": ADDRESS})}
+    connections = BrokerConnections(cast(CoordinatorBroker, broker), connect)
     for calls in (1, 2):
         with pytest.raises(KafkaError) as error:
-            await lines.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)
+            await connections.call(2, ApiKey.ADD_PARTITIONS_TO_TXN, {"transactions": []}, 5)
         assert error.value.code is ErrorCode.network_exception
         assert len(opened) == calls
         assert opened[-1].is_closed

@@ -1,0 +1,71 @@
+"""One connection to each other broker, for calls to coordinators and partition leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, Protocol
+
+from local_cluster.coordinator_runtime.ports import CoordinatorBroker
+from local_cluster.network import Line, OpenLine, open_line
+from local_cluster.wire import messages
+from local_cluster.wire.api import ApiKey
+from local_cluster.wire.errors import ErrorCode, KafkaError, PeerError
+
+CALL_TIMEOUT_MS: Final = 30_000
+
+
+class BrokerCalls(Protocol):
+    """Requests to other brokers."""
+
+    async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
+        """Return kio's response. Raises KafkaError (network_exception, request_timed_out, ...)."""
+        ...
+
+
+class BrokerConnections:
+    """Connections by broker id, opened at first use. Calls to one broker are sent in order."""
+
+    def __init__(self, broker: CoordinatorBroker, connect: OpenLine = open_line) -> None:
+        self._broker = broker
+        self._connect = connect
+        self._connections: dict[int, Line] = {}
+        self._opening: dict[int, asyncio.Lock] = {}
+
+    async def call(self, broker_id: int, api: ApiKey, fields: messages.Fields, version: int) -> Any:
+        body = messages.encode_request(api, version, fields)
+        async with self._opening.setdefault(broker_id, asyncio.Lock()):
+            connection = self._connections.get(broker_id)
+            if connection is None or connection.is_closed:
+                connection = self._connections[broker_id] = await self._open(broker_id)
+            # Sent under the lock, which keeps the order of the calls.
+            response = connection.send(api, version, (body,))
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_MS / 1000):
+                frame, position = await response
+            return messages.decode_response(api, version, frame, position)
+        except TimeoutError:
+            connection.abort("no response in time")
+            raise KafkaError(
+                ErrorCode.request_timed_out, f"no response of broker {broker_id} in time"
+            ) from None
+        except PeerError as error:
+            connection.abort(f"unreadable response: {error}")
+            raise KafkaError(
+                ErrorCode.network_exception, f"unreadable response of broker {broker_id}: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._connections.values():
+            connection.abort("the broker stops")
+
+    async def _open(self, broker_id: int) -> Line:
+        listener = self._broker.settings.inter_broker_listener
+        endpoints = self._broker.metadata.brokers.get(broker_id)
+        address = None if endpoints is None else endpoints.listeners.get(listener)
+        if address is None:
+            raise KafkaError(
+                ErrorCode.broker_not_available,
+                f"broker {broker_id} has no address on listener {listener}",
+            )
+        return await self._connect(*address)
