@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
@@ -25,15 +25,32 @@ from topology.cli.deployment_commands import down, plan, status, up
 from topology.cli.file_commands import schema, validate
 from topology.mirror.command import mirror_app
 from topology.rebalance.command import rebalance
+from topology.version import show_version
 
 app = typer.Typer(
     name="heliograph",
-    help="Kafka-wire-compatible clusters for datacenters, mirrored exactly into aggregates.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show version, commit, interpreter and installed extras, and exit.",
+            callback=show_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Kafka-wire-compatible clusters for datacenters, mirrored exactly into aggregates."""
+
+
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     *(validate, schema),
     *(plan, up, status, down),

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import typer
+
 EXTRAS: Final = {
     "embedded": ("pyspark",),
     "spark": ("pyspark", "pyarrow"),
@@ -17,6 +19,13 @@ EXTRAS: Final = {
 """Extra of the distribution -> the modules that it brings."""
 _HERE: Final = Path(__file__).resolve().parent
 _GIT_TIMEOUT_S: Final = 5.0
+
+
+def show_version(value: bool) -> None:
+    """Print the version and end the command, as the callback of `--version`."""
+    if value:
+        typer.echo(version_text())
+        raise typer.Exit
 
 
 def version_document() -> dict[str, object]:

@@ -95,6 +95,14 @@ def render_file(file: Path, state_dir: Path | None) -> tuple[Deployment, StateDi
         fail(str(error))
 
 
+def require_extra(extra: str) -> None:
+    """End the command if an extra of the distribution is not installed."""
+    from topology.version import is_installed
+
+    if not is_installed(extra):
+        fail(f"this needs more packages: pip install 'heliograph[{extra}]'")
+
+
 def find_deployment(which: str | None, state_dir: Path | None) -> StateDir:
     """Return the state directory of the named deployment, or of the only one."""
     from topology.deployment.state_dir import StateDir, default_state_root

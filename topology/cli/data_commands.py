@@ -19,6 +19,7 @@ from topology.cli.command_line import (
     fail,
     find_deployment,
     print_json,
+    require_extra,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def sql(
     why_silent = next(each["reason"] for each in status["clusters"] if each["name"] == cluster)
     if why_silent is not None:
         fail(why_silent, ["see `heliograph status`"])
+    require_extra("spark")
     from spark_global.sql import run_sql
     from topology.deployment.aggregate_view import aggregate_view
 
@@ -129,6 +131,8 @@ def demo(
     state_dir: StateDirOption = None,
 ) -> None:
     """Run the whole system on real input: the departures of 2013 from New York's airports."""
+    require_extra("demo")
+    require_extra("embedded")
     from topology.demo.run import run_demo
     from topology.file.load import shipped_topology
 

@@ -174,7 +174,10 @@ def find_jars() -> tuple[Path, ...]:
     spec = importlib.util.find_spec("pyspark")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not places:
-        raise ZooKeeperUnavailable("pyspark is not installed: the server's jars come with it")
+        raise ZooKeeperUnavailable(
+            "the embedded ZooKeeper is not installed: pip install 'heliograph[embedded]', or name "
+            "an ensemble of your own with `zookeeper: host:port/chroot` in the topology file"
+        )
     directory = Path(places[0], "jars")
     jars = []
     for pattern in _JARS:
