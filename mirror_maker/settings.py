@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from local_cluster.client.auth.security import PLAINTEXT, ClientSecurity
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.probe import probe_topic_name
-from mirror_maker.rules.record_rules import RecordFilter, Transforms, fingerprint
+from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
 from mirror_maker.rules.start_position import check_start
 from mirror_maker.rules.trouble import Policies
 
@@ -131,7 +131,7 @@ class LinkSettings:
         """The settings as they hold for one source topic.
 
         The probe topic belongs to the aggregator. It is copied from its first record on, and whole
-        (`LinkContext.rules_of`), or the probe would report as lost what the link leaves out by its
+        (`LinkLogs.source`), or the probe would report as lost what the link leaves out by its
         settings. Nobody has to decide about what its source loses: the journal names the gap.
         """
         if topic != self.probe_topic:

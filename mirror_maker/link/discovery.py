@@ -15,8 +15,8 @@ from typing import Final
 
 from local_cluster.client.model import ClusterMetadata, NewTopic, TopicMetadata, TopicPartition
 from local_cluster.wire.errors import ErrorCode, KafkaError
-from mirror_maker.backoff import BackOff
-from mirror_maker.context import LinkContext
+from mirror_maker.backoff import Backoff
+from mirror_maker.clusters.topic_directory import Directory
 from mirror_maker.link.owned_copies import LedCopies, copy_pairs
 from mirror_maker.link.topic_plan import (
     colliding_topics,
@@ -27,7 +27,10 @@ from mirror_maker.link.topic_plan import (
     new_topic,
     select_topics,
 )
-from mirror_maker.stores.state_topic import make_topics
+from mirror_maker.periodic import PeriodicWork
+from mirror_maker.ports import Clock, DataSink, DataSource
+from mirror_maker.settings import LinkSettings
+from mirror_maker.stores.link_stores import LinkStores
 
 DISCOVERY_MS_MIN: Final = 100
 """At least this long between two rounds, however much somebody hurries."""
@@ -42,12 +45,19 @@ class Discovering:
 
     def __init__(
         self,
-        context: LinkContext,
+        settings: LinkSettings,
         target_alias: str,
         flows: Collection[TopicPartition],
         led_copies: LedCopies,
         on_round: Callable[[Iterable[int], bool], None],
         *,
+        source: DataSource,
+        sink: DataSink,
+        directory: Directory,
+        stores: LinkStores,
+        clock: Clock,
+        discovery_ms: int,
+        backoff: Backoff,
         on_opened: Callable[[], Awaitable[None]],
     ) -> None:
         """`flows` are the link's on this worker, as they come and go: their copies are made here.
@@ -60,7 +70,20 @@ class Discovering:
         """The source's topics that the link copies, as they were last seen."""
         self.left_out: list[str] = []
         """Topics of the source that the link's patterns mean, and that are not copied."""
-        self._context = context
+        self._settings = settings
+        self._source_client = source
+        self._sink = sink
+        self._directory = directory
+        self._stores = stores
+        self._clock = clock
+        self._discovery_ms = discovery_ms
+        self.run = PeriodicWork(
+            self._look,
+            link=settings.name,
+            what_failed="discovery",
+            pause=self._pause,
+            backoff=backoff,
+        ).run
         self._source_failure: str | None = None
         """Why the last question to the source failed."""
         self._target_failure: str | None = None
@@ -75,7 +98,7 @@ class Discovering:
         self._on_round = on_round
         self._on_opened = on_opened
         self._has_opened = False
-        self._filter = link_topics(context.settings, target_alias)
+        self._filter = link_topics(settings, target_alias)
         self._named = set(self._filter.plain_names)
         """What may be missed where it is not listed: by the settings, or because it was seen."""
         self._unseen: list[str] = []
@@ -103,35 +126,18 @@ class Discovering:
         """A process that was stopped keeps its connections: only the missing answer shows it."""
         if asked_ms is None:
             return None
-        waited_ms = self._context.clock.monotonic_ms() - asked_ms
+        waited_ms = self._clock.monotonic_ms() - asked_ms
         return f"no answer for {waited_ms // 1000} s" if waited_ms >= ANSWER_LATE_MS else None
 
-    async def run(self) -> None:
-        limits = self._context.limits
-        back_off = BackOff(limits.back_off_ms_min, limits.back_off_ms_max, self._context.random)
-        directory, name = self._context.directory, self._context.settings.name
-        failure: str | None = None
-        while True:
-            directory.asked.clear()
-            try:
-                await self._look()
-            except KafkaError as error:
-                if failure is None:
-                    logger.warning("link %s: discovery: %s", name, error)
-                failure = str(error)
-                await self._context.clock.sleep(back_off.next_ms())
-                continue
-            if failure is not None:
-                logger.info("link %s: both clusters answer again", name)
-            failure = None
-            back_off.reset()
-            await self._context.clock.sleep(min(DISCOVERY_MS_MIN, limits.discovery_ms))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0, limits.discovery_ms - DISCOVERY_MS_MIN) / 1000):
-                    await directory.asked.wait()
+    async def _pause(self) -> None:
+        await self._clock.sleep(min(DISCOVERY_MS_MIN, self._discovery_ms))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0, self._discovery_ms - DISCOVERY_MS_MIN) / 1000):
+                await self._directory.asked.wait()
 
     async def _look(self) -> None:
         """One round. Raises KafkaError."""
+        self._directory.asked.clear()
         try:
             source = await self._look_at_source()
             hidden = await self._find_hidden()
@@ -145,7 +151,7 @@ class Discovering:
         except KafkaError as error:
             self._target_failure = str(error)
             raise
-        is_news = self._context.directory.update(source.topics, target.topics, hidden)
+        is_news = self._directory.update(source.topics, target.topics, hidden)
         self._on_round(source.brokers, is_news)
 
     async def _look_at_source(self) -> ClusterMetadata:
@@ -153,7 +159,7 @@ class Discovering:
         source = await self._ask_source(None, before)
         if before is None or source.topics is not before.topics:
             self.wanted = self._without_collisions(select_topics(source, self._filter))
-            self._copies = sorted(map(self._context.settings.copy_name, self.wanted))
+            self._copies = sorted(map(self._settings.copy_name, self.wanted))
             self.left_out = left_out_topics(source, self._filter)
             self._named |= self.wanted.keys()
             self._unseen = sorted(self._named - source.topics.keys())
@@ -179,24 +185,23 @@ class Discovering:
 
     async def _look_at_target(self, source: ClusterMetadata) -> ClusterMetadata:
         """The copies, those that this worker has to make among them. Raises KafkaError."""
-        context = self._context
         if not self._has_opened:
-            await self._open_stores(source.cluster_id)
+            await self._stores.open(source.cluster_id)
             await self._on_opened()
             self._has_opened = True
-        context.map_store.check_source(source.cluster_id)
+        self._stores.map_store.check_source(source.cluster_id)
         target = await self._ask_target(self._target)
         if self._compared is None or not (
             self._compared[0] is self.wanted and self._compared[1] is target.topics
         ):
-            copy_name = context.settings.copy_name
+            copy_name = self._settings.copy_name
             self._missing = missing_topics(self.wanted, target, copy_name)
             self._grown = grown_topics(self.wanted, target, copy_name)
             self._compared = self.wanted, target.topics
         if (self._missing or self._grown) and await self._make_targets():
             target = await self._ask_target(target)
         if self._made:
-            pairs = copy_pairs(self._made, source.topics, target.topics, context.settings)
+            pairs = copy_pairs(self._made, source.topics, target.topics, self._settings)
             await self._led_copies.note_made(pairs)
             self._made.clear()
         self._target = target
@@ -205,38 +210,25 @@ class Discovering:
     async def _ask_source(
         self, topics: Sequence[str] | None, last: ClusterMetadata | None
     ) -> ClusterMetadata:
-        self._asked_source_ms = self._context.clock.monotonic_ms()
+        self._asked_source_ms = self._clock.monotonic_ms()
         try:
-            return await self._context.source.metadata(topics, last=last)
+            return await self._source_client.metadata(topics, last=last)
         finally:
             self._asked_source_ms = None
 
     async def _ask_target(self, last: ClusterMetadata | None) -> ClusterMetadata:
-        self._asked_target_ms = self._context.clock.monotonic_ms()
+        self._asked_target_ms = self._clock.monotonic_ms()
         try:
-            return await self._context.sink.metadata(self._copies, last=last)
+            return await self._sink.metadata(self._copies, last=last)
         finally:
             self._asked_target_ms = None
-
-    async def _open_stores(self, source_cluster_id: str | None) -> None:
-        """Make the link's topics of state, and read them. Raises KafkaError, LinkFailedError."""
-        context = self._context
-        gaps, entries = context.gap_store.records, context.map_store.records
-        # The audit's topics are created beside them to save a request. Where they cannot be, who
-        # writes to them says so.
-        failures = await make_topics(context.sink, [gaps, entries, *context.audit_topics.topics])
-        for needed in (gaps, entries):
-            if needed.name in failures:
-                raise failures[needed.name]
-        await context.gap_store.catch_up()
-        await context.map_store.open(source_cluster_id)
 
     def _without_collisions(
         self, wanted: Mapping[str, TopicMetadata]
     ) -> Mapping[str, TopicMetadata]:
         """Leave out topics whose copies would have the same name, and say so."""
-        name = self._context.settings.name
-        found = colliding_topics(wanted, self._context.settings.copy_name)
+        name = self._settings.name
+        found = colliding_topics(wanted, self._settings.copy_name)
         if found != self.collisions:
             for target, sources in found.items():
                 logger.error("link %s: %s would both be %s", name, sources, target)
@@ -246,20 +238,20 @@ class Discovering:
 
     async def _make_targets(self) -> bool:
         """Create and grow what this worker has flows for; whether anything was changed."""
-        context, link = self._context, self._context.settings.name
+        copy_name, link = self._settings.copy_name, self._settings.name
         ours = {at.topic for at in self._flows}
         mine = [name for name in self._missing if name in ours]
         if mine:
-            answers = await context.sink.create_topics(await self._new_topics(mine))
+            answers = await self._sink.create_topics(await self._new_topics(mine))
             for name, error in answers.items():
                 if error is not None and error.code != ErrorCode.topic_already_exists:
                     logger.error("link %s: %s not created: %s", link, name, error)
             made = {copy for copy, error in answers.items() if error is None}
-            self._made.update(name for name in mine if context.settings.copy_name(name) in made)
-        copies = map(context.settings.copy_name, ours)
+            self._made.update(name for name in mine if copy_name(name) in made)
+        copies = map(copy_name, ours)
         growing = {copy: self._grown[copy] for copy in copies if copy in self._grown}
         if growing:
-            for name, error in (await context.sink.create_partitions(growing)).items():
+            for name, error in (await self._sink.create_partitions(growing)).items():
                 if error is not None:
                     logger.error("link %s: %s not grown: %s", link, name, error)
         return bool(mine or growing)
@@ -270,9 +262,9 @@ class Discovering:
         None where the source does not tell the configs: a copy with a shorter retention than its
         source loses records.
         """
-        settings = self._context.settings
+        settings = self._settings
         new_topics = []
-        for name, configs in (await self._context.source.ask_topic_configs(names)).items():
+        for name, configs in (await self._source_client.ask_topic_configs(names)).items():
             if isinstance(configs, KafkaError):
                 logger.error("link %s: configs of %s not told: %s", settings.name, name, configs)
                 continue

@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from local_cluster.client.model import TopicPartition
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.findings import describe_findings
-from mirror_maker.context import LinkContext
-from mirror_maker.flow.copy_span import Copying
-from mirror_maker.flow.fetcher import Fetchers
+from mirror_maker.flow.fetcher import FetcherPool
 from mirror_maker.flow.flow import Flow
 from mirror_maker.formats import gaps_topic_name, map_topic_name
 from mirror_maker.formats.controls import PausedPart
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import verdicts_topic_name
 from mirror_maker.link.discovery import Discovering
+from mirror_maker.link.link_parts import LinkParts
 from mirror_maker.link.map_flusher import MapFlushing
 from mirror_maker.link.operator_controls import Controlling
 from mirror_maker.link.owned_copies import LedCopies, LinkMarks
 from mirror_maker.link.stalled_partitions import StandingFlow, StandingStill, standing_still
 from mirror_maker.model import FlowState, LinkFailedError, LinkState
-from mirror_maker.ports import DataSource
+from mirror_maker.repair.copy_repair import JsonObject
 from mirror_maker.repair.plan import How
-from mirror_maker.repair.service import JsonObject, examine, order
 from mirror_maker.stores.target_maps import MapTopics
 
 logger = logging.getLogger(__name__)
@@ -42,45 +39,82 @@ class LinkWorker:
 
     def __init__(
         self,
-        context: LinkContext,
-        polls: DataSource,
+        parts: LinkParts,
         target_alias: str,
-        offer: Callable[[Copying], None],
         on_known_changed: Callable[[], None],
-        make_auditor: Callable[[Mapping[TopicPartition, Flow]], LinkAuditor] | None = None,
+        missing_rights: Callable[[], list[str]] = list,
     ) -> None:
-        """`polls` is a client of the source for long polls alone; `offer` hands what has
-        a batch to the sender of its target broker. Without `make_auditor` nothing is audited."""
-        self.context = context
-        self.flows: dict[TopicPartition, Flow] = {}
+        """`missing_rights` tells what the mirror's principals were refused in either cluster, a
+        sentence each."""
+        self.settings = parts.settings
+        self.limits = parts.limits
+        self.clock = parts.clock
+        self.directory = parts.directory
+        self.sink = parts.clients.sink
+        self.map_store = parts.stores.map_store
+        self.journal = parts.stores.journal
+        self.map_writes = parts.map_writes
+        self.new_backoff = parts.new_backoff
+        self.missing_rights = missing_rights
+        self.flows = parts.flows
         self.known: frozenset[TopicPartition] = frozenset()
         """Source partitions discovered so far; a topic that goes away stays known."""
         self.failure: str | None = None
         """Why the link as a whole has stopped."""
         self.led_copies = LedCopies(
-            context.settings, context.map_store, MapTopics(context.source, LinkMarks)
+            parts.settings, self.map_store, MapTopics(parts.clients.source, LinkMarks)
         )
-        self._fetchers = Fetchers(context, polls, self.flows, self._note_poll_failure)
+        self._fetchers = FetcherPool(
+            parts.source_access(),
+            self.flows,
+            limits=parts.limits,
+            clock=parts.clock,
+            new_backoff=parts.new_backoff,
+            on_failure=self._note_poll_failure,
+        )
         self._controlling = Controlling(
-            context,
+            parts.settings,
             self.flows,
             lambda: self.known,
             self._fetchers.look_at_all,
             self._on_ordered,
+            stores=parts.stores,
+            rates=parts.rates,
+            clock=parts.clock,
+            controls_ms=parts.limits.controls_ms,
+            backoff=parts.new_backoff(),
         )
         self.control = self._controlling.control
         self._discovering = Discovering(
-            context,
+            parts.settings,
             target_alias,
             self.flows,
             self.led_copies,
             self._on_round,
+            source=parts.clients.source,
+            sink=parts.clients.sink,
+            directory=parts.directory,
+            stores=parts.stores,
+            clock=parts.clock,
+            discovery_ms=parts.limits.discovery_ms,
+            backoff=parts.new_backoff(),
             on_opened=self._controlling.follow,
         )
-        self._flushing = MapFlushing(context, self.flows, self._fetchers.look_at_all)
+        self._flushing = MapFlushing(
+            parts.settings.name,
+            self.flows,
+            self._fetchers.look_at_all,
+            stores=parts.stores,
+            map_writes=parts.map_writes,
+            lease=parts.lease,
+            clock=parts.clock,
+            map_flush_ms=parts.limits.map_flush_ms,
+        )
         self.flush = self._flushing.flush
-        self.auditor = None if make_auditor is None else make_auditor(self.flows)
-        self._offer = offer
+        self.auditor = parts.auditor()
+        self._repair = parts.copy_repair()
+        self._flow_factory = parts.flow_factory
+        self._offer = parts.offer
         self._on_known_changed = on_known_changed
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -92,7 +126,7 @@ class LinkWorker:
 
     @property
     def name(self) -> str:
-        return self.context.settings.name
+        return self.settings.name
 
     @property
     def mirrored_flows(self) -> list[Flow]:
@@ -101,13 +135,13 @@ class LinkWorker:
         The probe's flow is no part of the link's state, lag and totals: what happens to it shows in
         what the aggregator says of the probe.
         """
-        probe_topic = self.context.settings.probe_topic
+        probe_topic = self.settings.probe_topic
         return [flow for at, flow in sorted(self.flows.items()) if at.topic != probe_topic]
 
     @property
     def mirrored_partitions(self) -> int:
         """How many partitions are `known`, without the probe's."""
-        probe_topic = self.context.settings.probe_topic
+        probe_topic = self.settings.probe_topic
         return sum(at.topic != probe_topic for at in self.known)
 
     @property
@@ -138,7 +172,7 @@ class LinkWorker:
             or (still.sentence() if is_failed else None)
             or self.audit_reason
             or (f"{' and '.join(collision[1])} would both be {collision[0]}" if collision else None)
-            or next(iter(self.context.missing_rights()), None)
+            or next(iter(self.missing_rights()), None)
             or still.sentence()
             or ("an operator has paused it" if self.state() is LinkState.HELD else None)
         )
@@ -173,10 +207,10 @@ class LinkWorker:
     @property
     def _map_failure(self) -> str | None:
         """Why the map could not be written last time, and what comes of it."""
-        writes = self.context.map_writes
+        writes = self.map_writes
         if writes.failure is None:
             return None
-        since_s = writes.unwritten_ms(self.context.clock.monotonic_ms()) // 1000
+        since_s = writes.unwritten_ms(self.clock.monotonic_ms()) // 1000
         stops = ", and nothing is copied until it is" if writes.is_overdue else ""
         return f"the map has not been written for {since_s} s{stops}: {writes.failure}"
 
@@ -204,7 +238,7 @@ class LinkWorker:
 
         Bounded by `drain_ms_max`; what does not make it is proved from the target next time.
         """
-        limit_s = self.context.limits.drain_ms_max / 1000
+        limit_s = self.limits.drain_ms_max / 1000
         try:
             async with asyncio.timeout(limit_s):
                 await asyncio.gather(*(flow.drain() for flow in self.flows.values()))
@@ -222,22 +256,18 @@ class LinkWorker:
             self._group.create_task(self._release(self.flows[at]))
         for at in sorted(self._assigned - self.flows.keys()):
             self._take_over(at)
-        self.context.directory.hurry()
+        self.directory.hurry()
 
     def _take_over(self, at: TopicPartition) -> None:
         assert self._group is not None
-        target = at._replace(topic=self.context.settings.copy_name(at.topic))
-        flow = Flow(self.context, at, target)
-        flow.on_ready = self._offer
-        flow.on_moved = self._on_moved
-        flow.flush_map = self.flush
+        flow = self._flow_factory.make(at, on_moved=self._on_moved, flush_map=self.flush)
         self.flows[at] = flow
         self._tasks[at] = self._group.create_task(flow.run())
 
     async def _release(self, flow: Flow) -> None:
         """Hand a flow over: what is in flight lands first, and the map says so."""
         try:
-            async with asyncio.timeout(self.context.limits.drain_ms_max / 1000):
+            async with asyncio.timeout(self.limits.drain_ms_max / 1000):
                 await flow.drain()
                 await self.flush()
         except (TimeoutError, KafkaError) as error:
@@ -264,8 +294,8 @@ class LinkWorker:
         # Flows whose topic became another one stop, those whose topic is away are marked.
         for flow in self.flows.values():
             flow.check_topics()
-            if flow.copying is not None and flow.copying.replicator.can_take:
-                self._offer(flow.copying)  # its target partition may have got a leader again
+            if flow.session is not None and flow.session.replicator.can_take:
+                self._offer(flow.session)  # its target partition may have got a leader again
         self._fetchers.look_at_all()
         found = frozenset(
             TopicPartition(name, partition)
@@ -295,7 +325,7 @@ class LinkWorker:
         """Whether it is one of the link's topics on the target: a copy, or a topic of state."""
         names = (map_topic_name, gaps_topic_name, receipts_topic_name, verdicts_topic_name)
         states = {name(self.name) for name in names}
-        return topic in self.context.directory.target or topic in states
+        return topic in self.directory.target or topic in states
 
     def retry(self, topic: str | None, partition: int | None) -> list[TopicPartition]:
         """Have what stands still tried again now, within a topic or partition if named."""
@@ -310,12 +340,12 @@ class LinkWorker:
 
         Raises NoRepairError, KafkaError.
         """
-        return await examine(self.context, source)
+        return await self._repair.examine(source)
 
     async def repair(self, source: TopicPartition, how: How) -> JsonObject:
         """Order one of the ways; the worker that copies the partition follows within
         `controls_ms`. Raises NoRepairError, KafkaError."""
-        document = await order(self.context, source, how)
+        document = await self._repair.order(source, how)
         await self._controlling.follow()
         return document
 
@@ -335,16 +365,16 @@ class LinkWorker:
         hurt = {FlowState.FAILED, FlowState.PAUSED, FlowState.SOURCE_GONE}
         is_restricted = bool(
             self._discovering.collisions
-            or self.context.map_writes.failure
-            or self.context.missing_rights()
+            or self.map_writes.failure
+            or self.missing_rights()
             or (self.auditor is not None and self.auditor.has_findings)
         )
         if is_restricted or not hurt.isdisjoint(states):
             return LinkState.DEGRADED
-        is_paused = PausedPart() in self.context.map_store.state.controls.paused
+        is_paused = PausedPart() in self.map_store.state.controls.paused
         if (states or is_paused) and all(state is FlowState.HELD for state in states):
             return LinkState.HELD
-        if not self.context.directory.is_loaded or FlowState.STARTING in states:
+        if not self.directory.is_loaded or FlowState.STARTING in states:
             return LinkState.STARTING
         if FlowState.CATCHING_UP in states:
             return LinkState.CATCHING_UP

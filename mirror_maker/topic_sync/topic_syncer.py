@@ -14,7 +14,7 @@ from mirror_maker.formats import MapFormatError
 from mirror_maker.link.link import LinkWorker
 from mirror_maker.link.owned_copies import copy_pairs
 from mirror_maker.model import LinkFailedError
-from mirror_maker.periodic import Rounds
+from mirror_maker.periodic import PeriodicWork, pause_of
 from mirror_maker.settings import LinkSettings
 from mirror_maker.topic_sync.sync_plan import Change, ChangeKind, acl_changes, config_changes
 
@@ -111,7 +111,7 @@ class TopicSync:
     def __init__(self, link: LinkWorker, source: KafkaClient, sink: KafkaClient) -> None:
         self._link = link
         self._led_copies = link.led_copies
-        self._settings = link.context.settings
+        self._settings = link.settings
         self._source = source
         self._sink = sink
         self._applied = 0
@@ -119,18 +119,19 @@ class TopicSync:
         self._refused: dict[Change, KafkaError] = {}
         self._untold: dict[str, KafkaError] = {}
         self._authorizer_missing = False
-        self._rounds = Rounds(
-            link.context,
+        self._rounds = PeriodicWork(
             self.sync,
+            link=link.name,
             what_failed="configs and ACLs not synced",
-            pause_ms=link.context.limits.topic_sync_ms,
+            pause=pause_of(link.clock, link.limits.topic_sync_ms),
+            backoff=link.new_backoff(),
         )
         self.run = self._rounds.run
 
     async def sync(self) -> None:
         """One round, once it is known what is copied. Raises KafkaError."""
-        context = self._link.context
-        if not (context.map_store.is_open and context.directory.is_loaded):
+        link = self._link
+        if not (link.map_store.is_open and link.directory.is_loaded):
             return
         changes: list[Change] = []
         led = await self._find_led()
@@ -155,7 +156,7 @@ class TopicSync:
 
     async def _find_led(self) -> set[str]:
         """The topics whose copies the link leads. Raises KafkaError."""
-        directory = self._link.context.directory
+        directory = self._link.directory
         known = {at.topic for at in self._link.known}
         pairs = copy_pairs(known, directory.source, directory.target, self._settings)
         try:

@@ -24,7 +24,7 @@ from aiohttp import web
 
 from local_cluster.wire.errors import KafkaError
 from mirror_maker.formats.controls import Controls, PausedPart, StillPausedError
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.status import JsonObject, controls_status, render_metrics
 

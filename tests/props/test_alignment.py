@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mirror_maker.formats import Run
 from mirror_maker.model import PairingError
-from mirror_maker.tail.alignment import Aligned, Alignment, Copy, Hole
+from mirror_maker.tail.alignment import Alignment
+from mirror_maker.tail.places import Copy, Hole, PlacedTail
 
 TARGET_FROM = 1_000
 
@@ -42,7 +43,7 @@ class Story:
     log_start_offset: int
     source_end: int
 
-    def align(self) -> Aligned:
+    def align(self) -> PlacedTail:
         contents = {entry.offset: entry.content for entry in self.entries}
         timestamps = {entry.offset: entry.timestamp_ms for entry in self.entries}
         tail = [
@@ -134,7 +135,7 @@ def told(
     )
 
 
-def check(story: Story, aligned: Aligned) -> None:
+def check(story: Story, aligned: PlacedTail) -> None:
     """Every piece is true, and together they account for every copy that the target has."""
     there = dict(list(story.copied.items())[story.missing_count :])
     told_of: dict[int, int] = {}
@@ -228,7 +229,7 @@ def test_what_only_the_target_compacted_can_always_be_told(random: Random, is_sh
     assert len(story.copied) - len(known) <= 2 * len(story.unplaced), "each with one copy behind it"
 
 
-def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> Aligned:
+def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: int) -> PlacedTail:
     """`?` is a copy without content, `-` one whose target offset is not known either."""
     tail = [
         Copy(TARGET_FROM + at, None if content == "?" else (content,), at)
@@ -245,7 +246,7 @@ def aligned_with(copies: str, survivors: dict[int, str], end: int, **options: in
 def test_as_many_copies_as_absent_offsets_are_exact() -> None:
     aligned = aligned_with("abcd", {3: "d", 4: "e"}, 5, log_start_offset=3)
     gone = Hole(0, 3, 1_000, 1_003, 3, tuple(Run(at, 1_000 + at, 1) for at in range(3)))
-    assert aligned == Aligned((gone, Run(3, 1_003, 1)), 4)
+    assert aligned == PlacedTail((gone, Run(3, 1_003, 1)), 4)
 
 
 def test_fewer_copies_than_absent_offsets_are_a_hole() -> None:
@@ -256,9 +257,9 @@ def test_fewer_copies_than_absent_offsets_are_a_hole() -> None:
 
 def test_a_tail_whose_source_is_gone_tells_what_may_be_lost() -> None:
     aligned = aligned_with("abc", {5: "f"}, 6, log_start_offset=5)
-    assert aligned == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5, (3, 5))
+    assert aligned == PlacedTail((Hole(0, 5, 1_000, 1_003, 3),), 5, (3, 5))
     compacted = aligned_with("abc", {5: "f"}, 6)
-    assert compacted == Aligned((Hole(0, 5, 1_000, 1_003, 3),), 5)
+    assert compacted == PlacedTail((Hole(0, 5, 1_000, 1_003, 3),), 5)
 
 
 def test_equal_records_that_tell_nothing_are_not_guessed_at() -> None:

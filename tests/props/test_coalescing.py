@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
+from mirror_maker.copy.batch_selection import CopyPath, select_batches
 from mirror_maker.copy.coalescing import RUN_BATCHES_MIN, TINY_BATCH_BYTES_MAX
-from mirror_maker.copy.passthrough import CopyPath, prepare, select_batches, stamp
+from mirror_maker.copy.passthrough import prepare, stamp
 
 _BYTES = st.none() | st.binary(max_size=40)
 _RECORDS = st.builds(

@@ -142,7 +142,7 @@ def test_a_source_made_anew_stops_the_flow() -> None:
     def make_anew(world: MirrorWorld) -> None:
         world.source.create(TOPIC, 1)
 
-    assert "made anew" in _failures_of_next_worker(_run_until_settled(make_anew))[0]
+    assert "re-created" in _failures_of_next_worker(_run_until_settled(make_anew))[0]
 
 
 def test_a_source_that_lost_the_position_stops_the_flow() -> None:
@@ -331,7 +331,7 @@ def test_retention_that_took_unmapped_copies_is_counted_by_sequence(
         await worker.kill()
         # What follows was copied but never mapped, as if killed before the map was written.
         unmapped = await world.worker("unmapped")
-        monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+        monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
         world.write(20)
         at = world.partitions[0]
         while not (
@@ -479,7 +479,7 @@ def test_nothing_of_a_topic_made_anew_is_copied(seed: int) -> None:
         async with asyncio.timeout(60):
             while not worker.failures():
                 await asyncio.sleep(0.01)
-        assert "made anew" in worker.failures()[0]
+        assert "re-created" in worker.failures()[0]
         await asyncio.sleep(5)
         copied = [record[1:] for record in world.copies(world.partitions[0])]
         assert copied == [record[1:] for record in before]

@@ -14,7 +14,6 @@ from mirror_maker.audit.flow_audit import LOST_AFTER_MS, FlowAudit
 from mirror_maker.formats.receipts import receipts_topic_name
 from mirror_maker.formats.verdicts import Finding, Verdict, verdicts_topic_name
 from mirror_maker.model import LinkState
-from mirror_maker.resume.prove import raise_epoch
 from tests.sim.mirror.world import (
     LINK,
     TOPIC,
@@ -101,7 +100,7 @@ def test_a_log_that_is_short_for_a_moment_is_no_fault() -> None:
 def test_receipts_of_an_older_generation_are_no_faults_where_verdicts_are_begun_anew() -> None:
     async def scenario() -> None:
         world, worker = await _copied(4)
-        await raise_epoch(worker.link.context, world.partitions[0], COPY, 0)
+        await worker.link.flows[world.partitions[0]]._epochs.raise_epoch(0)
         await worker.stop()
         del world.target.topics[verdicts_topic_name(LINK)]
         worker = await world.worker("w2")

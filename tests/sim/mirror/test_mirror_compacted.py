@@ -15,7 +15,7 @@ from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.formats import Gap, OffsetMap, encode_gap, gaps_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.model import FlowState
-from mirror_maker.resume import prove, tail_reader
+from mirror_maker.resume import log_comparison, tail_reader
 from mirror_maker.rules.trouble import Policies, Trouble
 from tests.sim.kafka_double.log import SimPartition
 from tests.sim.mirror.translation_checks import check_translations
@@ -39,7 +39,7 @@ async def world_with_unmapped_copies(
     await world.settle(first)
     await first.kill()
     unmapped = await world.worker("unmapped")
-    monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+    monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
     world.write(unmapped_kinds)
     for _ in range(0 if unmapped_kinds else 8):
         world.writers[0].write_plain(4)
@@ -143,7 +143,7 @@ def test_compaction_goes_on_between_two_proofs_of_what_is_not_mapped(
             gone |= {*random.sample(unmapped, random.randint(1, 20))}
             _compact(writer.partition, gone)
             killed = await world.worker(f"killed {number}")
-            monkeypatch.setattr(killed.link.context.map_store, "append", _refuse_to_write)
+            monkeypatch.setattr(killed.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while not (killed.flows and killed.flows[0].replicator is not None):
                     await asyncio.sleep(0.05)
@@ -367,7 +367,7 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
         before = len(world.copies(world.partitions[0]))
         reads = 0
 
-        async def recreate_first(*args: Any) -> Any:
+        async def recreate_first(*args: Any, **options: Any) -> Any:
             nonlocal reads
             reads += 1
             if reads == 1:
@@ -375,9 +375,9 @@ def test_a_topic_recreated_during_a_proof_is_not_taken_for_a_target_that_lost_re
                 partition = world.source.partition(world.partitions[0])
                 world.writers = [SourceWriter(partition, Random(1))]
                 world.writers[0].write_plain(60)
-            return await tail_reader.read_tail(*args)
+            return await tail_reader.read_tail(*args, **options)
 
-        monkeypatch.setattr(prove, "read_tail", recreate_first)
+        monkeypatch.setattr(log_comparison, "read_tail", recreate_first)
         worker = await world.worker("next")
         await world.settle(worker, is_audited=False)
         copies = world.copies(world.partitions[0])
@@ -403,7 +403,7 @@ def test_copies_of_a_topic_that_is_gone_lie_behind_what_was_lost_before() -> Non
         writer.write_plain(2)
         unmapped = await world.worker("unmapped")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+            patch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while len(world.copies(at)) < 6:
                     await asyncio.sleep(0.05)

@@ -140,7 +140,7 @@ def test_the_target_compacts_between_two_proofs_of_the_same_tail(
             _compact(copy, set(random.sample(sorted(places.values())[:-1], 9)))
             _compact(writer.partition, set(random.sample(sorted(places)[:-1], 9)))
             killed = await world.worker(f"killed {number}")
-            monkeypatch.setattr(killed.link.context.map_store, "append", _refuse_to_write)
+            monkeypatch.setattr(killed.link.map_store, "append", _refuse_to_write)
             async with asyncio.timeout(60):
                 while not (killed.flows and killed.flows[0].replicator is not None):
                     await asyncio.sleep(0.05)
@@ -168,7 +168,7 @@ def test_copies_compacted_from_among_others_records(
         unmapped = await world.worker("unmapped")
         writer.write_plain(4)
         await world.settle(unmapped)
-        monkeypatch.setattr(unmapped.link.context.map_store, "append", _refuse_to_write)
+        monkeypatch.setattr(unmapped.link.map_store, "append", _refuse_to_write)
         copy = world.target.partition(TopicPartition(TOPIC, 0))
         for _ in range(6):
             writer.write_plain(4)

@@ -37,7 +37,7 @@ def test_a_pause_holds_for_every_worker_until_it_is_taken_back() -> None:
         assert successor.link.reason == "an operator has paused it"
         # Said to one worker, followed by another.
         other = await world.worker("other")
-        await other.link.context.map_store.catch_up()
+        await other.link.map_store.catch_up()
         await asyncio.sleep(1)
         await other.link.control(lambda controls: controls.resume(PausedPart()))
         await other.kill()

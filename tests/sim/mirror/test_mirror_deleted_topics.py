@@ -16,7 +16,7 @@ GONE = TopicPartition("a-" + TOPIC, 0)
 async def until_working(worker: SimWorker, topics: set[str]) -> None:
     """Wait until it has its flows, and has seen these topics at the source and no others."""
     link = worker.link
-    await until(lambda: bool(link.flows) and {*link.context.directory.source} == topics)
+    await until(lambda: bool(link.flows) and {*link.directory.source} == topics)
 
 
 def test_there_is_a_first_worker_also_after_a_topic_was_deleted() -> None:
@@ -64,7 +64,7 @@ def test_a_topic_that_is_gone_is_told_by_whoever_takes_it_over_and_is_no_part_of
         await until(lambda: link_status(second.link)["lag_records"] == 0)
         flow = second.link.flows[GONE]
         await until(lambda: flow.state is FlowState.SOURCE_GONE)
-        assert flow.reason == f"{GONE.topic} is not there at the source"
+        assert flow.reason == f"{GONE.topic} does not exist at the source"
         world.source.topics[GONE.topic] = gone  # its cluster had only lost sight of it
         await until(lambda: flow.state is FlowState.RUNNING)
         await until(lambda: link_status(second.link)["lag_records"] == 0)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from mirror_maker.flow import flow
-from mirror_maker.flow.fetcher import SESSION_CLOSE_MS_MAX, SESSION_KEPT_MS
+from mirror_maker.flow.fetcher import SESSION_CLOSE_MS_MAX, SESSION_IDLE_MS
 from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.metrics.lag import STALE_MS, UNKNOWN_LAG, Lag
 from mirror_maker.model import LinkState
-from mirror_maker.resume.prove import prove
+from mirror_maker.resume.proof import Proof, Prover
 from tests.sim.kafka_double.network import Network
 from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker
 from tests.sim.virtual_time import run_virtually
@@ -100,7 +98,7 @@ def test_a_pause_that_was_taken_back_before_the_link_looked_holds_nothing() -> N
         world = MirrorWorld(43)
         world.limits = replace(LIMITS, controls_ms=10_000)
         worker = await settled(world)
-        store = worker.link.context.map_store
+        store = worker.link.map_store
         await store.append([Controls().pause(PausedPart(TOPIC, 0))])
         await store.catch_up()
         world.writers[0].write_plain(5)
@@ -168,14 +166,14 @@ def test_a_broker_that_leads_nothing_any_more_need_not_keep_its_session() -> Non
         worker = await settled(world)
         for at in world.partitions:
             world.source.leaders[at] = 0
-        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        await asyncio.sleep(2 * SESSION_IDLE_MS / 1000)
         assert sessions_count(world) == [1, 0]
         for at in world.partitions:
             world.source.leaders[at] = 1
         world.write(20)
         await world.settle(worker)
         world.check_copies()
-        await asyncio.sleep(2 * SESSION_KEPT_MS / 1000)
+        await asyncio.sleep(2 * SESSION_IDLE_MS / 1000)
         assert sessions_count(world) == [0, 1]
         await worker.stop()
 
@@ -186,11 +184,13 @@ def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     proving: list[int] = []
     at_once: list[int] = []
 
-    async def counted(*arguments: Any) -> Any:
+    prove = Prover.prove
+
+    async def counted(prover: Prover) -> Proof:
         proving.append(1)
         at_once.append(len(proving))
         try:
-            return await prove(*arguments)
+            return await prove(prover)
         finally:
             proving.pop()
 
@@ -201,7 +201,7 @@ def test_a_few_partitions_are_proved_at_a_time(monkeypatch: pytest.MonkeyPatch) 
         world.check_copies()
         await worker.stop()
 
-    monkeypatch.setattr(flow, "prove", counted)
+    monkeypatch.setattr(Prover, "prove", counted)
     run_virtually(scenario())
     assert len(at_once) >= PARTITIONS
     assert max(at_once) == 2

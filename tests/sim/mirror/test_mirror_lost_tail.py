@@ -238,7 +238,7 @@ def test_a_write_that_arrives_while_a_shared_target_is_asked_is_not_taken_for_go
         writer.write_plain(4)
         worker = await world.worker("w")
         await world.settle(worker)
-        producer_id = worker.link.context.map_store.registration.producer_id
+        producer_id = worker.link.map_store.registration.producer_id
         await worker.kill()
         target = _target_of(world)
         for _ in range(2):

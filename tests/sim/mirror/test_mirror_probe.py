@@ -12,7 +12,13 @@ from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.probe import probe_topic_name
 from mirror_maker.model import FlowState, LinkState
-from mirror_maker.rules.record_rules import Condition, HeaderValue, KeyTest, RecordFilter, Transform
+from mirror_maker.rules.rule_settings import (
+    Condition,
+    HeaderValue,
+    KeyTest,
+    RecordFilter,
+    Transform,
+)
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.worker.status import link_status
 from tests.sim.mirror.scenarios import chaos, until

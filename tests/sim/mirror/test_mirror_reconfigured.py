@@ -9,7 +9,7 @@ import pytest
 
 from local_cluster.client.model import TopicPartition
 from mirror_maker.formats.naming import TopicNames
-from mirror_maker.rules.record_rules import Condition, RecordFilter, Transform
+from mirror_maker.rules.rule_settings import Condition, RecordFilter, Transform
 from tests.sim.mirror.world import TOPIC, MirrorWorld
 from tests.sim.virtual_time import run_virtually
 

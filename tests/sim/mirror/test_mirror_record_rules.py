@@ -15,8 +15,8 @@ from local_cluster.client.model import FetchedPartition, FetchPosition, TopicPar
 from local_cluster.records.batch import NewRecord, Record
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.copy.passthrough import CopyPath
-from mirror_maker.rules.record_rules import (
+from mirror_maker.copy.batch_selection import CopyPath
+from mirror_maker.rules.rule_settings import (
     Condition,
     HeaderValue,
     JsonTest,

@@ -14,12 +14,12 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.flow.trouble_handling import Troubles
+from mirror_maker.flow.trouble_handler import TroubleHandler
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import TopicNames
 from mirror_maker.formats.verdicts import Verdict
 from mirror_maker.model import FlowFailedError, FlowState
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.rules.trouble import Policies, Trouble
 from tests.sim.kafka_double.log import SimPartition
@@ -194,7 +194,7 @@ async def truncated(seed: int) -> Damaged:
 async def unexplained(seed: int) -> Damaged:
     """Behind the map lie records of the link that are no copies; the flow has failed."""
     world, worker, kill = await _begun(seed)
-    producer_id = worker.link.context.map_store.registration.producer_id
+    producer_id = worker.link.map_store.registration.producer_id
     await worker.stop()
     end, places, partition = _end(world), _all_places(world), _copy(world)
     last = partition.producers[producer_id].batches[-1][1]
@@ -516,27 +516,27 @@ def test_nothing_is_deleted_that_is_not_copied_again(is_opened: bool) -> None:
         other.link.assign([])
         await until(lambda: not other.link.flows)
         await _ordered(other, How.RECOPY)
-        context = other.link.context
+        map_store = other.link.map_store
         (recopy,) = world.gaps(AT)
         if is_opened:
-            opening = context.map_store.state.opening(recopy.flow)
+            opening = map_store.state.opening(recopy.flow)
             assert opening is not None
             following = replace(
                 opening,
                 producer_epoch=opening.producer_epoch + 1,
-                nonce=context.map_store.new_nonce(),
+                nonce=map_store.new_nonce(),
                 source_offset=recopy.source_from,
                 target_offset=_copy(world).high_watermark,
             )
-            await context.map_store.append([following])
+            await map_store.append([following])
         fresh = replace(
             recopy,
             reason="repair_fresh",
-            nonce=context.map_store.new_nonce(),
+            nonce=map_store.new_nonce(),
             source_from=0,
             target_offset=recopy.target_offset + 1,
         )
-        await context.gap_store.note(fresh)
+        await other.link.journal.note(fresh)
         await other.kill()
         worker = await world.worker("next")
         await until(lambda: any(flow.replicator is not None for flow in worker.flows))
@@ -561,16 +561,16 @@ def test_a_flow_that_fails_while_the_order_comes_is_tried_again(
     async def scenario() -> None:
         damaged = await foreign(8)
         worker = damaged.worker
-        overcome = Troubles.overcome
+        overcome = TroubleHandler.overcome
         orders: list[object] = []
 
-        async def order_first(troubles: Troubles, *arguments: Any) -> FlowFailedError | None:
+        async def order_first(troubles: TroubleHandler, *arguments: Any) -> FlowFailedError | None:
             if not orders:
                 orders.append(None)
                 await worker.link.repair(AT, How.SKIP)
             return await overcome(troubles, *arguments)
 
-        monkeypatch.setattr(Troubles, "overcome", order_first)
+        monkeypatch.setattr(TroubleHandler, "overcome", order_first)
         worker.flows[0].retry()
         await until(lambda: bool(orders))
         await _check(damaged, worker, How.SKIP)

@@ -44,7 +44,7 @@ def expected(world: MirrorWorld) -> int:
 def is_behind(flow: Flow) -> bool:
     """Whether some of its receipts are still to be written."""
     return flow.replicator is None or (
-        flow.replicator.receipts is None or flow.replicator.receipts.has_news
+        flow.replicator.receipts is None or flow.replicator.receipts.has_unwritten
     )
 
 
@@ -72,8 +72,8 @@ def test_a_topic_of_the_audit_that_is_deleted_is_begun_again(topic: str) -> None
         # A disturbed flow reads it, and so does another worker.
         del world.target.topics[topic]
         for flow in first.flows:
-            assert flow.copying is not None
-            flow.copying.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
+            assert flow.session is not None
+            flow.session.disturb(KafkaError(ErrorCode.network_exception, "by the test"))
         world.write(10)
         await world.settle(first)
         check_begun_again(world)
@@ -117,7 +117,7 @@ def test_a_map_that_cannot_be_written_shows_and_bounds_what_is_copied_without_it
         assert worker.link.state() is LinkState.RUNNING
         world.target.refuse = refusing(map_topic_name(LINK))
         world.write(10)
-        writes = worker.link.context.map_writes
+        writes = worker.link.map_writes
         await until(lambda: writes.failure is not None)
         assert worker.link.state() is LinkState.DEGRADED
         assert "the map has not been written" in (worker.link.reason or "")

@@ -10,7 +10,7 @@ import pytest
 from local_cluster.client.model import TopicPartition
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode
-from mirror_maker.copy.passthrough import CopyPath
+from mirror_maker.copy.batch_selection import CopyPath
 from mirror_maker.formats.naming import remote_topic
 from tests.sim.mirror.scenarios import chaos, kill_at_every_step
 from tests.sim.mirror.world import LIMITS, TOPIC, MirrorWorld, SimWorker

@@ -16,7 +16,7 @@ from local_cluster.records.batch import NewRecord, Record, encode_batch
 from local_cluster.records.header import BatchHeader
 from local_cluster.wire.errors import ErrorCode, KafkaError
 from mirror_maker.copy.replicator import PartitionReplicator
-from mirror_maker.flow import trouble_handling
+from mirror_maker.flow import trouble_handler
 from mirror_maker.model import FlowState, LinkState, UncopyableBatchError
 from mirror_maker.rules.trouble import Policies, Trouble
 from mirror_maker.worker.status import link_status
@@ -52,7 +52,7 @@ def test_a_paused_partition_is_tried_again_until_the_trouble_is_gone() -> None:
         started_s = asyncio.get_running_loop().time()
         await world.settle(worker)
         waited_ms = (asyncio.get_running_loop().time() - started_s) * 1000
-        assert waited_ms <= worker.link.context.limits.pause_ms_max + 5_000
+        assert waited_ms <= worker.link.limits.pause_ms_max + 5_000
         world.check_copies()
         world.check_map(complete=True)
         assert flow.trouble is None
@@ -125,8 +125,7 @@ def test_a_cluster_that_owes_an_answer_is_down_before_the_question_fails(
         world.write(10)
         worker = await world.worker("w")
         await world.settle(worker)
-        context = worker.link.context
-        client = context.source if side == "source" else context.sink
+        client = worker.clients.source if side == "source" else worker.clients.sink
         answer = client.metadata
         is_silent = asyncio.Event()
         is_awake = asyncio.Event()
@@ -161,7 +160,7 @@ def test_a_source_broker_that_leads_nothing_any_more_may_be_away(
         world.write(10)
         worker = await world.worker("w")
         await world.settle(worker)
-        polls = worker.link._fetchers._polls
+        polls = worker.clients.polls
         fetch, killed = polls.fetch_in_session, 0
 
         async def refuse(node_id: int, *arguments: Any, **options: Any) -> Any:
@@ -245,7 +244,7 @@ def test_a_copy_without_a_leader_lets_go_of_its_bytes_and_says_what_it_waits_for
         await world.settle(worker)
         stuck, other = (worker.link.flows[at] for at in world.partitions)
         leader = world.target.leaders[stuck.target]
-        directory = worker.link.context.directory
+        directory = worker.link.directory
 
         async def lead(node_id: int) -> None:
             world.target.leaders[stuck.target] = node_id
@@ -471,7 +470,7 @@ def test_a_broken_batch_is_skipped_and_what_surrounds_it_copied() -> None:
 def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
     error: Exception, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*args: object) -> None:
+    async def fail(*args: object, **options: object) -> None:
         raise error
 
     async def scenario() -> None:
@@ -481,7 +480,7 @@ def test_trouble_while_a_trouble_is_overcome_stops_only_its_partition(
         worker = await world.worker("w")
         await world.settle(worker)
         with monkeypatch.context() as patch:
-            patch.setattr(trouble_handling, "note_gap", fail)
+            patch.setattr(trouble_handler, "note_gap", fail)
             _refuse_first_partition(world, ErrorCode.invalid_timestamp)
             world.write(30)
             flow = await worker.until_troubled(trouble, FlowState.FAILED)

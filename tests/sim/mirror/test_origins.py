@@ -203,7 +203,7 @@ def test_a_burst_whose_origin_could_not_be_found_out_is_fetched_again() -> None:
             while len(world.values(west)) < len(world.born["east"]) + len(world.born["west"]):
                 await asyncio.sleep(0.05)
         await asyncio.sleep(5)  # whatever a link looks at when it begins is over
-        origins = worker.link.context.origins
+        origins = worker.origins
         assert origins is not None
         learn, failed = origins.learn, 0
 

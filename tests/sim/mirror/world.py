@@ -13,25 +13,19 @@ from local_cluster.client.model import TopicPartition
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
-from mirror_maker.flow.sender import Senders
+from mirror_maker.flow.sender import SenderPool
 from mirror_maker.formats import Gap, GapJournal, MapTopic, gaps_topic_name, map_topic_name
 from mirror_maker.formats.gaps import GapKind
 from mirror_maker.formats.naming import remote_topic
 from mirror_maker.formats.verdicts import Finding, Tally, Verdict, VerdictTopic, verdicts_topic_name
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.metrics.batch_spans import BatchSpans
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.stores.audit_topics import AuditTopics
-from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.stores.map_store import MapStore
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.log import SimPartition
@@ -223,47 +217,26 @@ class SimWorker:
         self._outer_step = step
         self._dead = False
         self.lease = SimLease()
-        clock = VirtualClock()
         random = Random(world.random.getrandbits(32))
         settings = LinkSettings(
             **{"name": LINK, "source_alias": "a", "source_bootstrap": "-", **world.link_settings}
         )
-        sink, source = client(world.target), client(world.source)
-        context = LinkContext(
-            settings=settings,
-            limits=world.limits,
+        self.clients = LinkClients(client(world.source), client(world.source), client(world.target))
+        self.senders = SenderPool(client(world.target), LIMITS)
+        parts = LinkParts(
+            settings,
+            world.limits,
+            self.clients,
             worker_id=name,
-            source=source,
-            origins=Origins(source) if settings.origin == "local" else None,
-            sink=sink,
-            directory=Directory(),
-            map_store=MapStore(
-                sink,
-                link=settings.name,
-                terms=settings.terms,
-                worker_id=name,
-                replication_factor=-1,
-                clock=clock,
-                random=random,
-            ),
-            audit_topics=AuditTopics(sink, link=LINK, replication_factor=-1, clock=clock),
-            gap_store=GapStore(sink, link=LINK, replication_factor=-1, clock=clock),
             lease=self.lease,
-            spans=world.spans,
-            clock=clock,
+            clock=VirtualClock(),
             random=random,
+            offer=self.senders.offer,
+            audit=AuditResources(client(world.target), CpuBudget(1.0), lambda: 0),
+            tracer=world.spans,
         )
-        self.senders = Senders(client(world.target), LIMITS)
-        self.link = LinkWorker(
-            context,
-            client(world.source),
-            "b",
-            self.senders.offer,
-            lambda: None,
-            lambda flows: LinkAuditor(
-                context, client(world.target), flows, CpuBudget(1.0), cpu_ns=lambda: 0
-            ),
-        )
+        self.origins = parts.origins
+        self.link = LinkWorker(parts, "b", lambda: None)
         self.link.assign(world.partitions)
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -126,7 +126,7 @@ class Disturbances:
             return
         process = self._any_process()
         for link in process.links.values():
-            link.context.map_store.append = _refuse_to_write  # type: ignore[method-assign,assignment]
+            link.map_store.append = _refuse_to_write  # type: ignore[method-assign,assignment]
         self._unmapped.append(process)
 
     async def _do_overlap(self) -> None:

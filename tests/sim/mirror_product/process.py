@@ -1,4 +1,4 @@
-"""One worker process: clients, one `Senders`, and the mirror's own parts for several links."""
+"""One worker process: clients, one `SenderPool`, and the mirror's own parts for several links."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ from random import Random
 from typing import Any
 
 from local_cluster.client.model import TopicPartition
-from mirror_maker.audit.auditor import LinkAuditor
 from mirror_maker.audit.cpu_budget import CpuBudget
-from mirror_maker.clusters.origins import Origins
-from mirror_maker.clusters.topic_directory import Directory
-from mirror_maker.context import LinkContext
 from mirror_maker.flow.flow import Flow
-from mirror_maker.flow.sender import Senders
+from mirror_maker.flow.sender import SenderPool
 from mirror_maker.link.link import LinkWorker
+from mirror_maker.link.link_parts import AuditResources, LinkClients, LinkParts
 from mirror_maker.model import FlowState
 from mirror_maker.rules.trouble import Trouble
 from mirror_maker.settings import Limits, LinkSettings
-from mirror_maker.stores.audit_topics import AuditTopics
-from mirror_maker.stores.journal_store import GapStore
-from mirror_maker.stores.map_store import MapStore
 from tests.sim.kafka_double.cluster import SimCluster
 from tests.sim.kafka_double.double import SimClient
 from tests.sim.kafka_double.network import Killed, Network
@@ -72,7 +66,7 @@ class MirrorProcess:
         # As in the product: one client each for questions, data and the audit of all links.
         self._sink = self._client(target)
         self._audit_reader = self._client(target)
-        self.senders = Senders(self._client(target), limits)
+        self.senders = SenderPool(self._client(target), limits)
         self.links = {
             settings.name: self._link(settings, source, target.name, limits, random)
             for settings, source in sources
@@ -89,35 +83,18 @@ class MirrorProcess:
         limits: Limits,
         random: Random,
     ) -> LinkWorker:
-        clock, sink, source = VirtualClock(), self._sink, self._client(cluster)
-        link: dict[str, Any] = {"link": settings.name, "replication_factor": -1, "clock": clock}
-        context = LinkContext(
-            settings=settings,
-            limits=limits,
+        parts = LinkParts(
+            settings,
+            limits,
+            LinkClients(self._client(cluster), self._client(cluster), self._sink),
             worker_id=self.name,
-            source=source,
-            origins=Origins(source) if settings.origin == "local" else None,
-            sink=sink,
-            directory=Directory(),
-            map_store=MapStore(
-                sink, terms=settings.terms, worker_id=self.name, random=random, **link
-            ),
-            audit_topics=AuditTopics(sink, **link),
-            gap_store=GapStore(sink, **link),
             lease=self.lease,
-            clock=clock,
+            clock=VirtualClock(),
             random=random,
+            offer=self.senders.offer,
+            audit=AuditResources(self._audit_reader, CpuBudget(1.0), lambda: 0),
         )
-        return LinkWorker(
-            context,
-            self._client(cluster),
-            target,
-            self.senders.offer,
-            lambda: None,
-            lambda flows: LinkAuditor(
-                context, self._audit_reader, flows, CpuBudget(1.0), cpu_ns=lambda: 0
-            ),
-        )
+        return LinkWorker(parts, target, lambda: None)
 
     def _step(self) -> None:
         if self.is_dead:

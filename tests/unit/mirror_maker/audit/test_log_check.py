@@ -9,7 +9,8 @@ import pytest
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
-from mirror_maker.audit.log_check import WAITING_MAX, Judged, LogCheck, SeenBatch
+from mirror_maker.audit.evidence import Judged, SeenBatch
+from mirror_maker.audit.log_check import WAITING_MAX, LogCheck
 from mirror_maker.formats.receipts import NO_CRC, Receipt, Receipts
 from mirror_maker.formats.verdicts import AuditPlace, Verdict
 from tests.support.compacted_batches import encode_cleaned
@@ -122,7 +123,7 @@ class World:
             told += check.judge(self.log_start)
             if random.random() < 0.3 and not check.waiting_receipts:
                 check = self.resumed(check.place)
-                batches = [each for each in self.seen() if each.behind > check.seen_to]
+                batches = [each for each in self.seen() if each.next_offset > check.seen_to]
         told += check.judge(self.log_start)
         if is_over:
             told += check.end()
@@ -134,7 +135,7 @@ class World:
         return LogCheck(
             OURS,
             place,
-            is_alone=self.alone,
+            is_exclusive=self.alone,
             is_compacted=self.compacted,
             is_rewritten=self.rewritten,
         )
@@ -383,7 +384,7 @@ def test_a_log_that_was_cut_back_is_read_again() -> None:
     for batch in world.seen():
         check.see(batch)
     list(check.judge(0))
-    check.fall_back(11)
+    check.truncate(11)
     assert check.seen_to == 11
     for number, entry in enumerate(entries[1:], 1):
         check.expect(entry, number)
@@ -411,7 +412,7 @@ def test_receipts_told_twice_count_once() -> None:
 
 
 def test_what_waits_is_bounded() -> None:
-    check = LogCheck(OURS, AuditPlace(0), is_alone=True, is_compacted=False, is_rewritten=False)
+    check = LogCheck(OURS, AuditPlace(0), is_exclusive=True, is_compacted=False, is_rewritten=False)
     receipts = tuple(Receipt(n, n + 1, n, 1, 0, 0) for n in range(WAITING_MAX))
     before = check.wants_receipts, check.wants_batches
     assert before == (True, False), "before the first receipt nothing could be judged"
@@ -448,7 +449,7 @@ def test_a_generation_that_begins_below_what_was_acknowledged_shows_that_the_log
         check.see(batch)
     assert [each.verdict for each in check.judge(0)] == [COMPLETE, COMPLETE]
     del world.log[5]
-    check.fall_back(5)
+    check.truncate(5)
     again = encode_batch(records(9, 2), producer_id=OURS, producer_epoch=1, base_sequence=0)
     h.patch_base_offset(again, 0, 5)
     header = h.read_header(again)

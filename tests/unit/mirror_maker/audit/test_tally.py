@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mirror_maker.audit.log_check import Judged
+from mirror_maker.audit.evidence import Judged
 from mirror_maker.audit.tally import (
     BUCKETS_GROWING_MAX,
     BUCKETS_KEPT_MAX,

@@ -9,14 +9,8 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
 from local_cluster.records.compress import Codec
-from mirror_maker.copy.passthrough import (
-    CopyPath,
-    PreparedBatch,
-    SourceBatch,
-    prepare,
-    select_batches,
-    stamp,
-)
+from mirror_maker.copy.batch_selection import CopyPath, SourceBatch, select_batches
+from mirror_maker.copy.passthrough import PreparedBatch, prepare, stamp
 from mirror_maker.formats import Run
 from mirror_maker.model import SourceGap, UncopyableBatchError
 from mirror_maker.rules.gap_ranges import GapRanges

@@ -6,7 +6,7 @@ from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from mirror_maker.copy.receipts import RECEIPTS_KEPT_MAX, FlowReceipts
 from mirror_maker.formats.receipts import Receipt
-from mirror_maker.tail.alignment import Place
+from mirror_maker.tail.places import Place
 from mirror_maker.tail.target_tail import Missing, TargetBatch
 from tests.support.compacted_batches import without_records
 
@@ -34,7 +34,7 @@ def test_acknowledged_batches_are_taken_in_order_with_sequences_that_go_round() 
     receipts.acknowledged(13, 15, 103, batch(0, 2))
     (second,) = receipts.take()
     assert second.sequence == 1, "0 follows the last sequence"
-    assert not receipts.has_news
+    assert not receipts.has_unwritten
 
 
 def test_what_could_not_be_written_comes_before_what_came_since() -> None:
@@ -76,7 +76,7 @@ def test_batches_found_on_the_target_have_the_source_offsets_of_their_places() -
         (40, 41, 110, 1),
     ]
     receipts.paired([on_target(batch(120, 2))], 56, [])
-    assert not receipts.has_news, "of what nobody can place there is no receipt"
+    assert not receipts.has_unwritten, "of what nobody can place there is no receipt"
 
 
 def test_what_compaction_took_has_receipts_where_its_place_is_known() -> None:

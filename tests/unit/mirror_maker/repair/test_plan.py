@@ -1,4 +1,4 @@
-"""What each way to repair a copy does, when it is not possible, and the entries that order it."""
+"""The effects of each way to repair a copy, when it is not possible, and its journal entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirror_maker.formats import FlowKey, Gap, Opening
 from mirror_maker.formats.gaps import GapKind
-from mirror_maker.repair.orders import entries
+from mirror_maker.repair.orders import order_entries
 from mirror_maker.repair.plan import FAULTS_MAX, Diagnosis, Fault, FaultKind, How, Way, ways
 
 FLOW = FlowKey("t", 0, uuid.UUID(int=1), uuid.UUID(int=2))
@@ -67,8 +67,8 @@ def way(found: Diagnosis, how: How) -> Way:
 
 
 def ordered(found: Diagnosis, how: How, *known: Gap) -> list[Order]:
-    """(kind, epoch, source from, to, target offset, to) of the entries."""
-    made = entries(found, how, known, TEMPLATE)
+    """(kind, epoch, source from, to, target offset, to) of the order_entries."""
+    made = order_entries(found, how, known, TEMPLATE)
     assert all(each.reason == f"repair_{how}" for each in made)
     return [
         (e.kind, e.producer_epoch, e.source_from, e.source_to, e.target_offset, e.target_to)
@@ -146,9 +146,9 @@ def test_skip_opens_another_generation_where_the_flow_cannot_go_on() -> None:
     ]
 
 
-def test_skip_is_refused_where_nobody_knows_what_is_behind() -> None:
+def test_skip_is_refused_if_nobody_knows_what_follows() -> None:
     unexplained = replace(WELL, faults=(UNEXPLAINED,), stop="cannot be paired")
-    assert "no place behind" in (way(unexplained, How.SKIP).refusal or "")
+    assert "no offset after" in (way(unexplained, How.SKIP).refusal or "")
     assert way(unexplained, How.RECOPY).refusal is None
     truncated = replace(WELL, faults=(TRUNCATED,), stop="cut back", wrong_from=85)
     assert "new log" in (way(truncated, How.SKIP).refusal or "")

@@ -7,12 +7,13 @@ import pytest
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, encode_batch
 from local_cluster.wire.errors import KafkaError
-from mirror_maker.copy.passthrough import select_batches
+from mirror_maker.copy.batch_selection import select_batches
 from mirror_maker.formats import Run
 from mirror_maker.model import DescribedProducer, PairingError
 from mirror_maker.resume.pairing import Pairing, is_same_content
-from mirror_maker.tail.alignment import Aligned, Alignment, Hole
-from mirror_maker.tail.target_tail import ResumeBase, TailReader, tail_copies
+from mirror_maker.tail.alignment import Alignment
+from mirror_maker.tail.places import Hole, PlacedTail
+from mirror_maker.tail.target_tail import ResumeBase, TargetTail, tail_copies
 from tests.support.compacted_batches import without_records
 
 PID, EPOCH = 4000, 3
@@ -40,13 +41,13 @@ def base(**changes: object) -> ResumeBase:
     return start._replace(**changes)  # type: ignore[arg-type]
 
 
-def read_tail(start: ResumeBase, *batches: bytes, log_start_offset: int = 0) -> TailReader:
-    tail = TailReader(start, log_start_offset)
+def read_tail(start: ResumeBase, *batches: bytes, log_start_offset: int = 0) -> TargetTail:
+    tail = TargetTail(start, log_start_offset)
     tail.feed(memoryview(b"".join(batches)))
     return tail
 
 
-def pair(start: ResumeBase, tail: TailReader, log: memoryview) -> Pairing:
+def pair(start: ResumeBase, tail: TargetTail, log: memoryview) -> Pairing:
     pairing = Pairing(start, tail)
     for batch in select_batches(log, start.source_next, ()).batches:
         if not pairing.is_done:
@@ -135,23 +136,23 @@ MAPPED = base(source_next=6, target_next=6, next_sequence=6, has_records=True)
 
 
 def test_the_last_mapped_batch_is_looked_at_again() -> None:
-    tail = TailReader(MAPPED, 0)
+    tail = TargetTail(MAPPED, 0)
     assert tail.position == 5
     tail.feed(memoryview(own(3, records(3, 3), 3) + own(6, records(6, 1), 6)))
     assert [batch.header.base_offset for batch in tail.batches] == [6]
 
 
 def test_a_target_that_was_cut_back_and_written_by_others() -> None:
-    with pytest.raises(PairingError, match="got others"):
+    with pytest.raises(PairingError, match="has others in their place"):
         read_tail(MAPPED, own(3, records(3, 3), 3, producer_id=99))
-    with pytest.raises(PairingError, match="got others"):
+    with pytest.raises(PairingError, match="has others in their place"):
         read_tail(MAPPED, own(3, records(3, 3), 4))
 
 
 def test_a_target_that_ends_before_the_map() -> None:
     with pytest.raises(PairingError, match="lost records"):
-        TailReader(MAPPED, 0).check_end(5)
-    TailReader(MAPPED, 0).check_end(6)
+        TargetTail(MAPPED, 0).check_end(5)
+    TargetTail(MAPPED, 0).check_end(6)
 
 
 def test_what_retention_took_is_counted_by_the_sequence() -> None:
@@ -233,7 +234,7 @@ def test_same_content_looks_through_headers_and_codecs() -> None:
     assert is_same_content(one, memoryview(shuffled))
 
 
-def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99) -> Aligned:
+def aligned(start: ResumeBase, tail: TargetTail, log: memoryview, end: int = 99) -> PlacedTail:
     """What becomes of a tail whose source has no more than this log."""
     alignment = Alignment(
         start.source_next,
@@ -250,7 +251,7 @@ def aligned(start: ResumeBase, tail: TailReader, log: memoryview, end: int = 99)
     return alignment.result(select_batches(log, start.source_next, ()).batches[0].source_first)
 
 
-def places(found: Aligned) -> list[tuple[int, int]]:
+def places(found: PlacedTail) -> list[tuple[int, int]]:
     """(source offset, target offset) of every copy whose place is known."""
     return [
         (run.source_offset + n, run.target_offset + n)
@@ -294,11 +295,11 @@ def test_without_absent_offsets_nothing_was_lost() -> None:
 
 def told(
     start: ResumeBase, log_start_offset: int, last_sequence: int, last_timestamp_ms: int = -1
-) -> TailReader:
+) -> TargetTail:
     """A target that has nothing behind the map any more, but knows our last sequence."""
-    tail = TailReader(start, log_start_offset)
+    tail = TargetTail(start, log_start_offset)
     tail.check_end(log_start_offset)
-    tail.take_told(DescribedProducer(EPOCH, last_sequence, last_timestamp_ms))
+    tail.count_missing(DescribedProducer(EPOCH, last_sequence, last_timestamp_ms))
     return tail
 
 
@@ -320,25 +321,25 @@ def test_others_records_went_and_none_of_ours() -> None:
 
 def test_a_producer_that_the_target_forgot_leaves_the_sequence_unknown() -> None:
     for forgotten in (None, DescribedProducer(EPOCH, -1), DescribedProducer(EPOCH - 1, 3)):
-        tail = TailReader(MAPPED, 11)
-        tail.take_told(forgotten)
+        tail = TargetTail(MAPPED, 11)
+        tail.count_missing(forgotten)
         assert tail.is_sequence_unknown
-    opened = TailReader(base(target_next=6), 11)
-    opened.take_told(DescribedProducer(EPOCH - 1, 3))
+    opened = TargetTail(base(target_next=6), 11)
+    opened.count_missing(DescribedProducer(EPOCH - 1, 3))
     assert not opened.is_sequence_unknown, "nothing was written since the epoch was raised"
 
 
 def test_what_the_target_says_of_us_must_agree_with_the_map() -> None:
     with pytest.raises(PairingError, match="lost records"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 4))
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH, 4))
     with pytest.raises(PairingError, match="epoch 4"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH + 1, 4))
-    with pytest.raises(KafkaError, match="not committed yet"):
-        TailReader(MAPPED, 11).take_told(DescribedProducer(EPOCH, 11))
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH + 1, 4))
+    with pytest.raises(KafkaError, match="not committed on the target yet"):
+        TargetTail(MAPPED, 11).count_missing(DescribedProducer(EPOCH, 11))
 
 
 def test_without_retention_the_target_is_not_asked() -> None:
-    assert not TailReader(MAPPED, 6).is_sequence_unknown
+    assert not TargetTail(MAPPED, 6).is_sequence_unknown
     assert not read_tail(
         MAPPED, own(11, records(11, 1), 11), log_start_offset=11
     ).is_sequence_unknown
@@ -366,10 +367,10 @@ def test_holes_that_never_were_records_do_not_count_as_missing() -> None:
 def test_both_sides_lost_all_that_is_not_mapped() -> None:
     """The time of the target's last batch tells that what the source has came later."""
     found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((11, 3)))
-    assert found == Aligned((), 11)
+    assert found == PlacedTail((), 11)
     # What the source lost beyond was not copied.
     found = aligned(MAPPED, told(MAPPED, 11, 10, last_timestamp_ms=10), source((20, 3)))
-    assert found == Aligned((), 20, (11, 20))
+    assert found == PlacedTail((), 20, (11, 20))
 
 
 @pytest.mark.parametrize(

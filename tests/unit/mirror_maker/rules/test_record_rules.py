@@ -9,7 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from local_cluster.records import header as h
 from local_cluster.records.batch import NewRecord, Record, decode_batch, encode_batch
-from mirror_maker.copy.passthrough import CopyPath, prepare, select_batches
+from mirror_maker.copy.batch_selection import CopyPath, select_batches
+from mirror_maker.copy.passthrough import prepare
 from mirror_maker.rules.json_pointer import (
     DEPTH_MAX,
     NotJsonError,
@@ -17,13 +18,8 @@ from mirror_maker.rules.json_pointer import (
     parse_json,
     parse_pointer,
 )
-from mirror_maker.rules.record_rules import (
-    RecordFilter,
-    RecordRules,
-    Transforms,
-    fingerprint,
-    record_rules,
-)
+from mirror_maker.rules.record_rules import RecordRules, build_rules
+from mirror_maker.rules.rule_settings import RecordFilter, Transforms, fingerprint
 from mirror_maker.settings import LinkSettings, MirrorSettings, dump_settings, parse_settings
 
 _FILTER: TypeAdapter[RecordFilter] = TypeAdapter(RecordFilter)
@@ -204,7 +200,7 @@ def link(**said: Any) -> LinkSettings:
 
 def test_rules_are_a_term_of_the_link_that_survives_its_settings_file() -> None:
     assert link().terms == {}
-    assert record_rules(RecordFilter(), ()) is None
+    assert build_rules(RecordFilter(), ()) is None
     said: list[dict[str, Any]] = [
         {"filter": {"keep": [{"value": {"json": "/a", "equals": value}}]}}
         for value in (1, True, "1", 1.5)

@@ -27,7 +27,14 @@ def noted(*gaps: Gap) -> list[Gap]:
     async def scenario() -> list[Gap]:
         cluster = SimCluster("b", Random(1))
         client = SimClient(cluster, Network(Random(1)))
-        store = GapStore(client, link="a-b", replication_factor=-1, clock=VirtualClock())
+        store = GapStore(
+            client,
+            link="a-b",
+            worker_id="w",
+            replication_factor=-1,
+            clock=VirtualClock(),
+            random=Random(1),
+        )
         cluster.create(store.records.name, 1)
         for number, gap in enumerate(gaps):
             await store.note(replace(gap, nonce=number))

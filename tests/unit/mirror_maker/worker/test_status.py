@@ -14,7 +14,7 @@ from mirror_maker.formats.controls import Controls, PausedPart
 from mirror_maker.metrics.lag import UNKNOWN_LAG, Lag
 from mirror_maker.metrics.latency import BOUNDS_MS, LatencyHistogram
 from mirror_maker.metrics.rates import WINDOW_MS, WindowedRate
-from mirror_maker.repair.diagnosis import NoRepairError
+from mirror_maker.repair.examiner import NoRepairError
 from mirror_maker.repair.plan import How
 from mirror_maker.worker.http import StatusServer
 from mirror_maker.worker.status import render_metrics, total_lag

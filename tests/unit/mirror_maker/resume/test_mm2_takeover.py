@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from mirror_maker.formats.connect_offsets import SourcePosition, decode_source_position
-from mirror_maker.resume.mm2_overlap import matching_lengths
+from mirror_maker.resume.mm2_takeover import matching_lengths
 
 
 @pytest.mark.parametrize(
